@@ -1,0 +1,1 @@
+//! The `proactor` command as a library.

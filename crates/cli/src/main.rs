@@ -1,0 +1,2 @@
+//! The native `proactor` binary.
+fn main() {}
