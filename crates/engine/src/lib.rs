@@ -1,1 +1,45 @@
-//! Placeholder until the first commit of code.
+//! Asynchronous I/O for Linux: ops go in, completions come out.
+//!
+//! An [`Op`](op::Op) owns everything it needs: the file, the offset, the flags and the buffer. A [`Driver`] takes it, a
+//! backend (io_uring, Linux AIO, POSIX AIO or threads, whichever works here) does it, and a [`Completion`] gives the
+//! result and the op with its buffer back. Nothing is borrowed while the kernel works, so nothing can be freed under it.
+//!
+//! ```
+//! use proactor::op::{File, Op, Write, Read};
+//! use proactor::Driver;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut driver = Driver::new()?;
+//! let file = File::new(std::fs::File::from(tempfile::tempfile()?));
+//! driver.submit(Write::at(&file, 0, b"ops go in"))?;
+//! let mut done = Vec::new();
+//! driver.wait(1, 1, None, &mut done)?;
+//!
+//! let read = driver.run(Read::at(&file, 0, Vec::with_capacity(64)))?;
+//! let Some(Op::Read(read)) = read.op else { unreachable!() };
+//! assert_eq!(read.buffer.as_slice(), b"ops go in");
+//! # Ok(()) }
+//! ```
+//!
+//! Linux only. io_uring from Linux 5.10 on; the other backends on any Linux.
+
+#![deny(clippy::undocumented_unsafe_blocks)]
+
+mod backend;
+pub mod buffer;
+mod config;
+mod driver;
+mod error;
+mod inflight;
+mod inline;
+pub mod op;
+pub mod probe;
+mod sys;
+
+pub use backend::CancelOutcome;
+pub use config::{Config, SimConfig, SqPoll};
+pub use driver::{Completion, Driver, Output};
+pub use error::{Error, Refusal, SubmitError};
+pub use inflight::Token;
+pub use op::{Options, Priority, PriorityClass};
+pub use probe::{Chosen, Engine, Support};

@@ -1,0 +1,38 @@
+//! Reads a file through the engine: `cargo run --example read_file -- Cargo.toml`.
+
+use proactor::op::{Op, Open, Read};
+use proactor::Driver;
+use std::ffi::CString;
+use std::io::Write;
+use std::os::unix::ffi::OsStringExt;
+
+const CHUNK_BYTES: usize = 128 * 1024;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let path = std::env::args_os()
+        .nth(1)
+        .unwrap_or_else(|| "Cargo.toml".into());
+    let mut driver = Driver::new()?;
+    eprintln!("{}: {}", driver.chosen().engine, driver.chosen().reason);
+
+    let path = CString::new(path.into_vec())?;
+    let file = driver.run(Open::new(path, libc::O_RDONLY))?.into_file()?;
+
+    let mut buffer = Vec::with_capacity(CHUNK_BYTES);
+    let mut offset = 0;
+    loop {
+        let done = driver.run(Read::at(&file, offset, buffer))?;
+        let count = done.count()?;
+        if count == 0 {
+            return Ok(());
+        }
+        // The completion gives the buffer back, filled.
+        let Some(Op::Read(read)) = done.op else {
+            unreachable!("a read comes back as a read")
+        };
+        std::io::stdout().write_all(read.buffer.as_slice())?;
+        offset += count as u64;
+        buffer = read.buffer.into_vec();
+        buffer.clear();
+    }
+}

@@ -1,0 +1,166 @@
+//! What a backend falls back on: a bounded pool of worker threads for calls that block, and a readiness reactor for
+//! ops that wait for a peer or for a time.
+//!
+//! Ops handed over here are moved out of their slab slots and belong to the worker or the reactor until they are done,
+//! so that even a worker stuck for ever in the kernel cannot see its memory freed.
+
+mod mailbox;
+mod pool;
+mod reactor;
+
+pub(crate) use mailbox::Mailbox;
+
+use crate::backend::{CancelOutcome, Raw};
+use crate::inflight::{Slot, Token};
+use crate::op::{Facts, FileKind, Nop, Op, RwFlags};
+use crate::sys::perform;
+use pool::Pool;
+use reactor::{Reactor, Readiness};
+use std::io;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) struct Helper {
+    mailbox: Arc<Mailbox>,
+    pool: Pool,
+    reactor: Reactor,
+}
+
+impl Helper {
+    /// Starts no thread before the first job.
+    pub(crate) fn new(max_threads: usize) -> io::Result<Self> {
+        let mailbox = Arc::new(Mailbox::new()?);
+        let reactor = Reactor::new(mailbox.eventfd())?;
+        Ok(Helper {
+            pool: Pool::new(max_threads, Arc::clone(&mailbox)),
+            mailbox,
+            reactor,
+        })
+    }
+
+    /// Where results from other threads arrive.
+    pub(crate) fn mailbox(&self) -> &Arc<Mailbox> {
+        &self.mailbox
+    }
+
+    /// Takes the op out of its slot and finds the right place for it.
+    pub(crate) fn submit(&mut self, token: Token, slot: &mut Slot) {
+        let op = Box::new(std::mem::replace(&mut slot.op, Op::Nop(Nop)));
+        slot.stoppable |= waits_for_peer(&op);
+        // Only a worker can signal the eventfd at the moment of completion, whoever is or is not waiting.
+        let readiness = if slot.options.notify.is_some() {
+            Readiness::None
+        } else {
+            readiness(&op)
+        };
+        match readiness {
+            Readiness::None => self.pool.submit(token, op, slot.skip, slot.options.clone()),
+            Readiness::Time(after) => self.reactor.after(token, op, after),
+            Readiness::Events(events) => {
+                if let Err((op, e)) = self.reactor.watch(token, op, events, slot.skip) {
+                    match e.raw_os_error() {
+                        // Always ready, so epoll refuses it: regular files.
+                        Some(libc::EPERM) => {
+                            self.pool.submit(token, op, slot.skip, slot.options.clone())
+                        }
+                        errno => self
+                            .mailbox
+                            .post(raw_of(token, -errno.unwrap_or(libc::EIO), op)),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits for anything to happen, at most this long, and collects what is done.
+    pub(crate) fn wait(
+        &mut self,
+        timeout: Option<Duration>,
+        done: &mut Vec<Raw>,
+    ) -> io::Result<()> {
+        let before = done.len();
+        self.mailbox.take(done);
+        let timeout = if done.len() > before {
+            Some(Duration::ZERO)
+        } else {
+            timeout
+        };
+        let again = self.reactor.wait(timeout, done)?;
+        for (token, op, skip) in again {
+            self.pool.submit(token, op, skip, Default::default());
+        }
+        self.mailbox.take(done);
+        Ok(())
+    }
+
+    pub(crate) fn cancel(&mut self, token: Token, done: &mut Vec<Raw>) -> CancelOutcome {
+        match self.reactor.remove(token) {
+            Some(op) => {
+                done.push(raw_of(token, -libc::ECANCELED, op));
+                CancelOutcome::Cancelled
+            }
+            None => self.pool.cancel(token, done),
+        }
+    }
+
+    /// Readable while there is something to collect.
+    pub(crate) fn poll_fd(&self) -> RawFd {
+        self.reactor.epoll_fd()
+    }
+
+    pub(crate) fn forget_threads(&mut self) {
+        self.pool.forget_threads();
+    }
+
+    pub(crate) fn wake(&self) {
+        self.mailbox.wake();
+    }
+}
+
+pub(crate) fn raw_of(token: Token, res: i32, op: Box<Op>) -> Raw {
+    Raw {
+        token,
+        res,
+        more: false,
+        op: Some(op),
+    }
+}
+
+/// What an op has to wait for before it can be done without blocking.
+fn readiness(op: &Op) -> Readiness {
+    match op {
+        Op::Poll(o) => return Readiness::Events(u32::from(o.events)),
+        Op::Timeout(o) => return Readiness::Time(o.after),
+        _ => {}
+    }
+    match op {
+        _ if nowait(op) || !waits_for_peer(op) => Readiness::None,
+        Op::Read(_) | Op::ReadV(_) => Readiness::Events(libc::EPOLLIN as u32),
+        _ => Readiness::Events(libc::EPOLLOUT as u32),
+    }
+}
+
+/// A transfer on a pipe, socket or terminal.
+fn waits_for_peer(op: &Op) -> bool {
+    perform::transfer_file(op).is_some_and(|file| {
+        matches!(
+            file.facts(),
+            Ok(Facts {
+                kind: FileKind::Stream,
+                ..
+            })
+        )
+    })
+}
+
+/// Whether the caller wants EAGAIN instead of a wait.
+fn nowait(op: &Op) -> bool {
+    match op {
+        Op::Read(o) => o.flags.contains(RwFlags::NOWAIT),
+        Op::Write(o) => o.flags.contains(RwFlags::NOWAIT),
+        Op::ReadV(o) => o.flags.contains(RwFlags::NOWAIT),
+        Op::WriteV(o) => o.flags.contains(RwFlags::NOWAIT),
+        _ => false,
+    }
+}

@@ -1,0 +1,290 @@
+//! A bounded pool of threads that do whole ops by blocking calls.
+//!
+//! Threads start when there is work and nobody idle, and end after a while without work, or when the pool is dropped.
+//! A worker that is stuck in the kernel when the pool is dropped is interrupted; see `sys::interrupt`.
+
+use super::{raw_of, Mailbox};
+use crate::backend::{CancelOutcome, Raw};
+use crate::inflight::Token;
+use crate::op::{Op, Options};
+use crate::sys::interrupt::Interruption;
+use crate::sys::{self, perform};
+use std::collections::VecDeque;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long an idle worker stays: longer than the pauses of a busy program, short enough to leave no idle process with
+/// threads.
+const IDLE: Duration = Duration::from_secs(2);
+
+struct Job {
+    token: Token,
+    op: Box<Op>,
+    skip: usize,
+    options: Options,
+}
+
+struct Running {
+    token: Token,
+    tid: libc::pid_t,
+    cancelled: Arc<AtomicBool>,
+    interruption: Option<Interruption>,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    running: Vec<Running>,
+    idle: usize,
+    threads: usize,
+    closing: bool,
+    handles: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    work: Condvar,
+    mailbox: Arc<Mailbox>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state
+            .lock()
+            .expect("no worker panics while it holds the pool")
+    }
+}
+
+pub(super) struct Pool {
+    shared: Arc<Shared>,
+    max_threads: usize,
+    forked: bool,
+}
+
+impl Pool {
+    pub(super) fn new(max_threads: usize, mailbox: Arc<Mailbox>) -> Self {
+        let shared = Shared {
+            state: Mutex::default(),
+            work: Condvar::new(),
+            mailbox,
+        };
+        Pool {
+            shared: Arc::new(shared),
+            max_threads: max_threads.max(1),
+            forked: false,
+        }
+    }
+
+    pub(super) fn submit(&self, token: Token, op: Box<Op>, skip: usize, options: Options) {
+        let mut state = self.shared.lock();
+        state.jobs.push_back(Job {
+            token,
+            op,
+            skip,
+            options,
+        });
+        if state.idle >= state.jobs.len() {
+            self.shared.work.notify_one();
+            return;
+        }
+        if state.threads < self.max_threads {
+            let shared = Arc::clone(&self.shared);
+            let spawned = std::thread::Builder::new()
+                .name("proactor-worker".into())
+                .stack_size(256 * 1024)
+                .spawn(move || work(&shared));
+            match spawned {
+                Ok(handle) => {
+                    state.threads += 1;
+                    state.handles.retain(|h| !h.is_finished());
+                    state.handles.push(handle);
+                }
+                // No thread to be had and none there: say so instead of waiting for ever.
+                Err(e) if state.threads == 0 => {
+                    let job = state.jobs.pop_back().expect("pushed above");
+                    let errno = e.raw_os_error().unwrap_or(libc::EAGAIN);
+                    drop(state);
+                    finish(&self.shared, job, -errno);
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    pub(super) fn cancel(&self, token: Token, done: &mut Vec<Raw>) -> CancelOutcome {
+        let mut state = self.shared.lock();
+        if let Some(at) = state.jobs.iter().position(|job| job.token == token) {
+            let job = state.jobs.remove(at).expect("position() found it");
+            drop(state);
+            signal(&job.options);
+            done.push(raw_of(token, -libc::ECANCELED, job.op));
+            return CancelOutcome::Cancelled;
+        }
+        let Some(running) = state.running.iter_mut().find(|r| r.token == token) else {
+            return CancelOutcome::Finished;
+        };
+        running.cancelled.store(true, Ordering::Relaxed);
+        if running.interruption.is_none() {
+            running.interruption = Interruption::of_thread(running.tid).ok();
+        }
+        CancelOutcome::Running
+    }
+}
+
+impl Pool {
+    /// In a forked child: the threads are not here, and one of them may have held the lock.
+    pub(super) fn forget_threads(&mut self) {
+        self.forked = true;
+        // The other owners of the shared state are gone without letting go of it; neither can this one.
+        std::mem::forget(Arc::clone(&self.shared));
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if self.forked {
+            return;
+        }
+        let mut state = self.shared.lock();
+        state.closing = true;
+        let handles = std::mem::take(&mut state.handles);
+        drop(state);
+        self.shared.work.notify_all();
+        for handle in handles {
+            // The driver has drained: workers are idle or about to be.
+            let _ = handle.join();
+        }
+    }
+}
+
+fn work(shared: &Shared) {
+    block_signals();
+    let tid = sys::gettid();
+    let cancelled = Arc::new(AtomicBool::new(false));
+    while let Some(mut job) = next(shared, tid, &cancelled) {
+        let res = run(&mut job, &cancelled);
+        let mut state = shared.lock();
+        let at = state
+            .running
+            .iter()
+            .position(|r| r.tid == tid)
+            .expect("next() put it there");
+        // Ends the interruption before this thread does anything else that a signal could disturb.
+        drop(state.running.swap_remove(at));
+        drop(state);
+        finish(shared, job, res);
+    }
+}
+
+/// The next job, or None when this worker is no longer needed.
+fn next(shared: &Shared, tid: libc::pid_t, cancelled: &Arc<AtomicBool>) -> Option<Job> {
+    let mut state = shared.lock();
+    loop {
+        if let Some(job) = state.jobs.pop_front() {
+            cancelled.store(false, Ordering::Relaxed);
+            let cancelled = Arc::clone(cancelled);
+            state.running.push(Running {
+                token: job.token,
+                tid,
+                cancelled,
+                interruption: None,
+            });
+            return Some(job);
+        }
+        if state.closing {
+            state.threads -= 1;
+            return None;
+        }
+        state.idle += 1;
+        let (guard, waited) = shared
+            .work
+            .wait_timeout(state, IDLE)
+            .expect("no worker panics in next()");
+        state = guard;
+        state.idle -= 1;
+        if waited.timed_out() && state.jobs.is_empty() {
+            state.threads -= 1;
+            return None;
+        }
+    }
+}
+
+fn run(job: &mut Job, cancelled: &AtomicBool) -> i32 {
+    if let Err(errno) = set_priority(job.options.priority.raw()) {
+        return -errno;
+    }
+    let res = loop {
+        if cancelled.load(Ordering::Relaxed) {
+            break -libc::ECANCELED;
+        }
+        match perform::perform(&mut job.op, job.skip) {
+            // Somebody else's signal, or ours: the top of the loop knows.
+            e if e == -libc::EINTR => {}
+            res => break res,
+        }
+    };
+    if job.options.priority.raw() != 0 {
+        let _ = set_priority_raw(0);
+    }
+    res
+}
+
+fn finish(shared: &Shared, job: Job, res: i32) {
+    let Job {
+        token, op, options, ..
+    } = job;
+    shared.mailbox.post(raw_of(token, res, op));
+    signal(&options);
+}
+
+fn signal(options: &Options) {
+    if let Some(fd) = &options.notify {
+        sys::eventfd_signal(fd.as_raw_fd());
+    }
+}
+
+fn set_priority(raw: u16) -> Result<(), i32> {
+    if raw == 0 {
+        return Ok(());
+    }
+    set_priority_raw(raw)
+}
+
+fn set_priority_raw(raw: u16) -> Result<(), i32> {
+    const IOPRIO_WHO_PROCESS: libc::c_int = 1;
+    // SAFETY: no pointers. 0 is the calling thread.
+    let ret = unsafe {
+        libc::syscall(
+            libc::SYS_ioprio_set,
+            IOPRIO_WHO_PROCESS,
+            0,
+            libc::c_int::from(raw),
+        )
+    };
+    if ret < 0 {
+        Err(sys::errno())
+    } else {
+        Ok(())
+    }
+}
+
+/// Keeps the program's own signals away from workers. Faults and real-time signals stay: the latter interrupt.
+fn block_signals() {
+    // SAFETY: the set is a live local, filled by sigfillset.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for signo in 1..32 {
+            if !matches!(
+                signo,
+                libc::SIGSEGV | libc::SIGBUS | libc::SIGFPE | libc::SIGILL | libc::SIGABRT
+            ) {
+                libc::sigaddset(&raw mut set, signo);
+            }
+        }
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+    }
+}

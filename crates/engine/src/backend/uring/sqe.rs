@@ -1,0 +1,259 @@
+//! From an op to a submission queue entry.
+
+use crate::op::{Call, Handle, Op, Priority, XattrTarget};
+use crate::sys::MAX_RW_BYTES;
+use io_uring::types::FsyncFlags;
+use io_uring::{opcode, squeue, types};
+use std::os::fd::AsRawFd;
+
+/// Builds with the registered file's index where the handle has one in this ring, with the descriptor otherwise.
+macro_rules! on {
+    ($handle:expr, $driver_id:expr, |$fd:ident| $body:expr) => {
+        match $handle.fixed_index($driver_id) {
+            Some(index) => {
+                let $fd = types::Fixed(index);
+                $body
+            }
+            None => {
+                let $fd = types::Fd($handle.fd());
+                $body
+            }
+        }
+    };
+}
+
+/// The kernel's offset for "the file's position".
+fn offset(offset: Option<u64>, skip: usize) -> u64 {
+    offset.map_or(u64::MAX, |offset| offset + skip as u64)
+}
+
+/// The entry for what is left of the op after `skip` bytes. It points into the op: the op must stay where it is.
+pub(super) fn build(op: &mut Op, skip: usize, priority: Priority, id: u64) -> squeue::Entry {
+    match op {
+        Op::Read(_) | Op::Write(_) | Op::ReadV(_) | Op::WriteV(_) => {
+            transfer(op, skip, priority, id)
+        }
+        Op::ReadFile(o) => match o.call() {
+            Call::Open { dir, path, how } => {
+                opcode::OpenAt2::new(types::Fd(dir), path, how.cast()).build()
+            }
+            Call::Read {
+                fd,
+                to,
+                len,
+                offset,
+            } => opcode::Read::new(types::Fd(fd), to, len as u32)
+                .offset(offset)
+                .build(),
+        },
+        Op::Fsync(o) => {
+            let flags = if o.data_only {
+                FsyncFlags::DATASYNC
+            } else {
+                FsyncFlags::empty()
+            };
+            on!(o.file, id, |fd| opcode::Fsync::new(fd).flags(flags).build())
+        }
+        Op::SyncRange(o) => {
+            on!(o.file, id, |fd| {
+                opcode::SyncFileRange::new(fd, o.len)
+                    .offset(o.offset)
+                    .flags(o.flags)
+                    .build()
+            })
+        }
+        Op::Allocate(o) => {
+            on!(o.file, id, |fd| opcode::Fallocate::new(fd, o.len)
+                .offset(o.offset)
+                .mode(o.mode)
+                .build())
+        }
+        Op::Advise(o) => {
+            on!(o.file, id, |fd| opcode::Fadvise::new(
+                fd, o.len as _, o.advice
+            )
+            .offset(o.offset)
+            .build())
+        }
+        Op::Truncate(o) => on!(o.file, id, |fd| opcode::Ftruncate::new(fd, o.len).build()),
+        Op::Splice(o) => {
+            let (from, to) = (offset_or_none(o.from_offset), offset_or_none(o.to_offset));
+            let (from_fd, to_fd) = (types::Fd(o.from.fd()), types::Fd(o.to.fd()));
+            opcode::Splice::new(from_fd, from, to_fd, to, o.len)
+                .flags(o.flags)
+                .build()
+        }
+        Op::Poll(o) => on!(o.file, id, |fd| {
+            opcode::PollAdd::new(fd, u32::from(o.events))
+                .multi(o.multishot)
+                .build()
+        }),
+        Op::Timeout(o) => opcode::Timeout::new(o.prepare().cast()).build(),
+        Op::Nop(_) => opcode::Nop::new().build(),
+        Op::Close(o) => {
+            let fd = o.fd.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+            opcode::Close::new(types::Fd(fd)).build()
+        }
+        Op::GetXattr(_) | Op::SetXattr(_) => xattr(op),
+        _ => path(op),
+    }
+}
+
+fn offset_or_none(offset: Option<u64>) -> i64 {
+    offset.map_or(-1, |offset| offset as i64)
+}
+
+fn transfer(op: &mut Op, skip: usize, priority: Priority, id: u64) -> squeue::Entry {
+    let ioprio = priority.raw();
+    match op {
+        Op::Read(o) => {
+            let (ptr, len, _) = o.prepare(skip);
+            let at = offset(o.offset, skip);
+            let flags = o.flags.0;
+            if let Some(index) = registered(&o.buffer, id) {
+                return on!(o.file, id, |fd| {
+                    let op = opcode::ReadFixed::new(fd, ptr, len as u32, index);
+                    op.offset(at).rw_flags(flags).ioprio(ioprio).build()
+                });
+            }
+            on!(o.file, id, |fd| {
+                opcode::Read::new(fd, ptr, len as u32)
+                    .offset(at)
+                    .rw_flags(flags)
+                    .ioprio(ioprio)
+                    .build()
+            })
+        }
+        Op::Write(o) => {
+            let (ptr, len, _) = o.prepare(skip);
+            let at = offset(o.offset, skip);
+            let flags = o.flags.0;
+            if let Some(index) = registered(&o.buffer, id) {
+                return on!(o.file, id, |fd| {
+                    let op = opcode::WriteFixed::new(fd, ptr, len as u32, index);
+                    op.offset(at).rw_flags(flags).ioprio(ioprio).build()
+                });
+            }
+            on!(o.file, id, |fd| {
+                opcode::Write::new(fd, ptr, len as u32)
+                    .offset(at)
+                    .rw_flags(flags)
+                    .ioprio(ioprio)
+                    .build()
+            })
+        }
+        Op::ReadV(o) => {
+            let (at, flags) = (offset(o.offset, skip), o.flags.0);
+            let iovecs = o.prepare(skip);
+            let (ptr, count) = (iovecs.as_ptr(), iovecs.len() as u32);
+            on!(o.file, id, |fd| {
+                opcode::Readv::new(fd, ptr, count)
+                    .offset(at)
+                    .rw_flags(flags)
+                    .ioprio(ioprio)
+                    .build()
+            })
+        }
+        Op::WriteV(o) => {
+            let (at, flags) = (offset(o.offset, skip), o.flags.0);
+            let iovecs = o.prepare(skip);
+            let (ptr, count) = (iovecs.as_ptr(), iovecs.len() as u32);
+            on!(o.file, id, |fd| {
+                opcode::Writev::new(fd, ptr, count)
+                    .offset(at)
+                    .rw_flags(flags)
+                    .ioprio(ioprio)
+                    .build()
+            })
+        }
+        other => unreachable!("{} is no transfer", other.name()),
+    }
+}
+
+fn registered(buffer: &crate::buffer::Buf, id: u64) -> Option<u16> {
+    match buffer {
+        crate::buffer::Buf::Registered(buffer) => buffer.index_in(id),
+        _ => None,
+    }
+}
+
+fn directory(handle: &Handle) -> types::Fd {
+    types::Fd(handle.fd())
+}
+
+fn path(op: &mut Op) -> squeue::Entry {
+    match op {
+        Op::Open(o) => {
+            let how = o.prepare();
+            opcode::OpenAt2::new(directory(&o.dir), o.path.as_ptr(), how.cast()).build()
+        }
+        Op::Statx(o) => {
+            let to = (&raw mut *o.stat).cast();
+            opcode::Statx::new(directory(&o.dir), o.path.as_ptr(), to)
+                .flags(o.flags)
+                .mask(o.mask)
+                .build()
+        }
+        Op::Rename(o) => {
+            let (from, to) = (directory(&o.from_dir), directory(&o.to_dir));
+            opcode::RenameAt::new(from, o.from.as_ptr(), to, o.to.as_ptr())
+                .flags(o.flags)
+                .build()
+        }
+        Op::Unlink(o) => opcode::UnlinkAt::new(directory(&o.dir), o.path.as_ptr())
+            .flags(o.flags)
+            .build(),
+        Op::Mkdir(o) => opcode::MkDirAt::new(directory(&o.dir), o.path.as_ptr())
+            .mode(o.mode)
+            .build(),
+        Op::Link(o) => {
+            let (from, to) = (directory(&o.from_dir), directory(&o.to_dir));
+            opcode::LinkAt::new(from, o.from.as_ptr(), to, o.to.as_ptr())
+                .flags(o.flags)
+                .build()
+        }
+        Op::Symlink(o) => {
+            opcode::SymlinkAt::new(directory(&o.dir), o.target.as_ptr(), o.path.as_ptr()).build()
+        }
+        other => unreachable!("{} is for the helper: `Native::has` said so", other.name()),
+    }
+}
+
+fn xattr(op: &mut Op) -> squeue::Entry {
+    match op {
+        Op::GetXattr(o) => {
+            let (name, to, len) = (
+                o.name.as_ptr(),
+                o.buffer.ptr(),
+                o.buffer.capacity().min(MAX_RW_BYTES) as u32,
+            );
+            match &o.target {
+                XattrTarget::File(file) => {
+                    opcode::FGetXattr::new(types::Fd(file.fd()), name, to.cast(), len).build()
+                }
+                XattrTarget::Path(path) | XattrTarget::LinkPath(path) => {
+                    opcode::GetXattr::new(name, to.cast(), path.as_ptr(), len).build()
+                }
+            }
+        }
+        Op::SetXattr(o) => {
+            let (name, from, len) = (
+                o.name.as_ptr(),
+                o.value.ptr(),
+                o.value.len().min(MAX_RW_BYTES) as u32,
+            );
+            match &o.target {
+                XattrTarget::File(file) => {
+                    let op = opcode::FSetXattr::new(types::Fd(file.fd()), name, from.cast(), len);
+                    op.flags(o.flags).build()
+                }
+                XattrTarget::Path(path) | XattrTarget::LinkPath(path) => {
+                    opcode::SetXattr::new(name, from.cast(), path.as_ptr(), len)
+                        .flags(o.flags)
+                        .build()
+                }
+            }
+        }
+        other => unreachable!("{} is not about attributes", other.name()),
+    }
+}

@@ -1,0 +1,161 @@
+//! What a driver is made of, and which backend it gets.
+
+use crate::driver::Driver;
+use crate::probe::{Choice, Engine};
+use std::io;
+use std::time::Duration;
+
+/// A kernel thread that polls the submission queue, so that submitting makes no system call.
+///
+/// It burns a core while there is work and for `idle` after; it is a choice for servers. Linux 5.13 without privilege.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SqPoll {
+    /// How long the thread polls without work before it sleeps. Whole milliseconds; at least 1.
+    pub idle: Duration,
+    /// The processor it is bound to.
+    pub cpu: Option<u32>,
+}
+
+/// How the simulator misbehaves. Rates are out of 256 per op.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SimConfig {
+    /// The same seed and program give the same run.
+    pub seed: u64,
+    /// Transfers cut short.
+    pub short_rate: u8,
+    /// Ops that fail with EIO, ENOSPC or EINTR without effect.
+    pub error_rate: u8,
+    /// Cancellations that come too late.
+    pub late_cancel_rate: u8,
+    /// Whether completions come back out of order.
+    pub reorder: bool,
+}
+
+/// The builder of a [`Driver`].
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub(crate) engine: Choice,
+    pub(crate) depth: u32,
+    pub(crate) backlog: usize,
+    pub(crate) inline: bool,
+    pub(crate) sqpoll: Option<SqPoll>,
+    pub(crate) iopoll: bool,
+    pub(crate) io_workers: Option<[u32; 2]>,
+    pub(crate) io_worker_cpus: Option<Vec<usize>>,
+    pub(crate) max_threads: usize,
+    pub(crate) fixed_files: u32,
+    pub(crate) sim: SimConfig,
+    /// Set by the driver: whose registered files and buffers the backend knows.
+    pub(crate) driver_id: u64,
+}
+
+/// Ops that the backend holds at once, if nothing else is said.
+const DEPTH: u32 = 256;
+/// The most a ring can hold (Linux, `IORING_MAX_ENTRIES`).
+const MAX_DEPTH: u32 = 32_768;
+/// Ops that may wait behind them: enough for any burst, small enough to notice a program that never collects.
+const BACKLOG: usize = 65_536;
+/// Room in the table of registered files.
+const FIXED_FILES: u32 = 1024;
+/// Worker threads per processor: they mostly wait for the device.
+const THREADS_PER_CPU: usize = 8;
+const MAX_THREADS: usize = 64;
+
+impl Default for Config {
+    fn default() -> Self {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        Config {
+            engine: Choice::Auto,
+            depth: DEPTH,
+            backlog: BACKLOG,
+            inline: true,
+            sqpoll: None,
+            iopoll: false,
+            io_workers: None,
+            io_worker_cpus: None,
+            max_threads: (cpus * THREADS_PER_CPU).min(MAX_THREADS),
+            fixed_files: FIXED_FILES,
+            sim: SimConfig::default(),
+            driver_id: 0,
+        }
+    }
+}
+
+impl Config {
+    /// This backend and no other: [`build`](Self::build) fails if it cannot be had. Without it the first that works of
+    /// io_uring, Linux AIO with threads, and threads is taken, unless `PROACTOR_ENGINE` names one.
+    pub fn engine(mut self, engine: Engine) -> Self {
+        self.engine = Choice::Named(engine);
+        self
+    }
+
+    /// The most ops in flight with the backend, 1 to 32,768; default 256. More wait in user space.
+    pub fn depth(mut self, depth: u32) -> Self {
+        self.depth = depth.clamp(1, MAX_DEPTH);
+        self
+    }
+
+    /// The most ops that wait in user space behind the queue; default 65,536. Beyond it, `submit` refuses.
+    pub fn backlog(mut self, backlog: usize) -> Self {
+        self.backlog = backlog;
+        self
+    }
+
+    /// Whether to try each op at once before queueing it; default true.
+    pub fn inline(mut self, inline: bool) -> Self {
+        self.inline = inline;
+        self
+    }
+
+    /// Let a kernel thread poll the submission queue. io_uring only; other backends ignore it.
+    pub fn sqpoll(mut self, sqpoll: SqPoll) -> Self {
+        self.sqpoll = Some(sqpoll);
+        self
+    }
+
+    /// Poll the device for completions: O_DIRECT reads and writes on a device with poll queues only; everything else
+    /// goes to worker threads. io_uring only.
+    pub fn iopoll(mut self, iopoll: bool) -> Self {
+        self.iopoll = iopoll;
+        self
+    }
+
+    /// The most kernel worker threads for bounded (disk) and unbounded (pipe, socket) work; 0 leaves one unchanged.
+    /// io_uring, Linux 5.15.
+    pub fn io_workers(mut self, bounded: u32, unbounded: u32) -> Self {
+        self.io_workers = Some([bounded, unbounded]);
+        self
+    }
+
+    /// The processors that the ring's kernel workers may run on. io_uring, Linux 5.14.
+    pub fn io_worker_cpus(mut self, cpus: Vec<usize>) -> Self {
+        self.io_worker_cpus = Some(cpus);
+        self
+    }
+
+    /// The most worker threads of the driver's own; default 8 per processor, at most 64.
+    pub fn max_threads(mut self, max_threads: usize) -> Self {
+        self.max_threads = max_threads.max(1);
+        self
+    }
+
+    /// Room in the ring's table of registered files; default 1,024.
+    pub fn fixed_files(mut self, count: u32) -> Self {
+        self.fixed_files = count;
+        self
+    }
+
+    /// How the simulator behaves. Only with [`Engine::Sim`].
+    pub fn sim(mut self, sim: SimConfig) -> Self {
+        self.sim = sim;
+        self
+    }
+
+    /// Makes the driver.
+    ///
+    /// # Errors
+    /// For a named engine, why it cannot be had. Without a name only if not even threads work (EMFILE, ENOMEM).
+    pub fn build(self) -> io::Result<Driver> {
+        Driver::with_config(self)
+    }
+}

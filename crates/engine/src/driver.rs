@@ -1,0 +1,492 @@
+//! Accepts ops, keeps them while they are in flight, collects what comes back.
+//!
+//! A driver belongs to one thread and takes no locks. It does not know how a backend works. Invariants: each accepted op
+//! is reported exactly once (a multishot op until `more` is false), and its memory is freed only after the backend has
+//! let go of it, whatever becomes of the caller, the driver or the process that forked.
+
+mod complete;
+mod shutdown;
+
+pub use complete::{Completion, Output};
+
+use crate::backend::{Backend, CancelOutcome, Raw, Taken};
+use crate::buffer::{BufferTable, RegisteredBuf};
+use crate::config::Config;
+use crate::error::{Refusal, SubmitError};
+use crate::inflight::{Slab, State, Token};
+use crate::op::{File, FixedFile, Nop, Op, Options};
+use crate::probe::{self, Chosen, Support};
+use crate::{inline, sys};
+use std::collections::VecDeque;
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::{AsFd, RawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+static NEXT_DRIVER_ID: AtomicU64 = AtomicU64::new(1);
+
+/// One queue of ops on one backend, used by one thread.
+///
+/// ```
+/// use proactor::{Driver, op::{Open, Read}};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut driver = Driver::new()?;
+/// let open = driver.run(Open::new(c"Cargo.toml", libc::O_RDONLY))?;
+/// let read = driver.run(Read::new(open.into_file()?, Vec::with_capacity(4096)))?;
+/// assert!(read.count()? > 0);
+/// # Ok(()) }
+/// ```
+pub struct Driver {
+    // Dropped in `shutdown.rs`: after a fork, or with ops that would not end, some of this must never be freed.
+    backend: Box<dyn Backend>,
+    slab: Slab,
+    /// Accepted, with no room in the backend yet. In order.
+    backlog: VecDeque<Token>,
+    ready: VecDeque<Completion>,
+    raw: Vec<Raw>,
+    in_flight: usize,
+    /// Accepted and not yet handed out, less the abandoned ones.
+    pending: usize,
+    depth: usize,
+    bound: usize,
+    inline: bool,
+    /// Somebody watches `eventfd()`, so it must tell of completions that the kernel does not know.
+    watched: bool,
+    chosen: Chosen,
+    id: u64,
+    generation: u32,
+    buffers: Option<Arc<BufferTable>>,
+    /// A ring made for one submitter refuses every other thread.
+    not_send: PhantomData<*const ()>,
+}
+
+impl Driver {
+    /// A driver with the default configuration on the best backend that works here.
+    ///
+    /// # Errors
+    /// As [`Config::build`].
+    pub fn new() -> io::Result<Self> {
+        Config::default().build()
+    }
+
+    /// The configuration to start from.
+    pub fn builder() -> Config {
+        Config::default()
+    }
+
+    pub(crate) fn with_config(mut config: Config) -> io::Result<Self> {
+        let generation = sys::fork::generation();
+        config.driver_id = NEXT_DRIVER_ID.fetch_add(1, Ordering::Relaxed);
+        let (backend, chosen) = probe::open(&config)?;
+        let depth = config.depth as usize;
+        Ok(Driver {
+            backend,
+            slab: Slab::default(),
+            backlog: VecDeque::new(),
+            ready: VecDeque::new(),
+            raw: Vec::new(),
+            in_flight: 0,
+            pending: 0,
+            depth,
+            bound: depth + config.backlog,
+            inline: config.inline,
+            watched: false,
+            chosen,
+            id: config.driver_id,
+            generation,
+            buffers: None,
+            not_send: PhantomData,
+        })
+    }
+
+    /// Which backend this driver is on, and why.
+    pub fn chosen(&self) -> &Chosen {
+        &self.chosen
+    }
+
+    /// How this driver does one kind of op.
+    pub fn support(&self, kind: crate::op::OpKind) -> Support {
+        self.backend.support(kind)
+    }
+
+    /// Ops accepted whose (last) completion has not been handed out.
+    pub fn pending(&self) -> usize {
+        self.pending
+    }
+
+    /// Completions that `wait` would hand out without waiting.
+    pub fn ready(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// Whether this process was forked after the driver was made, so that it can no longer be used.
+    pub fn is_forked(&self) -> bool {
+        self.generation != sys::fork::generation()
+    }
+
+    /// Accepts one op.
+    ///
+    /// Nothing is in the kernel's hands before [`flush`](Self::flush) or [`wait`](Self::wait), unless the queue fills up
+    /// before; ops that could be finished at once are complete already.
+    ///
+    /// # Errors
+    /// The op comes back when the queue and the backlog are full, when the op can never succeed (a vector of more than
+    /// 1,024 buffers, an offset beyond 2^63, a read into read-only memory), or in a forked child.
+    pub fn submit(&mut self, op: impl Into<Op>) -> Result<Token, SubmitError> {
+        self.submit_with(op, Options::default())
+    }
+
+    /// Accepts one op with a priority, a notification, or without the attempt to finish it at once.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    pub fn submit_with(
+        &mut self,
+        op: impl Into<Op>,
+        options: Options,
+    ) -> Result<Token, SubmitError> {
+        let op = op.into();
+        if let Err(refusal) = self.admit(&op, &options, false, 1) {
+            return Err(SubmitError {
+                op: Box::new(op),
+                refusal,
+            });
+        }
+        let inline = self.inline && !options.no_inline;
+        let token = self.slab.insert(op, options);
+        self.pending += 1;
+        if inline && self.try_inline(token) {
+            return Ok(token);
+        }
+        self.backlog.push_back(token);
+        if self.backlog.len() == 1 {
+            self.pump();
+        }
+        Ok(token)
+    }
+
+    /// Accepts ops until one is refused, and says how many; what is left in `ops` is untouched.
+    ///
+    /// # Errors
+    /// Only if the very first is refused. It is then no longer in `ops` but in the error.
+    pub fn submit_batch(&mut self, ops: &mut VecDeque<Op>) -> Result<Vec<Token>, SubmitError> {
+        let mut tokens = Vec::with_capacity(ops.len());
+        while let Some(op) = ops.pop_front() {
+            match self.submit(op) {
+                Ok(token) => tokens.push(token),
+                Err(error) if tokens.is_empty() => return Err(error),
+                Err(error) => {
+                    ops.push_front(*error.op);
+                    break;
+                }
+            }
+        }
+        Ok(tokens)
+    }
+
+    /// Accepts a chain: each op starts when the one before it has succeeded in full. After a failure or a short transfer
+    /// the rest complete with ECANCELED. The kernel runs the chain where it can, the driver where not.
+    ///
+    /// # Errors
+    /// All or nothing: the ops come back with the refusal of the first that is refused.
+    pub fn submit_linked(&mut self, ops: Vec<Op>) -> Result<Vec<Token>, (Vec<Op>, Refusal)> {
+        let options = Options::default();
+        let refusal = ops
+            .iter()
+            .find_map(|op| self.admit(op, &options, true, ops.len()).err());
+        if let Some(refusal) = refusal {
+            return Err((ops, refusal));
+        }
+        // A chain goes to the kernel in one piece, so nothing may stand before it in the backlog.
+        self.pump();
+        let by_kernel = self.backlog.is_empty()
+            && self.in_flight + ops.len() <= self.depth
+            && self.backend.links(&ops);
+        let tokens: Vec<Token> = ops
+            .into_iter()
+            .map(|op| self.slab.insert(op, Options::default()))
+            .collect();
+        self.pending += tokens.len();
+        for (i, &token) in tokens.iter().enumerate() {
+            let next = tokens.get(i + 1).copied();
+            let slot = self.slab.get_mut(token).expect("inserted above");
+            if by_kernel {
+                slot.link = next.is_some();
+                self.backlog.push_back(token);
+            } else {
+                slot.next = next;
+            }
+        }
+        if !by_kernel {
+            self.backlog.extend(tokens.first());
+        }
+        self.pump();
+        Ok(tokens)
+    }
+
+    fn admit(&self, op: &Op, options: &Options, linked: bool, count: usize) -> Result<(), Refusal> {
+        if self.is_forked() {
+            return Err(Refusal::Forked);
+        }
+        if self.slab.len() + self.ready.len() + count > self.bound {
+            return Err(Refusal::Full { bound: self.bound });
+        }
+        op.check(options, linked).map_err(Refusal::Invalid)
+    }
+
+    fn try_inline(&mut self, token: Token) -> bool {
+        let slot = self
+            .slab
+            .get_mut(token)
+            .expect("the caller has just inserted it");
+        // The priority concerns the device, which an inline op does not touch.
+        let Some(res) = inline::attempt(&mut slot.op, &mut slot.skip) else {
+            return false;
+        };
+        if let Some(fd) = &slot.options.notify {
+            sys::eventfd_signal(std::os::fd::AsRawFd::as_raw_fd(fd));
+        }
+        self.finish(Raw::new(token, res), true);
+        self.announce();
+        true
+    }
+
+    /// Tells whoever watches `eventfd()` of a completion that did not come from the backend.
+    fn announce(&mut self) {
+        if self.watched && !self.ready.is_empty() {
+            self.backend.wake();
+        }
+    }
+
+    /// Moves ops from the backlog to the backend while it has room.
+    fn pump(&mut self) {
+        while self.in_flight < self.depth {
+            let Some(&token) = self.backlog.front() else {
+                return;
+            };
+            let slot = self
+                .slab
+                .get_mut(token)
+                .expect("an op stays in the slab until it is complete");
+            if self.backend.submit(token, slot) == Taken::Full {
+                return;
+            }
+            slot.state = State::InFlight;
+            self.backlog.pop_front();
+            self.in_flight += 1;
+        }
+    }
+
+    /// Hands what has been accepted to the kernel, as far as the queue has room.
+    ///
+    /// # Errors
+    /// What the kernel says when it cannot take any (ENOMEM, EAGAIN). Nothing is lost; try again after a `wait`.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.check_fork()?;
+        self.pump();
+        self.backend.flush()
+    }
+
+    /// Collects completions into `out`: at least `min`, at most `max`, unless `timeout` passes first.
+    ///
+    /// Never waits for more than are pending. `min == 0` does not block; `timeout == None` is for ever. Returns how
+    /// many were added.
+    ///
+    /// # Errors
+    /// `Interrupted` when a signal handler ran while it waited: nothing is lost, call again.
+    pub fn wait(
+        &mut self,
+        min: usize,
+        max: usize,
+        timeout: Option<Duration>,
+        out: &mut Vec<Completion>,
+    ) -> io::Result<usize> {
+        self.check_fork()?;
+        let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
+        let mut left = timeout;
+        loop {
+            self.pump();
+            let missing = min
+                .min(max)
+                .min(self.pending)
+                .saturating_sub(self.ready.len());
+            self.collect(missing, left)?;
+            if self.ready.len() >= min.min(max).min(self.pending) || left == Some(Duration::ZERO) {
+                break;
+            }
+            if let Some(deadline) = deadline {
+                left = Some(deadline.saturating_duration_since(Instant::now()));
+            }
+        }
+        let count = max.min(self.ready.len());
+        for completion in self.ready.drain(..count) {
+            self.pending -= usize::from(!completion.more);
+            out.push(completion);
+        }
+        // What `max` has left behind must stay visible.
+        self.announce();
+        Ok(count)
+    }
+
+    /// One round with the backend.
+    fn collect(&mut self, min: usize, timeout: Option<Duration>) -> io::Result<()> {
+        let mut raw = std::mem::take(&mut self.raw);
+        let result = self.backend.wait(min, timeout, &mut raw);
+        for one in raw.drain(..) {
+            self.finish(one, false);
+        }
+        self.raw = raw;
+        // The next steps of what has just come back must not lie here until the caller returns.
+        let more = !self.backlog.is_empty();
+        self.pump();
+        match result {
+            Ok(()) if more => self.backend.flush(),
+            result => result,
+        }
+    }
+
+    /// Submits one op and waits for its completion. Others that complete meanwhile stay ready.
+    ///
+    /// # Errors
+    /// If the op is refused. What the op itself meets is in the completion.
+    pub fn run(&mut self, op: impl Into<Op>) -> io::Result<Completion> {
+        let token = self.submit(op)?;
+        loop {
+            if let Some(at) = self.ready.iter().position(|c| c.token == token && !c.more) {
+                self.pending -= 1;
+                return Ok(self.ready.remove(at).expect("position() found it"));
+            }
+            self.pump();
+            match self.collect(1, None) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                other => other?,
+            }
+        }
+    }
+
+    /// Asks for one op to stop, and says what came of it. Its completion comes all the same, and with it the buffer.
+    pub fn cancel(&mut self, token: Token) -> CancelOutcome {
+        let outcome = self.cancel_quietly(token);
+        self.announce();
+        outcome
+    }
+
+    fn cancel_quietly(&mut self, token: Token) -> CancelOutcome {
+        if self.is_forked() {
+            return CancelOutcome::Finished;
+        }
+        let Some(slot) = self.slab.get_mut(token) else {
+            return CancelOutcome::Finished;
+        };
+        slot.cancelled = true;
+        if slot.state == State::Waiting {
+            // In the backlog, or behind an op that it is linked to; `finish` takes its successors along.
+            self.backlog.retain(|&t| t != token);
+            self.finish(Raw::new(token, -libc::ECANCELED), true);
+            return CancelOutcome::Cancelled;
+        }
+        let mut raw = std::mem::take(&mut self.raw);
+        let outcome = self.backend.cancel(token, &mut raw);
+        for one in raw.drain(..) {
+            self.finish(one, false);
+        }
+        self.raw = raw;
+        outcome
+    }
+
+    /// Gives up on one op: it is cancelled if that is still possible, its completion is not reported, and its buffer is
+    /// freed when the backend has let go of it. The descriptor of an abandoned open is closed.
+    pub fn abandon(&mut self, token: Token) {
+        if let Some(at) = self.ready.iter().position(|c| c.token == token) {
+            self.pending -= usize::from(!self.ready[at].more);
+            self.ready.retain(|c| c.token != token);
+        }
+        if let Some(slot) = self.slab.get_mut(token) {
+            if !slot.abandoned {
+                slot.abandoned = true;
+                self.pending -= 1;
+                self.cancel_quietly(token);
+            }
+        }
+    }
+
+    /// A descriptor that polls readable while a completion can be collected, for another event loop. [`wait`](Self::wait)
+    /// with `min == 0` resets it; do not read from it or close it.
+    ///
+    /// # Errors
+    /// If it cannot be made (EMFILE).
+    pub fn eventfd(&mut self) -> io::Result<RawFd> {
+        self.check_fork()?;
+        let fd = self.backend.eventfd()?;
+        self.watched = true;
+        self.announce();
+        Ok(fd)
+    }
+
+    /// Registers a file with the ring, which saves a reference count per op. Elsewhere it is an ordinary shared file.
+    ///
+    /// # Errors
+    /// ENFILE when the table ([`Config::fixed_files`]) is full.
+    pub fn register_file(&mut self, file: &File) -> io::Result<FixedFile> {
+        self.check_fork()?;
+        let index = self.backend.register_file(file.as_fd())?;
+        let driver_id = if index.is_some() { self.id } else { 0 };
+        Ok(FixedFile {
+            file: file.clone(),
+            index: index.unwrap_or(0),
+            driver_id,
+        })
+    }
+
+    /// Frees the file's place in the table. Ops in flight on it go on.
+    ///
+    /// # Errors
+    /// What the kernel says; EINVAL if it was registered with another driver.
+    pub fn unregister_file(&mut self, file: FixedFile) -> io::Result<()> {
+        self.check_fork()?;
+        match file.driver_id {
+            0 => Ok(()),
+            id if id == self.id => self.backend.unregister_file(file.index),
+            _ => Err(io::Error::from_raw_os_error(libc::EINVAL)),
+        }
+    }
+
+    /// Makes `count` page-aligned buffers of `each_bytes` (rounded up to whole pages) and pins them for the ring's life.
+    /// Once per driver.
+    ///
+    /// # Errors
+    /// EBUSY the second time; ENOMEM above RLIMIT_MEMLOCK.
+    pub fn register_buffers(
+        &mut self,
+        count: u16,
+        each_bytes: usize,
+    ) -> io::Result<Vec<RegisteredBuf>> {
+        self.check_fork()?;
+        if self.buffers.is_some() {
+            return Err(io::Error::from_raw_os_error(libc::EBUSY));
+        }
+        if count == 0 || each_bytes == 0 {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        let table = BufferTable::new(count.into(), each_bytes, self.id);
+        // SAFETY: `self.buffers` keeps the table until after the backend is gone (see `shutdown.rs`).
+        unsafe { self.backend.register_buffers(&table.iovecs())? };
+        let buffers = table.buffers();
+        self.buffers = Some(table);
+        Ok(buffers)
+    }
+
+    fn check_fork(&self) -> io::Result<()> {
+        if self.is_forked() {
+            Err(io::Error::other(Refusal::Forked.to_string()))
+        } else {
+            Ok(())
+        }
+    }
+
+    fn take_op(&mut self, token: Token) -> Op {
+        self.slab.remove(token).unwrap_or(Op::Nop(Nop))
+    }
+}

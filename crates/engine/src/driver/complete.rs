@@ -1,0 +1,180 @@
+//! From a backend's raw result to what the caller gets.
+
+use super::Driver;
+use crate::backend::Raw;
+use crate::error::Error;
+use crate::inflight::{State, Token};
+use crate::op::{File, Op, Step};
+use crate::sys::{self, perform};
+use std::os::fd::{IntoRawFd, OwnedFd};
+
+/// What an op that succeeded has brought, besides what is in the op itself.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Output {
+    /// Bytes transferred; 0 for ops that transfer nothing.
+    Count(usize),
+    /// The descriptor of an `Open`. Closed if it is dropped.
+    File(OwnedFd),
+    /// The `POLL*` events of a `Poll`.
+    Events(u16),
+}
+
+/// The end of one op, or one event of a multishot op.
+#[derive(Debug)]
+#[must_use]
+pub struct Completion {
+    /// Which op.
+    pub token: Token,
+    /// How it went.
+    pub result: Result<Output, Error>,
+    /// The op with its buffers. `None` while a multishot op goes on.
+    pub op: Option<Op>,
+    /// Whether there will be another completion for this token.
+    pub more: bool,
+}
+
+impl Completion {
+    /// The number of bytes, or the event mask of a poll.
+    ///
+    /// # Errors
+    /// The op's own; EBADMSG for an `Open`.
+    pub fn count(&self) -> Result<usize, Error> {
+        match &self.result {
+            Ok(Output::Count(count)) => Ok(*count),
+            Ok(Output::Events(events)) => Ok(usize::from(*events)),
+            Ok(Output::File(_)) => {
+                Err(Error::new(libc::EBADMSG, "open").with_hint("the result is a file"))
+            }
+            Err(error) => Err(error.clone()),
+        }
+    }
+
+    /// The file that an `Open` has opened.
+    ///
+    /// # Errors
+    /// The op's own; EBADMSG for any other op.
+    pub fn into_file(self) -> Result<File, Error> {
+        match self.result {
+            Ok(Output::File(fd)) => Ok(File::new(fd)),
+            Ok(_) => Err(Error::new(libc::EBADMSG, "open").with_hint("the result is not a file")),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Driver {
+    /// Takes a raw result: goes on with ops of several steps, starts linked ones, or makes the op ready.
+    /// `inline`: the result did not come from the backend.
+    pub(super) fn finish(&mut self, raw: Raw, inline: bool) {
+        let token = raw.token;
+        let Some(slot) = self.slab.get_mut(token) else {
+            debug_assert!(false, "a result for an op that is not in flight");
+            return;
+        };
+        if raw.more {
+            if !slot.abandoned {
+                let result = Ok(Output::Events(raw.res as u16));
+                self.ready.push_back(Completion {
+                    token,
+                    result,
+                    op: None,
+                    more: true,
+                });
+            }
+            return;
+        }
+        if slot.state == State::InFlight {
+            self.in_flight -= 1;
+            slot.state = State::Waiting;
+        }
+        let mut res = raw.res;
+        match raw.op {
+            Some(op) => slot.op = *op,
+            None if inline => {}
+            None => {
+                if let Op::ReadFile(read) = &mut slot.op {
+                    let cancelled = slot.cancelled;
+                    match read.advance(res) {
+                        Step::Again if !cancelled => {
+                            self.backlog.push_front(token);
+                            return;
+                        }
+                        Step::Again => res = -libc::ECANCELED,
+                        Step::Done(done) => res = done,
+                    }
+                }
+            }
+        }
+        self.complete(token, res);
+    }
+
+    fn complete(&mut self, token: Token, res: i32) {
+        let slot = self.slab.get_mut(token).expect("`finish` has looked it up");
+        let (skip, abandoned, next) = (slot.skip, slot.abandoned, slot.next.take());
+        let mut op = self.take_op(token);
+        let result = outcome(&mut op, res, skip);
+        if let Some(next) = next {
+            self.start_next(next, &op, &result);
+        }
+        if abandoned {
+            // The op, its buffer and, after an open, the descriptor are dropped here: the backend is done with them.
+            return;
+        }
+        self.ready.push_back(Completion {
+            token,
+            result,
+            op: Some(op),
+            more: false,
+        });
+    }
+
+    /// The rule of the ring: a failed or short op breaks the chain.
+    fn start_next(&mut self, next: Token, op: &Op, result: &Result<Output, Error>) {
+        let whole = match (result, op) {
+            (Ok(Output::Count(count)), Op::Read(o)) => *count == o.buffer.capacity(),
+            (Ok(Output::Count(count)), Op::Write(o)) => *count == o.buffer.len(),
+            (Ok(Output::Count(count)), Op::ReadV(o)) => *count == o.total_len(),
+            (Ok(Output::Count(count)), Op::WriteV(o)) => *count == o.total_len(),
+            (Ok(Output::Count(count)), Op::Splice(o)) => *count == o.len as usize,
+            (result, _) => result.is_ok(),
+        };
+        if whole {
+            self.backlog.push_front(next);
+        } else if self.slab.get_mut(next).is_some() {
+            self.complete(next, -libc::ECANCELED);
+        }
+    }
+}
+
+/// Reads the kernel's number for this op, and updates the op's buffers and descriptors.
+fn outcome(op: &mut Op, res: i32, skip: usize) -> Result<Output, Error> {
+    if let Op::Close(close) = op {
+        // Cancelled before it began: dropping the op closes the descriptor. Otherwise it is gone, even after an error.
+        if res != -libc::ECANCELED {
+            if let Some(fd) = close.fd.take() {
+                let _ = fd.into_raw_fd();
+            }
+        }
+    }
+    // A transfer that was partly done before it failed has succeeded in part, as a system call would say.
+    let res = if res < 0 && skip > 0 { 0 } else { res };
+    match (res, &mut *op) {
+        // The ring's way of saying that the time has passed.
+        (_, Op::Timeout(_)) if res == -libc::ETIME => Ok(Output::Count(0)),
+        (..0, _) => {
+            perform::filled(op, 0);
+            Err(op.error(-res))
+        }
+        (_, Op::Open(_)) => Ok(Output::File(sys::owned(res))),
+        (_, Op::Poll(_)) => Ok(Output::Events(res as u16)),
+        // Beyond 2 GiB the number does not fit into a raw result.
+        (_, Op::ReadFile(o)) => Ok(Output::Count(o.data.len())),
+        (_, Op::WriteFile(o)) => Ok(Output::Count(o.data.len())),
+        _ => {
+            let total = skip + res as usize;
+            perform::filled(op, total);
+            Ok(Output::Count(total))
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Every way in which the engine says no.
+//!
+//! A failed op is an [`Error`]: errno, the op's name and, where the op has one, the path. A refused op is a
+//! [`SubmitError`], which hands the op back so that its buffer is never lost.
+
+use crate::op::Op;
+use std::ffi::CString;
+use std::fmt;
+use std::io;
+
+/// A failed op: the kernel's errno, the op that met it, and the path it named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    errno: i32,
+    op: &'static str,
+    path: Option<CString>,
+    hint: Option<&'static str>,
+}
+
+impl Error {
+    pub(crate) fn new(errno: i32, op: &'static str) -> Self {
+        Error {
+            errno,
+            op,
+            path: None,
+            hint: None,
+        }
+    }
+
+    pub(crate) fn with_path(mut self, path: Option<CString>) -> Self {
+        self.path = path;
+        self
+    }
+
+    pub(crate) fn with_hint(mut self, hint: &'static str) -> Self {
+        self.hint = Some(hint);
+        self
+    }
+
+    /// The error number, as in `errno(3)`.
+    pub fn errno(&self) -> i32 {
+        self.errno
+    }
+
+    /// The name of the op that failed, such as `"read"`.
+    pub fn op(&self) -> &'static str {
+        self.op
+    }
+
+    /// The path that the op named, if it named one.
+    pub fn path(&self) -> Option<&CString> {
+        self.path.as_ref()
+    }
+
+    /// What to do about it, where the engine knows.
+    pub fn hint(&self) -> Option<&'static str> {
+        self.hint
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.op)?;
+        if let Some(path) = &self.path {
+            write!(f, " {:?}", path.to_string_lossy())?;
+        }
+        write!(f, ": {}", io::Error::from_raw_os_error(self.errno))?;
+        match self.hint {
+            Some(hint) => write!(f, ": {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        io::Error::from_raw_os_error(error.errno)
+    }
+}
+
+/// Why a driver would not take an op.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The queue and the backlog behind it hold as many ops as they may. Collect completions, then submit again.
+    #[error(
+        "the queue is full: {bound} ops are pending; collect completions before submitting more"
+    )]
+    Full {
+        /// `depth + backlog` of the driver's [`Config`](crate::Config).
+        bound: usize,
+    },
+    /// The op can never succeed as it is.
+    #[error("{0}")]
+    Invalid(Error),
+    /// This process was forked after the driver was made. The rings and threads belong to the parent.
+    #[error("this driver belongs to the parent process: make a new one after fork()")]
+    Forked,
+}
+
+/// A refused op, handed back untouched.
+#[derive(Debug)]
+pub struct SubmitError {
+    /// The op, with its buffer.
+    pub op: Box<Op>,
+    /// Why it was refused.
+    pub refusal: Refusal,
+}
+
+impl fmt::Display for SubmitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.op.name(), self.refusal)
+    }
+}
+
+impl std::error::Error for SubmitError {}
+
+impl From<SubmitError> for io::Error {
+    fn from(error: SubmitError) -> Self {
+        match error.refusal {
+            Refusal::Full { .. } => io::Error::new(io::ErrorKind::WouldBlock, error.to_string()),
+            Refusal::Invalid(inner) => inner.into(),
+            Refusal::Forked => io::Error::other(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The slab of accepted ops.
+//!
+//! It owns each op from acceptance to completion, whatever the caller does meanwhile. It knows no backend.
+//! Invariant: a slot never moves, so the kernel may hold pointers into the op that it contains; and a slot is freed
+//! only when the completion of its op has been taken.
+
+use crate::op::{Nop, Op, Options};
+
+/// Slots per chunk. Chunks are never freed or moved while the slab exists.
+const CHUNK: usize = 64;
+
+/// Names one accepted op until its completion has been collected. Tokens are never reused within a driver's life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Token(pub(crate) u64);
+
+impl Token {
+    fn new(index: u32, generation: u32) -> Self {
+        Token((u64::from(generation) << 32) | u64::from(index))
+    }
+
+    fn index(self) -> usize {
+        self.0 as u32 as usize
+    }
+
+    fn generation(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    /// The token as a number, for logs and foreign interfaces.
+    pub fn as_u64(self) -> u64 {
+        self.0
+    }
+}
+
+/// Where an accepted op is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    Free,
+    /// In user space: behind the queue, or behind the op that it is linked to.
+    Waiting,
+    /// With the backend.
+    InFlight,
+}
+
+pub(crate) struct Slot {
+    pub(crate) op: Op,
+    /// Bytes of a transfer that are done already; the backend does the rest.
+    pub(crate) skip: usize,
+    pub(crate) options: Options,
+    pub(crate) state: State,
+    /// Nobody waits for the completion any more.
+    pub(crate) abandoned: bool,
+    pub(crate) cancelled: bool,
+    /// Shutting down cancels it instead of waiting for it: it changes nothing, or may wait for a peer for ever.
+    pub(crate) stoppable: bool,
+    /// The op to start when this one succeeds, where the driver and not the kernel runs the chain.
+    pub(crate) next: Option<Token>,
+    /// The kernel shall start the next submission when this one succeeds.
+    pub(crate) link: bool,
+    generation: u32,
+}
+
+impl Slot {
+    fn free() -> Self {
+        Slot {
+            op: Op::Nop(Nop),
+            skip: 0,
+            options: Options::default(),
+            state: State::Free,
+            abandoned: false,
+            cancelled: false,
+            stoppable: false,
+            next: None,
+            link: false,
+            generation: 0,
+        }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Slab {
+    chunks: Vec<Box<[Slot]>>,
+    free: Vec<u32>,
+    len: usize,
+}
+
+impl Slab {
+    /// Occupied slots.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn insert(&mut self, op: Op, options: Options) -> Token {
+        if self.free.is_empty() {
+            self.grow();
+        }
+        let index = self.free.pop().expect("grow() adds free slots");
+        let slot = &mut self.chunks[index as usize / CHUNK][index as usize % CHUNK];
+        let stoppable = !op.mutates();
+        *slot = Slot {
+            op,
+            options,
+            stoppable,
+            state: State::Waiting,
+            generation: slot.generation,
+            ..Slot::free()
+        };
+        self.len += 1;
+        Token::new(index, slot.generation)
+    }
+
+    fn grow(&mut self) {
+        let start = (self.chunks.len() * CHUNK) as u32;
+        self.chunks.push((0..CHUNK).map(|_| Slot::free()).collect());
+        self.free.extend((start..start + CHUNK as u32).rev());
+    }
+
+    pub(crate) fn get_mut(&mut self, token: Token) -> Option<&mut Slot> {
+        let slot = self
+            .chunks
+            .get_mut(token.index() / CHUNK)?
+            .get_mut(token.index() % CHUNK)?;
+        (slot.state != State::Free && slot.generation == token.generation()).then_some(slot)
+    }
+
+    /// Frees the slot and gives its op back.
+    pub(crate) fn remove(&mut self, token: Token) -> Option<Op> {
+        let slot = self.get_mut(token)?;
+        let op = std::mem::replace(&mut slot.op, Op::Nop(Nop));
+        slot.options = Options::default();
+        slot.state = State::Free;
+        // 31 bits: the top bit of a token marks the backends' own entries.
+        slot.generation = (slot.generation + 1) & (u32::MAX >> 1);
+        self.free.push(token.0 as u32);
+        self.len -= 1;
+        Some(op)
+    }
+
+    /// Every occupied slot's token.
+    pub(crate) fn tokens(&self) -> Vec<Token> {
+        let slots = self
+            .chunks
+            .iter()
+            .flat_map(|chunk| chunk.iter())
+            .enumerate();
+        slots
+            .filter(|(_, slot)| slot.state != State::Free)
+            .map(|(index, slot)| Token::new(index as u32, slot.generation))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_never_move_and_tokens_are_never_reused() {
+        let mut slab = Slab::default();
+        let first = slab.insert(Nop.into(), Options::default());
+        let address = std::ptr::from_mut(slab.get_mut(first).unwrap());
+        let more: Vec<Token> = (0..1000)
+            .map(|_| slab.insert(Nop.into(), Options::default()))
+            .collect();
+        assert_eq!(address, std::ptr::from_mut(slab.get_mut(first).unwrap()));
+        for token in &more {
+            assert!(slab.remove(*token).is_some());
+            assert!(
+                slab.remove(*token).is_none(),
+                "a token is good for one removal"
+            );
+        }
+        let again = slab.insert(Nop.into(), Options::default());
+        assert!(!more.contains(&again));
+        assert_eq!(slab.len(), 2);
+        assert_eq!(slab.tokens().len(), 2);
+    }
+}

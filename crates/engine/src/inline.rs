@@ -1,0 +1,175 @@
+//! Finishing an op at once, if that needs no waiting.
+//!
+//! A cached page, a waiting byte in a pipe, a path whose every part is in the kernel's cache: such an op costs one system
+//! call here, and no queue, no wake-up. Knows no backend. Invariant: nothing in here may block.
+
+use crate::op::{Call, Facts, FileKind, Handle, Op, Open, ReadFile, RwFlags, Step};
+use crate::sys::{self, perform};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// `RESOLVE_CACHED`, Linux 5.12: fail with EAGAIN instead of reading directories from disk.
+const RESOLVE_CACHED: u64 = 0x20;
+
+/// Set when the kernel or a filter does not know `openat2` with RESOLVE_CACHED.
+static NO_CACHED_OPEN: AtomicBool = AtomicBool::new(false);
+
+/// The op's whole result, or None if it has to be queued. `skip` then says how much of a transfer is done already.
+pub(crate) fn attempt(op: &mut Op, skip: &mut usize) -> Option<i32> {
+    match op {
+        Op::Read(o) => {
+            let at_end = can_transfer(&o.file, o.flags)?;
+            let len = o.buffer.capacity();
+            let flags = o.flags | RwFlags::NOWAIT;
+            transfer(&o.file, len, at_end, skip, |skip| {
+                let (ptr, len, offset) = o.prepare(skip);
+                perform::rw(
+                    libc::preadv2,
+                    o.file.fd(),
+                    &[perform::iovec(ptr, len)],
+                    offset,
+                    flags,
+                )
+            })
+        }
+        Op::ReadV(o) => {
+            let at_end = can_transfer(&o.file, o.flags)?;
+            let len = o.total_len();
+            let (handle, flags) = (o.file.clone(), o.flags | RwFlags::NOWAIT);
+            transfer(&handle, len, at_end, skip, |skip| {
+                let offset = o.raw_offset(skip);
+                perform::rw(libc::preadv2, handle.fd(), o.prepare(skip), offset, flags)
+            })
+        }
+        Op::Poll(o) if !o.multishot => {
+            let events = sys::poll_now(o.file.fd(), o.events as i16);
+            match events & libc::POLLNVAL {
+                0 if events == 0 => None,
+                0 => Some(events.into()),
+                _ => Some(-libc::EBADF),
+            }
+        }
+        Op::Open(o) => open(o),
+        Op::ReadFile(o) => read_file(o),
+        _ => None,
+    }
+}
+
+/// None if this file must not be tried. Otherwise whether a short read has to be looked into: on a disk file it may mean
+/// the end of the file or the end of what is cached.
+fn can_transfer(file: &Handle, flags: RwFlags) -> Option<bool> {
+    if file.nowait_refused() || flags.contains(RwFlags::HIPRI) {
+        return None;
+    }
+    match file.facts() {
+        // An O_DIRECT read with RWF_NOWAIT waits for the device all the same.
+        Ok(Facts { direct: true, .. }) | Err(_) => None,
+        Ok(Facts {
+            kind: FileKind::Disk,
+            ..
+        }) => Some(true),
+        Ok(Facts {
+            kind: FileKind::Stream,
+            ..
+        }) => Some(false),
+        Ok(_) => None,
+    }
+}
+
+fn transfer(
+    file: &Handle,
+    len: usize,
+    look_further: bool,
+    skip: &mut usize,
+    mut once: impl FnMut(usize) -> i32,
+) -> Option<i32> {
+    loop {
+        match once(*skip) {
+            0 => return Some(0),
+            e if e == -libc::EAGAIN || e == -libc::EINTR => return None,
+            e if e == -libc::EOPNOTSUPP => {
+                file.refuse_nowait();
+                return None;
+            }
+            e if e < 0 => return Some(e),
+            n if !look_further || *skip + n as usize >= len.min(sys::MAX_RW_BYTES) => {
+                return Some(n)
+            }
+            n => *skip += n as usize,
+        }
+    }
+}
+
+/// A plain open for reading of a path that is all in the cache.
+fn open(o: &mut Open) -> Option<i32> {
+    let creates = libc::O_CREAT | libc::O_TRUNC | libc::O_TMPFILE | libc::O_PATH;
+    if o.flags as i32 & (creates | libc::O_NONBLOCK | libc::O_ACCMODE) != 0 {
+        return None;
+    }
+    let fd = cached_open(o.dir.fd(), o.path.as_ptr(), o.flags, o.resolve)?;
+    if fd < 0 {
+        return Some(fd);
+    }
+    let fd = sys::owned(fd);
+    is_plain(&fd)?;
+    // SAFETY: no pointers. Takes back the O_NONBLOCK that `cached_open` has added.
+    unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, o.flags as i32) };
+    Some(std::os::fd::IntoRawFd::into_raw_fd(fd))
+}
+
+/// A file whose open has done nothing that a peer could notice. (A pipe's open has, and waits besides.)
+fn is_plain(fd: &std::os::fd::OwnedFd) -> Option<()> {
+    let stat = perform::fstat(fd.as_raw_fd()).ok()?;
+    matches!(stat.st_mode & libc::S_IFMT, libc::S_IFREG | libc::S_IFDIR).then_some(())
+}
+
+fn cached_open(dir: i32, path: *const libc::c_char, flags: u64, resolve: u64) -> Option<i32> {
+    if NO_CACHED_OPEN.load(Ordering::Relaxed) {
+        return None;
+    }
+    let how = [flags | libc::O_NONBLOCK as u64, 0, resolve | RESOLVE_CACHED];
+    match perform::openat2(dir, path, how.as_ptr()) {
+        e if e == -libc::EAGAIN => None,
+        // ENOSYS: Linux before 5.6. EINVAL: before 5.12, or a bad flag, which the backend will say better. EPERM: a
+        // filter older than the call.
+        e if e == -libc::ENOSYS => {
+            NO_CACHED_OPEN.store(true, Ordering::Relaxed);
+            None
+        }
+        e if e == -libc::EINVAL || e == -libc::EPERM || e == -libc::EWOULDBLOCK => None,
+        res => Some(res),
+    }
+}
+
+fn read_file(o: &mut ReadFile) -> Option<i32> {
+    if let Call::Open { dir, path, .. } = o.call() {
+        let fd = cached_open(dir, path, (libc::O_RDONLY | libc::O_CLOEXEC) as u64, 0)?;
+        if fd < 0 {
+            return Some(fd);
+        }
+        let fd = sys::owned(fd);
+        is_plain(&fd)?;
+        if let Step::Done(res) = o.opened(fd) {
+            return Some(res);
+        }
+    }
+    while let Call::Read {
+        fd,
+        to,
+        len,
+        offset,
+    } = o.call()
+    {
+        let iovec = perform::iovec(to, len);
+        match perform::rw(libc::preadv2, fd, &[iovec], offset as i64, RwFlags::NOWAIT) {
+            // What is left is for the backend, which goes on from here.
+            e if e == -libc::EAGAIN || e == -libc::EINTR || e == -libc::EOPNOTSUPP => return None,
+            res => {
+                if let Step::Done(res) = o.advance(res) {
+                    return Some(res);
+                }
+            }
+        }
+    }
+    None
+}

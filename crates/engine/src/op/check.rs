@@ -1,0 +1,70 @@
+//! What can be known to be wrong before an op is accepted. The kernel is the judge of everything else.
+
+use super::{Op, Options, ReadV, WriteV};
+use crate::buffer::Buf;
+use crate::error::Error;
+use crate::sys::IOV_MAX;
+
+impl Op {
+    /// The error with which no backend could do better, with a hint.
+    pub(crate) fn check(&self, options: &Options, linked: bool) -> Result<(), Error> {
+        match self {
+            Op::Read(o) => {
+                self.check_range(o.offset, o.buffer.capacity())?;
+                self.check_writable(std::slice::from_ref(&o.buffer))?;
+            }
+            Op::Write(o) => self.check_range(o.offset, o.buffer.len())?,
+            Op::ReadV(o) => {
+                self.check_range(o.offset, o.total_len())?;
+                self.check_vector(o.buffers.len(), ReadV::total_len(o))?;
+                self.check_writable(&o.buffers)?;
+            }
+            Op::WriteV(o) => {
+                self.check_range(o.offset, o.total_len())?;
+                self.check_vector(o.buffers.len(), WriteV::total_len(o))?;
+            }
+            Op::GetXattr(o) => self.check_writable(std::slice::from_ref(&o.buffer))?,
+            Op::ListXattr(o) => self.check_writable(std::slice::from_ref(&o.buffer))?,
+            Op::Poll(o) if o.multishot && (linked || options.notify.is_some()) => {
+                return Err(self.invalid("a multishot poll can neither be linked nor notify"));
+            }
+            _ => {}
+        }
+        if linked && options.notify.is_some() {
+            return Err(self.invalid("a linked op cannot notify an eventfd"));
+        }
+        Ok(())
+    }
+
+    fn invalid(&self, hint: &'static str) -> Error {
+        self.error(libc::EINVAL).with_hint(hint)
+    }
+
+    fn check_range(&self, offset: Option<u64>, len: usize) -> Result<(), Error> {
+        let end = offset.unwrap_or(0).checked_add(len as u64);
+        match end {
+            Some(end) if end <= i64::MAX as u64 => Ok(()),
+            _ => Err(self.invalid("offset and length reach beyond 2^63 - 1")),
+        }
+    }
+
+    fn check_vector(&self, count: usize, total: usize) -> Result<(), Error> {
+        if count > IOV_MAX {
+            return Err(self.invalid("more than 1024 buffers in one vector"));
+        }
+        if total > isize::MAX as usize {
+            return Err(self.invalid("the buffers add up to more than 2^63 - 1 bytes"));
+        }
+        Ok(())
+    }
+
+    fn check_writable(&self, buffers: &[Buf]) -> Result<(), Error> {
+        if buffers.iter().all(Buf::writable) {
+            Ok(())
+        } else {
+            Err(self
+                .error(libc::EFAULT)
+                .with_hint("the buffer is read-only"))
+        }
+    }
+}

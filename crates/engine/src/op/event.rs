@@ -1,0 +1,80 @@
+//! Ops that wait for something other than data.
+
+use super::Handle;
+use std::time::Duration;
+
+/// `struct __kernel_timespec`: 64-bit seconds on every architecture, unlike libc's `timespec`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct KernelTimespec {
+    pub(crate) seconds: i64,
+    pub(crate) nanoseconds: i64,
+}
+
+/// Waits until a descriptor has one of these `POLL*` events. The result is the event mask.
+#[derive(Debug)]
+pub struct Poll {
+    /// The descriptor.
+    pub file: Handle,
+    /// `POLLIN`, `POLLOUT` and so on. POLLERR and POLLHUP are always reported.
+    pub events: u16,
+    /// Complete again and again until cancelled. [`Completion::more`](crate::Completion) says whether there will be
+    /// another. Linux 5.13 for the ring.
+    pub multishot: bool,
+}
+
+impl Poll {
+    /// One event.
+    pub fn new(file: impl Into<Handle>, events: i16) -> Self {
+        Poll {
+            file: file.into(),
+            events: events as u16,
+            multishot: false,
+        }
+    }
+
+    /// One completion for each wake-up, until cancelled.
+    pub fn multishot(file: impl Into<Handle>, events: i16) -> Self {
+        Poll {
+            multishot: true,
+            ..Self::new(file, events)
+        }
+    }
+}
+
+/// Completes with 0 when the time has passed (CLOCK_MONOTONIC).
+#[derive(Debug)]
+pub struct Timeout {
+    /// From the submission on.
+    pub after: Duration,
+    pub(crate) timespec: KernelTimespec,
+}
+
+impl Timeout {
+    /// After this long.
+    pub fn new(after: Duration) -> Self {
+        Timeout {
+            after,
+            timespec: KernelTimespec::default(),
+        }
+    }
+
+    pub(crate) fn prepare(&mut self) -> *const KernelTimespec {
+        self.timespec = KernelTimespec {
+            seconds: self.after.as_secs().min(i64::MAX as u64) as i64,
+            nanoseconds: self.after.subsec_nanos().into(),
+        };
+        &raw const self.timespec
+    }
+}
+
+/// Does nothing, by way of the backend: what a round trip costs.
+#[derive(Debug, Default)]
+pub struct Nop;
+
+impl Nop {
+    /// A nop.
+    pub fn new() -> Self {
+        Nop
+    }
+}

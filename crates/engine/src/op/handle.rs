@@ -1,0 +1,255 @@
+//! Which file an op works on.
+
+use crate::sys;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// What kind of file a descriptor refers to, as far as scheduling cares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileKind {
+    /// A regular file or block device: always "ready", may wait for the device.
+    Disk,
+    /// A pipe, socket or terminal: may wait for a peer for ever.
+    Stream,
+    /// A directory, or something that does not matter.
+    Other,
+}
+
+/// What decides how an op on a file is best done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Facts {
+    pub(crate) kind: FileKind,
+    /// Opened with O_DIRECT.
+    pub(crate) direct: bool,
+}
+
+impl Facts {
+    pub(crate) fn of(fd: RawFd) -> io::Result<Self> {
+        // SAFETY: zero is a valid initial value for `stat`, which lives until the call returns.
+        let stat = unsafe {
+            let mut stat: libc::stat = std::mem::zeroed();
+            sys::check(libc::fstat(fd, &raw mut stat))?;
+            stat
+        };
+        let kind = match stat.st_mode & libc::S_IFMT {
+            libc::S_IFREG | libc::S_IFBLK => FileKind::Disk,
+            // Anonymous descriptors (eventfd, timerfd, ...) have no type bits; they behave as streams.
+            libc::S_IFIFO | libc::S_IFSOCK | libc::S_IFCHR | 0 => FileKind::Stream,
+            _ => FileKind::Other,
+        };
+        // SAFETY: no pointers.
+        let flags = sys::check(unsafe { libc::fcntl(fd, libc::F_GETFL) })?;
+        Ok(Facts {
+            kind,
+            direct: flags & libc::O_DIRECT != 0,
+        })
+    }
+}
+
+/// An open file, shared by whoever clones it; closed when the last clone is gone.
+///
+/// What the engine has to know of a file (its kind, O_DIRECT) is asked once here, instead of once per op.
+#[derive(Debug, Clone)]
+pub struct File(Arc<FileInner>);
+
+#[derive(Debug)]
+struct FileInner {
+    fd: OwnedFd,
+    facts: OnceLock<Facts>,
+    /// Set when the file system has refused RWF_NOWAIT once.
+    nowait_refused: AtomicBool,
+}
+
+/// The alignment that O_DIRECT demands of a file, in bytes. See [`File::direct_alignment`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DirectAlignment {
+    /// The buffer's address must be a multiple of this.
+    pub memory: usize,
+    /// Offset and length must be multiples of this.
+    pub offset: usize,
+}
+
+impl File {
+    /// Takes ownership of a descriptor.
+    pub fn new(fd: impl Into<OwnedFd>) -> Self {
+        File(Arc::new(FileInner {
+            fd: fd.into(),
+            facts: OnceLock::new(),
+            nowait_refused: AtomicBool::new(false),
+        }))
+    }
+
+    /// The alignment that O_DIRECT needs on this file: from `statx(STATX_DIOALIGN)` since Linux 6.1, before that the
+    /// file system's block size, which is always enough.
+    ///
+    /// # Errors
+    /// EINVAL if the file cannot be used with O_DIRECT at all.
+    pub fn direct_alignment(&self) -> io::Result<DirectAlignment> {
+        direct_alignment(self.as_raw_fd())
+    }
+
+    pub(crate) fn facts(&self) -> io::Result<Facts> {
+        match self.0.facts.get() {
+            Some(facts) => Ok(*facts),
+            None => Facts::of(self.as_raw_fd()).inspect(|&facts| {
+                let _ = self.0.facts.set(facts);
+            }),
+        }
+    }
+}
+
+impl AsRawFd for File {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.fd.as_raw_fd()
+    }
+}
+
+impl AsFd for File {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.fd.as_fd()
+    }
+}
+
+/// The alignment that O_DIRECT needs on a descriptor. See [`File::direct_alignment`].
+pub fn direct_alignment(fd: RawFd) -> io::Result<DirectAlignment> {
+    // SAFETY: zero is a valid initial value, the path is a static empty string, both outlive the call.
+    let stat = unsafe {
+        let mut stat: libc::statx = std::mem::zeroed();
+        let mask = libc::STATX_BASIC_STATS | libc::STATX_DIOALIGN;
+        sys::check(libc::statx(
+            fd,
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH,
+            mask,
+            &raw mut stat,
+        ))?;
+        stat
+    };
+    if stat.stx_mask & libc::STATX_DIOALIGN == 0 {
+        let block = (stat.stx_blksize as usize).max(512);
+        return Ok(DirectAlignment {
+            memory: block,
+            offset: block,
+        });
+    }
+    if stat.stx_dio_offset_align == 0 {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    Ok(DirectAlignment {
+        memory: stat.stx_dio_mem_align as usize,
+        offset: stat.stx_dio_offset_align as usize,
+    })
+}
+
+/// A file registered with a driver's ring. Made by [`Driver::register_file`](crate::Driver::register_file).
+#[derive(Debug, Clone)]
+pub struct FixedFile {
+    pub(crate) file: File,
+    pub(crate) index: u32,
+    pub(crate) driver_id: u64,
+}
+
+/// The file that an op names.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Handle {
+    /// A bare descriptor. The caller keeps it open until the op is complete; if not, the op meets EBADF or another
+    /// file, as with `read(2)`.
+    Fd(RawFd),
+    /// A shared open file, kept open by the op.
+    File(File),
+    /// A registered file: no reference counting in the kernel per op.
+    Fixed(Box<FixedFile>),
+}
+
+impl Handle {
+    /// The current directory, for ops that take a directory and a path.
+    pub const CWD: Handle = Handle::Fd(libc::AT_FDCWD);
+
+    pub(crate) fn fd(&self) -> RawFd {
+        match self {
+            Handle::Fd(fd) => *fd,
+            Handle::File(file) => file.as_raw_fd(),
+            Handle::Fixed(fixed) => fixed.file.as_raw_fd(),
+        }
+    }
+
+    pub(crate) fn fixed_index(&self, driver_id: u64) -> Option<u32> {
+        match self {
+            Handle::Fixed(fixed) if fixed.driver_id == driver_id => Some(fixed.index),
+            _ => None,
+        }
+    }
+
+    fn file(&self) -> Option<&File> {
+        match self {
+            Handle::Fd(_) => None,
+            Handle::File(file) => Some(file),
+            Handle::Fixed(fixed) => Some(&fixed.file),
+        }
+    }
+
+    /// Asked per op for a bare descriptor: its number may mean another file each time.
+    pub(crate) fn facts(&self) -> io::Result<Facts> {
+        match self.file() {
+            Some(file) => file.facts(),
+            None => Facts::of(self.fd()),
+        }
+    }
+
+    /// Whether this file system has already refused RWF_NOWAIT on this file.
+    pub(crate) fn nowait_refused(&self) -> bool {
+        self.file()
+            .is_some_and(|f| f.0.nowait_refused.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn refuse_nowait(&self) {
+        if let Some(file) = self.file() {
+            file.0.nowait_refused.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl From<RawFd> for Handle {
+    fn from(fd: RawFd) -> Self {
+        Handle::Fd(fd)
+    }
+}
+
+impl From<File> for Handle {
+    fn from(file: File) -> Self {
+        Handle::File(file)
+    }
+}
+
+impl From<&File> for Handle {
+    fn from(file: &File) -> Self {
+        Handle::File(file.clone())
+    }
+}
+
+impl From<OwnedFd> for Handle {
+    fn from(fd: OwnedFd) -> Self {
+        Handle::File(File::new(fd))
+    }
+}
+
+impl From<std::fs::File> for Handle {
+    fn from(file: std::fs::File) -> Self {
+        Handle::File(File::new(file))
+    }
+}
+
+impl From<FixedFile> for Handle {
+    fn from(fixed: FixedFile) -> Self {
+        Handle::Fixed(Box::new(fixed))
+    }
+}
+
+impl From<&FixedFile> for Handle {
+    fn from(fixed: &FixedFile) -> Self {
+        fixed.clone().into()
+    }
+}

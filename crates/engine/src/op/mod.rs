@@ -1,0 +1,220 @@
+//! Ops: what can be asked of the kernel, each an owned type with everything it needs inside.
+//!
+//! One file per family. Ops know no backend and no driver. Invariant: whatever the kernel is given a pointer to
+//! (buffers, paths, `iovec` arrays, `statx` results) is on the heap behind the op or inside the op's slab slot, so that
+//! it stays put until the completion.
+
+mod check;
+mod event;
+mod fd;
+mod file;
+mod handle;
+mod path;
+mod read_file;
+mod read_write;
+mod xattr;
+
+pub(crate) use event::KernelTimespec;
+pub use event::{Nop, Poll, Timeout};
+pub use fd::{Advise, Allocate, Fsync, Splice, SyncRange, Truncate};
+pub use file::{Close, Open};
+pub(crate) use handle::Facts;
+pub use handle::{File, FileKind, FixedFile, Handle};
+pub use path::{Link, Mkdir, Rename, Statx, Symlink, Unlink};
+pub(crate) use read_file::{Call, Step};
+pub use read_file::{ReadFile, WriteFile};
+pub use read_write::{Read, ReadV, RwFlags, Write, WriteV};
+pub use xattr::{GetXattr, ListXattr, RemoveXattr, SetXattr, XattrTarget};
+
+use crate::error::Error;
+use std::ffi::CString;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+macro_rules! ops {
+    ($($(#[$doc:meta])* $name:ident => $text:literal),* $(,)?) => {
+        /// One thing to do.
+        #[derive(Debug)]
+        #[non_exhaustive]
+        pub enum Op { $($(#[$doc])* $name($name)),* }
+
+        /// The kind of an op, without its contents: the row of a capability table.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum OpKind { $($(#[$doc])* $name),* }
+
+        impl OpKind {
+            /// Every kind, in the order of the capability table.
+            pub const ALL: &'static [OpKind] = &[$(OpKind::$name),*];
+
+            /// The op's name in errors and tables.
+            pub fn name(self) -> &'static str {
+                match self { $(OpKind::$name => $text),* }
+            }
+        }
+
+        impl Op {
+            /// Which kind of op this is.
+            pub fn kind(&self) -> OpKind {
+                match self { $(Op::$name(_) => OpKind::$name),* }
+            }
+        }
+
+        $(impl From<$name> for Op {
+            fn from(op: $name) -> Op { Op::$name(op) }
+        })*
+    };
+}
+
+ops! {
+    /// Read into one buffer.
+    Read => "read",
+    /// Write one buffer.
+    Write => "write",
+    /// Read into several buffers.
+    ReadV => "readv",
+    /// Write several buffers.
+    WriteV => "writev",
+    /// Bring data (and metadata) to the device.
+    Fsync => "fsync",
+    /// Start or await write-back of a range.
+    SyncRange => "sync_file_range",
+    /// Reserve, punch or move space.
+    Allocate => "fallocate",
+    /// Announce an access pattern.
+    Advise => "fadvise",
+    /// Set a file's length.
+    Truncate => "ftruncate",
+    /// Open a file.
+    Open => "open",
+    /// Close a descriptor.
+    Close => "close",
+    /// Ask for metadata.
+    Statx => "statx",
+    /// Rename.
+    Rename => "rename",
+    /// Remove a file or directory.
+    Unlink => "unlink",
+    /// Make a directory.
+    Mkdir => "mkdir",
+    /// Make a hard link.
+    Link => "link",
+    /// Make a symbolic link.
+    Symlink => "symlink",
+    /// Read an extended attribute.
+    GetXattr => "getxattr",
+    /// Set an extended attribute.
+    SetXattr => "setxattr",
+    /// List extended attributes.
+    ListXattr => "listxattr",
+    /// Remove an extended attribute.
+    RemoveXattr => "removexattr",
+    /// Move bytes through a pipe.
+    Splice => "splice",
+    /// Wait until a descriptor is ready.
+    Poll => "poll",
+    /// Wait until a time has passed.
+    Timeout => "timeout",
+    /// Do nothing, by way of the backend.
+    Nop => "nop",
+    /// Open, size, read and close one whole file.
+    ReadFile => "read_file",
+    /// Open, write and close one whole file.
+    WriteFile => "write_file",
+}
+
+impl Op {
+    /// The op's name, as in errors.
+    pub fn name(&self) -> &'static str {
+        self.kind().name()
+    }
+
+    /// The error that `errno` means for this op, with the path it named.
+    pub(crate) fn error(&self, errno: i32) -> Error {
+        Error::new(errno, self.name()).with_path(self.path().cloned())
+    }
+
+    fn path(&self) -> Option<&CString> {
+        match self {
+            Op::Open(o) => Some(&o.path),
+            Op::Statx(o) => Some(&o.path),
+            Op::Rename(o) => Some(&o.from),
+            Op::Unlink(o) => Some(&o.path),
+            Op::Mkdir(o) => Some(&o.path),
+            Op::Link(o) => Some(&o.from),
+            Op::Symlink(o) => Some(&o.path),
+            Op::GetXattr(o) => o.target.path(),
+            Op::SetXattr(o) => o.target.path(),
+            Op::ListXattr(o) => o.target.path(),
+            Op::RemoveXattr(o) => o.target.path(),
+            Op::ReadFile(o) => Some(&o.path),
+            Op::WriteFile(o) => Some(&o.path),
+            _ => None,
+        }
+    }
+
+    /// Whether closing a driver lets this op run to its end: it changes something, and does so in finite time.
+    pub(crate) fn mutates(&self) -> bool {
+        !matches!(
+            self.kind(),
+            OpKind::Read
+                | OpKind::ReadV
+                | OpKind::Poll
+                | OpKind::Timeout
+                | OpKind::Nop
+                | OpKind::Statx
+                | OpKind::GetXattr
+                | OpKind::ListXattr
+                | OpKind::Advise
+                | OpKind::ReadFile
+                // These may wait for a peer for ever.
+                | OpKind::Open
+                | OpKind::Splice
+        )
+    }
+}
+
+/// I/O priority, as in `ioprio_set(2)`: class in the top three bits, value below.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Priority(u16);
+
+/// Scheduling class of a [`Priority`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PriorityClass {
+    /// First access to the device always. Needs CAP_SYS_NICE or CAP_SYS_ADMIN.
+    RealTime = 1,
+    /// The default class.
+    BestEffort = 2,
+    /// Only when nobody else wants the device.
+    Idle = 3,
+}
+
+impl Priority {
+    /// The submitting thread's own priority.
+    pub const INHERIT: Priority = Priority(0);
+
+    /// A class and a value from 0 (first) to 7 (last). `None` if the value is above 7, or not 0 for the idle class.
+    pub fn new(class: PriorityClass, value: u8) -> Option<Self> {
+        let valid = match class {
+            PriorityClass::Idle => value == 0,
+            _ => value <= 7,
+        };
+        valid.then_some(Priority(((class as u16) << 13) | u16::from(value)))
+    }
+
+    /// The value that the kernel's `ioprio` fields hold.
+    pub fn raw(self) -> u16 {
+        self.0
+    }
+}
+
+/// How one op is to be submitted.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// I/O priority, for reads, writes and syncs.
+    pub priority: Priority,
+    /// An eventfd to which one is added when this op completes. Not for linked or multishot ops.
+    pub notify: Option<Arc<OwnedFd>>,
+    /// Send it to the backend even if it could be finished at once.
+    pub no_inline: bool,
+}

@@ -1,0 +1,185 @@
+//! Ops on paths. Each path is relative to its directory handle; [`Handle::CWD`] is the current directory.
+
+use super::Handle;
+use std::ffi::CString;
+use std::fmt;
+
+/// `statx(2)`. Read the answer with [`Statx::stat`].
+pub struct Statx {
+    /// The directory.
+    pub dir: Handle,
+    /// The path; empty with AT_EMPTY_PATH for the directory handle itself.
+    pub path: CString,
+    /// `AT_*` flags.
+    pub flags: i32,
+    /// `STATX_*`: what to ask for.
+    pub mask: u32,
+    pub(crate) stat: Box<libc::statx>,
+}
+
+impl Statx {
+    /// The basic fields of `path`, following links.
+    pub fn new(path: impl Into<CString>) -> Self {
+        Statx {
+            dir: Handle::CWD,
+            path: path.into(),
+            flags: 0,
+            mask: libc::STATX_BASIC_STATS,
+            // SAFETY: `statx` is plain integers; zero is a valid value.
+            stat: Box::new(unsafe { std::mem::zeroed() }),
+        }
+    }
+
+    /// The basic fields of an open file.
+    pub fn of(file: impl Into<Handle>) -> Self {
+        Statx {
+            dir: file.into(),
+            flags: libc::AT_EMPTY_PATH,
+            ..Self::new(c"")
+        }
+    }
+
+    /// The answer, after a completion without error.
+    pub fn stat(&self) -> &libc::statx {
+        &self.stat
+    }
+}
+
+impl fmt::Debug for Statx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Statx")
+            .field("dir", &self.dir)
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
+
+/// `renameat2(2)`.
+#[derive(Debug)]
+pub struct Rename {
+    /// Directory of `from`.
+    pub from_dir: Handle,
+    /// The old name.
+    pub from: CString,
+    /// Directory of `to`.
+    pub to_dir: Handle,
+    /// The new name.
+    pub to: CString,
+    /// `RENAME_*`.
+    pub flags: u32,
+}
+
+impl Rename {
+    /// Replaces what is at `to`.
+    pub fn new(from: impl Into<CString>, to: impl Into<CString>) -> Self {
+        Rename {
+            from_dir: Handle::CWD,
+            from: from.into(),
+            to_dir: Handle::CWD,
+            to: to.into(),
+            flags: 0,
+        }
+    }
+}
+
+/// `unlinkat(2)`.
+#[derive(Debug)]
+pub struct Unlink {
+    /// The directory.
+    pub dir: Handle,
+    /// The path.
+    pub path: CString,
+    /// AT_REMOVEDIR to remove a directory.
+    pub flags: i32,
+}
+
+impl Unlink {
+    /// Removes a file.
+    pub fn new(path: impl Into<CString>) -> Self {
+        Unlink {
+            dir: Handle::CWD,
+            path: path.into(),
+            flags: 0,
+        }
+    }
+
+    /// Removes an empty directory.
+    pub fn directory(path: impl Into<CString>) -> Self {
+        Unlink {
+            flags: libc::AT_REMOVEDIR,
+            ..Self::new(path)
+        }
+    }
+}
+
+/// `mkdirat(2)`.
+#[derive(Debug)]
+pub struct Mkdir {
+    /// The directory.
+    pub dir: Handle,
+    /// The path.
+    pub path: CString,
+    /// Permission bits before the umask.
+    pub mode: u32,
+}
+
+impl Mkdir {
+    /// A new directory with these permission bits.
+    pub fn new(path: impl Into<CString>, mode: u32) -> Self {
+        Mkdir {
+            dir: Handle::CWD,
+            path: path.into(),
+            mode,
+        }
+    }
+}
+
+/// `linkat(2)`.
+#[derive(Debug)]
+pub struct Link {
+    /// Directory of `from`.
+    pub from_dir: Handle,
+    /// The existing name.
+    pub from: CString,
+    /// Directory of `to`.
+    pub to_dir: Handle,
+    /// The new name.
+    pub to: CString,
+    /// AT_SYMLINK_FOLLOW, AT_EMPTY_PATH.
+    pub flags: i32,
+}
+
+impl Link {
+    /// A second name for a file.
+    pub fn new(from: impl Into<CString>, to: impl Into<CString>) -> Self {
+        Link {
+            from_dir: Handle::CWD,
+            from: from.into(),
+            to_dir: Handle::CWD,
+            to: to.into(),
+            flags: 0,
+        }
+    }
+}
+
+/// `symlinkat(2)`.
+#[derive(Debug)]
+pub struct Symlink {
+    /// What the link says.
+    pub target: CString,
+    /// The directory of the link.
+    pub dir: Handle,
+    /// The link's path.
+    pub path: CString,
+}
+
+impl Symlink {
+    /// A link at `path` that says `target`.
+    pub fn new(target: impl Into<CString>, path: impl Into<CString>) -> Self {
+        Symlink {
+            target: target.into(),
+            dir: Handle::CWD,
+            path: path.into(),
+        }
+    }
+}

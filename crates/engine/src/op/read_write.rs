@@ -1,0 +1,211 @@
+//! Reads and writes, plain and vectored.
+
+use super::Handle;
+use crate::buffer::Buf;
+use crate::sys::MAX_RW_BYTES;
+
+/// Flags of one read or write, as in `preadv2(2)`. What a file system refuses comes back as EOPNOTSUPP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RwFlags(pub i32);
+
+impl RwFlags {
+    /// No flags.
+    pub const NONE: RwFlags = RwFlags(0);
+    /// Poll for the completion (O_DIRECT on a device with poll queues). Linux 4.6.
+    pub const HIPRI: RwFlags = RwFlags(0x1);
+    /// As if the file were open with O_DSYNC. Linux 4.7.
+    pub const DSYNC: RwFlags = RwFlags(0x2);
+    /// As if the file were open with O_SYNC. Linux 4.7.
+    pub const SYNC: RwFlags = RwFlags(0x4);
+    /// EAGAIN instead of waiting. Linux 4.14.
+    pub const NOWAIT: RwFlags = RwFlags(0x8);
+    /// Write at the end of the file, whatever the offset. Linux 4.16.
+    pub const APPEND: RwFlags = RwFlags(0x10);
+
+    pub(crate) fn contains(self, other: RwFlags) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+impl std::ops::BitOr for RwFlags {
+    type Output = RwFlags;
+    fn bitor(self, other: RwFlags) -> RwFlags {
+        RwFlags(self.0 | other.0)
+    }
+}
+
+/// The kernel's "at the file's position".
+pub(crate) const POSITION: i64 = -1;
+
+fn raw_offset(offset: Option<u64>, skip: usize) -> i64 {
+    match offset {
+        // `check.rs` has made sure that the end of the transfer fits.
+        Some(offset) => (offset + skip as u64) as i64,
+        None => POSITION,
+    }
+}
+
+macro_rules! single {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $name {
+            /// The file.
+            pub file: Handle,
+            /// Where: `None` is the file's own position, which moves along. Ignored by pipes and sockets.
+            pub offset: Option<u64>,
+            /// The memory.
+            pub buffer: Buf,
+            /// Flags of this transfer.
+            pub flags: RwFlags,
+        }
+
+        impl $name {
+            /// At the file's position.
+            pub fn new(file: impl Into<Handle>, buffer: impl Into<Buf>) -> Self {
+                $name { file: file.into(), offset: None, buffer: buffer.into(), flags: RwFlags::NONE }
+            }
+
+            /// At `offset` bytes from the start; the file's position does not move.
+            pub fn at(file: impl Into<Handle>, offset: u64, buffer: impl Into<Buf>) -> Self {
+                $name { offset: Some(offset), ..Self::new(file, buffer) }
+            }
+
+            /// With these flags.
+            pub fn flags(mut self, flags: RwFlags) -> Self {
+                self.flags = flags;
+                self
+            }
+        }
+    };
+}
+
+macro_rules! vectored {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $name {
+            /// The file.
+            pub file: Handle,
+            /// Where: `None` is the file's own position, which moves along. Ignored by pipes and sockets.
+            pub offset: Option<u64>,
+            /// The memory, in order. At most 1024 buffers (Linux, `UIO_MAXIOV`).
+            pub buffers: Vec<Buf>,
+            /// Flags of this transfer.
+            pub flags: RwFlags,
+            iovecs: Vec<libc::iovec>,
+        }
+
+        // SAFETY: `iovecs` points only into `buffers`, which move with the op and are themselves Send.
+        unsafe impl Send for $name {}
+
+        impl $name {
+            /// At the file's position.
+            pub fn new(file: impl Into<Handle>, buffers: Vec<Buf>) -> Self {
+                $name { file: file.into(), offset: None, buffers, flags: RwFlags::NONE, iovecs: Vec::new() }
+            }
+
+            /// At `offset` bytes from the start; the file's position does not move.
+            pub fn at(file: impl Into<Handle>, offset: u64, buffers: Vec<Buf>) -> Self {
+                $name { offset: Some(offset), ..Self::new(file, buffers) }
+            }
+
+            /// With these flags.
+            pub fn flags(mut self, flags: RwFlags) -> Self {
+                self.flags = flags;
+                self
+            }
+
+            /// The segments left after the first `skip` bytes. They stay valid while the op exists and is not
+            /// prepared again.
+            pub(crate) fn prepare(&mut self, mut skip: usize) -> &[libc::iovec] {
+                self.iovecs.clear();
+                for buffer in &self.buffers {
+                    let len = $name::segment_len(buffer);
+                    let skipped = skip.min(len);
+                    skip -= skipped;
+                    if len > skipped || len == 0 {
+                        self.iovecs.push(libc::iovec {
+                            iov_base: buffer.ptr().wrapping_add(skipped).cast(),
+                            iov_len: len - skipped,
+                        });
+                    }
+                }
+                &self.iovecs
+            }
+
+            pub(crate) fn total_len(&self) -> usize {
+                self.buffers.iter().map($name::segment_len).fold(0, usize::saturating_add)
+            }
+
+            pub(crate) fn raw_offset(&self, skip: usize) -> i64 {
+                raw_offset(self.offset, skip)
+            }
+        }
+    };
+}
+
+single!(
+    /// Read at most `buffer.capacity()` bytes into `buffer`. The result is the number of bytes; 0 is the end of the file.
+    Read
+);
+single!(
+    /// Write `buffer.len()` bytes. The result is the number of bytes written, which may be fewer.
+    Write
+);
+vectored!(
+    /// Read into several buffers, each to its capacity, in order.
+    ReadV
+);
+vectored!(
+    /// Write several buffers in order.
+    WriteV
+);
+
+impl Read {
+    pub(crate) fn prepare(&self, skip: usize) -> (*mut u8, usize, i64) {
+        let len = (self.buffer.capacity() - skip).min(MAX_RW_BYTES);
+        (
+            self.buffer.ptr().wrapping_add(skip),
+            len,
+            raw_offset(self.offset, skip),
+        )
+    }
+
+    pub(crate) fn filled(&mut self, len: usize) {
+        // SAFETY: the kernel reports how many bytes from the start it has written.
+        unsafe { self.buffer.set_len(len) };
+    }
+}
+
+impl Write {
+    pub(crate) fn prepare(&self, skip: usize) -> (*mut u8, usize, i64) {
+        let len = (self.buffer.len() - skip).min(MAX_RW_BYTES);
+        (
+            self.buffer.ptr().wrapping_add(skip),
+            len,
+            raw_offset(self.offset, skip),
+        )
+    }
+}
+
+impl ReadV {
+    fn segment_len(buffer: &Buf) -> usize {
+        buffer.capacity()
+    }
+
+    pub(crate) fn filled(&mut self, mut len: usize) {
+        for buffer in &mut self.buffers {
+            let here = len.min(buffer.capacity());
+            len -= here;
+            // SAFETY: the kernel fills the segments in order and reports the total.
+            unsafe { buffer.set_len(here) };
+        }
+    }
+}
+
+impl WriteV {
+    fn segment_len(buffer: &Buf) -> usize {
+        buffer.len()
+    }
+}

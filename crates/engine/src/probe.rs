@@ -1,0 +1,271 @@
+//! Which backends work here, and why not.
+
+use crate::backend::{linux_aio, posix_aio, sim, threads, uring, Backend};
+use crate::config::Config;
+use crate::op::OpKind;
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+
+/// A backend's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Engine {
+    /// io_uring, Linux 5.10 or newer.
+    IoUring,
+    /// Linux native AIO (`io_submit`): asynchronous for O_DIRECT; everything else goes to threads.
+    LinuxAio,
+    /// POSIX AIO, the C library's.
+    PosixAio,
+    /// A pool of threads.
+    Threads,
+    /// The seeded simulator, for tests. Never chosen automatically.
+    Sim,
+}
+
+impl Engine {
+    /// All of them, best first.
+    pub const ALL: &'static [Engine] = &[
+        Engine::IoUring,
+        Engine::LinuxAio,
+        Engine::PosixAio,
+        Engine::Threads,
+        Engine::Sim,
+    ];
+
+    /// The order of the automatic choice: a thread pool of our own beats both AIOs on buffered files and equals them
+    /// elsewhere in all but many deep O_DIRECT queues.
+    const AUTO: &'static [Engine] = &[Engine::IoUring, Engine::Threads];
+
+    /// As in `--engine` and `PROACTOR_ENGINE`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Engine::IoUring => "io_uring",
+            Engine::LinuxAio => "linux_aio",
+            Engine::PosixAio => "posix_aio",
+            Engine::Threads => "threads",
+            Engine::Sim => "sim",
+        }
+    }
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// No backend has this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no engine is called {0:?}: choose auto, io_uring, linux_aio, posix_aio, threads or sim")]
+pub struct UnknownEngine(String);
+
+impl FromStr for Engine {
+    type Err = UnknownEngine;
+    fn from_str(name: &str) -> Result<Self, UnknownEngine> {
+        let folded = name.trim().to_ascii_lowercase().replace('-', "_");
+        let short = |e: &&Engine| e.name() == folded || e.name().replace('_', "") == folded;
+        match Engine::ALL.iter().find(short) {
+            Some(engine) => Ok(*engine),
+            None if folded == "uring" => Ok(Engine::IoUring),
+            None => Err(UnknownEngine(name.into())),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Choice {
+    Auto,
+    Named(Engine),
+}
+
+/// How a backend does one kind of op.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Support {
+    /// By the backend itself.
+    Native,
+    /// By the backend for some files, by worker threads for the others.
+    Partly(&'static str),
+    /// By the driver's worker threads, for this reason.
+    Threads(&'static str),
+    /// By the driver's readiness reactor: no thread, no system call per op beyond it.
+    Reactor,
+}
+
+impl Support {
+    /// `native`, `partly`, `threads` or `reactor`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Support::Native => "native",
+            Support::Partly(_) => "partly",
+            Support::Threads(_) => "threads",
+            Support::Reactor => "reactor",
+        }
+    }
+
+    /// Why it is not native.
+    pub fn reason(self) -> Option<&'static str> {
+        match self {
+            Support::Partly(reason) | Support::Threads(reason) => Some(reason),
+            _ => None,
+        }
+    }
+}
+
+/// What one backend can do here.
+#[derive(Debug)]
+pub struct Report {
+    /// Which.
+    pub engine: Engine,
+    /// Whether a driver on it completed a real op; if not, why.
+    pub usable: Result<(), String>,
+    /// How it does each kind of op; empty if it is not usable.
+    pub support: Vec<(OpKind, Support)>,
+    /// Features of the set-up that were found, such as `DEFER_TASKRUN`.
+    pub features: Vec<&'static str>,
+}
+
+/// The environment variable that names the engine for every driver that is not told one.
+pub const ENGINE_VARIABLE: &str = "PROACTOR_ENGINE";
+
+/// The outcome of choosing: the engine and the reason in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chosen {
+    /// Which.
+    pub engine: Engine,
+    /// Why, in words for a person.
+    pub reason: String,
+}
+
+/// Opens the backend that the configuration asks for.
+pub(crate) fn open(config: &Config) -> io::Result<(Box<dyn Backend>, Chosen)> {
+    if let Choice::Named(engine) = config.engine {
+        let backend = open_named(engine, config)?;
+        return Ok((
+            backend,
+            Chosen {
+                engine,
+                reason: "asked for by name".into(),
+            },
+        ));
+    }
+    if let Some(name) = std::env::var_os(ENGINE_VARIABLE).filter(|v| !v.is_empty() && v != "auto") {
+        let engine = name.to_string_lossy().parse::<Engine>().map_err(|e| {
+            io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("{ENGINE_VARIABLE}: {e}"),
+            )
+        })?;
+        let backend = open_named(engine, config)
+            .map_err(|e| io::Error::new(e.kind(), format!("{ENGINE_VARIABLE}={engine}: {e}")))?;
+        return Ok((
+            backend,
+            Chosen {
+                engine,
+                reason: format!("named by {ENGINE_VARIABLE}"),
+            },
+        ));
+    }
+    let mut refused = String::new();
+    for &engine in Engine::AUTO {
+        match open_named(engine, config) {
+            Ok(backend) if refused.is_empty() => {
+                return Ok((
+                    backend,
+                    Chosen {
+                        engine,
+                        reason: "the first choice, and it works here".into(),
+                    },
+                ));
+            }
+            Ok(backend) => {
+                return Ok((
+                    backend,
+                    Chosen {
+                        engine,
+                        reason: format!("{engine} works here; {refused}"),
+                    },
+                ));
+            }
+            Err(e) => refused = format!("{engine} does not: {e}"),
+        }
+    }
+    Err(io::Error::other(refused))
+}
+
+fn open_named(engine: Engine, config: &Config) -> io::Result<Box<dyn Backend>> {
+    Ok(match engine {
+        Engine::IoUring => Box::new(uring::Uring::new(config)?),
+        Engine::LinuxAio => Box::new(linux_aio::LinuxAio::new(config)?),
+        Engine::PosixAio => Box::new(posix_aio::PosixAio::new(config)?),
+        Engine::Threads => Box::new(threads::Threads::new(config)?),
+        Engine::Sim => Box::new(sim::Sim::new(config)),
+    })
+}
+
+/// Tries one backend with a real op and lists what it can do.
+pub fn report(engine: Engine) -> Report {
+    let usable = try_op(engine);
+    let mut support = Vec::new();
+    let mut features = Vec::new();
+    if usable.is_ok() {
+        if let Ok(backend) = open_named(engine, &Config::default()) {
+            support = OpKind::ALL
+                .iter()
+                .map(|&kind| (kind, backend.support(kind)))
+                .collect();
+            features = backend.features();
+        }
+    }
+    Report {
+        engine,
+        usable,
+        support,
+        features,
+    }
+}
+
+/// Writes to a pipe and reads it back, through the backend.
+fn try_op(engine: Engine) -> Result<(), String> {
+    let attempt = || -> io::Result<Vec<u8>> {
+        let (reader, writer) = io::pipe()?;
+        let mut driver = Config::default()
+            .engine(engine)
+            .inline(false)
+            .depth(4)
+            .build()?;
+        driver.submit(crate::op::Read::new(
+            crate::op::File::new(reader),
+            Vec::with_capacity(8),
+        ))?;
+        driver.submit(crate::op::Write::new(
+            crate::op::File::new(writer),
+            b"proactor",
+        ))?;
+        let mut done = Vec::new();
+        while done.len() < 2 {
+            let timeout = std::time::Duration::from_secs(5);
+            if driver.wait(2 - done.len(), usize::MAX, Some(timeout), &mut done)? == 0 {
+                return Err(io::Error::from_raw_os_error(libc::ETIME));
+            }
+        }
+        let mut data = Vec::new();
+        for completion in done {
+            completion.result?;
+            if let Some(crate::op::Op::Read(read)) = completion.op {
+                data = read.buffer.into_vec();
+            }
+        }
+        Ok(data)
+    };
+    match attempt() {
+        Ok(data) if data == b"proactor" => Ok(()),
+        Ok(_) => Err("a pipe gave back other bytes than were written to it".into()),
+        Err(e) => Err(e.to_string()),
+    }
+}
+
+/// The engine that a driver without a named engine gets here and now, and why.
+pub fn choose() -> io::Result<Chosen> {
+    open(&Config::default()).map(|(_, chosen)| chosen)
+}

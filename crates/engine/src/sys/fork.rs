@@ -1,0 +1,23 @@
+//! Knowing, for the price of one load, that this process is a child of the one that made a driver.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Once;
+
+static GENERATION: AtomicU32 = AtomicU32::new(0);
+static INSTALL: Once = Once::new();
+
+extern "C" fn in_child() {
+    // Only an atomic add: the child of a threaded process may do nothing that takes a lock.
+    GENERATION.fetch_add(1, Ordering::Relaxed);
+}
+
+/// A number that differs after each `fork()` on the child's side.
+///
+/// `getpid()` would do, but has been a system call since glibc 2.25.
+pub(crate) fn generation() -> u32 {
+    INSTALL.call_once(|| {
+        // SAFETY: `in_child` is async-signal-safe and lives as long as the process.
+        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    });
+    GENERATION.load(Ordering::Relaxed)
+}

@@ -1,0 +1,98 @@
+//! The raw kernel interface. Most of the engine's `unsafe` lives here; it knows nothing above it but op types.
+
+pub(crate) mod fork;
+pub(crate) mod interrupt;
+pub(crate) mod perform;
+
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+
+/// The most one read or write transfers (Linux, `MAX_RW_COUNT`): INT_MAX rounded down to a page.
+pub(crate) const MAX_RW_BYTES: usize = 0x7fff_f000;
+
+/// The most segments of one vectored op (Linux, `UIO_MAXIOV`).
+pub(crate) const IOV_MAX: usize = 1024;
+
+/// Turns libc's -1 into an error.
+pub(crate) fn check(ret: libc::c_int) -> io::Result<libc::c_int> {
+    if ret < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(ret)
+    }
+}
+
+/// The result as the kernel gives it: a count, or a negated errno.
+pub(crate) fn raw(ret: i64) -> i32 {
+    if ret < 0 {
+        -errno()
+    } else {
+        // No op returns more than MAX_RW_BYTES.
+        ret as i32
+    }
+}
+
+pub(crate) fn errno() -> i32 {
+    io::Error::last_os_error()
+        .raw_os_error()
+        .unwrap_or(libc::EIO)
+}
+
+/// Takes ownership of a descriptor that the kernel has just returned.
+pub(crate) fn owned(fd: RawFd) -> OwnedFd {
+    // SAFETY: callers pass a descriptor fresh from a system call that nobody else has seen.
+    unsafe { OwnedFd::from_raw_fd(fd) }
+}
+
+pub(crate) fn eventfd() -> io::Result<OwnedFd> {
+    // SAFETY: no pointers.
+    check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) }).map(owned)
+}
+
+/// Adds one to an eventfd. It can only fail by overflow, and then it is readable anyway.
+pub(crate) fn eventfd_signal(fd: RawFd) {
+    let one = 1u64;
+    // SAFETY: writes eight bytes from a live local.
+    let _ = unsafe { libc::write(fd, (&raw const one).cast(), 8) };
+}
+
+/// Resets an eventfd, timerfd or the like.
+pub(crate) fn eventfd_drain(fd: RawFd) {
+    let mut count = 0u64;
+    // SAFETY: reads at most eight bytes into a live local; the descriptor is non-blocking.
+    let _ = unsafe { libc::read(fd, (&raw mut count).cast(), 8) };
+}
+
+pub(crate) fn page_size() -> usize {
+    // SAFETY: no pointers.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
+}
+
+/// Which of `events` the descriptor has now. Never blocks. Negative errno as POLLNVAL does it.
+pub(crate) fn poll_now(fd: RawFd, events: i16) -> i16 {
+    let mut entry = libc::pollfd {
+        fd,
+        events,
+        revents: 0,
+    };
+    // SAFETY: one live pollfd, timeout 0.
+    unsafe { libc::poll(&raw mut entry, 1, 0) };
+    entry.revents
+}
+
+pub(crate) fn gettid() -> libc::pid_t {
+    // SAFETY: no pointers.
+    unsafe { libc::syscall(libc::SYS_gettid) as libc::pid_t }
+}
+
+pub(crate) fn dup(fd: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: no pointers.
+    check(unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) }).map(owned)
+}
+
+pub(crate) fn timespec(duration: std::time::Duration) -> libc::timespec {
+    libc::timespec {
+        tv_sec: duration.as_secs().min(i64::MAX as u64) as libc::time_t,
+        tv_nsec: duration.subsec_nanos().into(),
+    }
+}
