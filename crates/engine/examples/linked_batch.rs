@@ -24,9 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Fsync::data(&file).into(),
         Rename::new(c_path(&draft), c_path(&target)).into(),
     ];
-    driver
-        .submit_linked(chain)
-        .map_err(|(_, refusal)| refusal)?;
+    driver.submit_linked(chain).map_err(|(_, refusal)| refusal)?;
 
     let mut done = Vec::new();
     while done.len() < 3 {

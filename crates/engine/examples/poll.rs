@@ -15,10 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let mut done = Vec::new();
     driver.wait(1, 1, None, &mut done)?;
-    assert_eq!(
-        done[0].token, poll,
-        "the writer is faster than five seconds"
-    );
+    assert_eq!(done[0].token, poll, "the writer is faster than five seconds");
     println!("the pipe is ready: events {:#x}", done[0].count()?);
     println!("the timeout was stopped: {:?}", driver.cancel(timeout));
     sender.join().expect("the writer does not panic")?;

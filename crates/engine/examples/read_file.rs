@@ -9,9 +9,7 @@ use std::os::unix::ffi::OsStringExt;
 const CHUNK_BYTES: usize = 128 * 1024;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let path = std::env::args_os()
-        .nth(1)
-        .unwrap_or_else(|| "Cargo.toml".into());
+    let path = std::env::args_os().nth(1).unwrap_or_else(|| "Cargo.toml".into());
     let mut driver = Driver::new()?;
     eprintln!("{}: {}", driver.chosen().engine, driver.chosen().reason);
 

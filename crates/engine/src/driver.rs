@@ -142,11 +142,7 @@ impl Driver {
     ///
     /// # Errors
     /// As [`submit`](Self::submit).
-    pub fn submit_with(
-        &mut self,
-        op: impl Into<Op>,
-        options: Options,
-    ) -> Result<Token, SubmitError> {
+    pub fn submit_with(&mut self, op: impl Into<Op>, options: Options) -> Result<Token, SubmitError> {
         let op = op.into();
         if let Err(refusal) = self.admit(&op, &options, false, 1) {
             return Err(SubmitError {
@@ -201,9 +197,8 @@ impl Driver {
         }
         // A chain goes to the kernel in one piece, so nothing may stand before it in the backlog.
         self.pump();
-        let by_kernel = self.backlog.is_empty()
-            && self.in_flight + ops.len() <= self.depth
-            && self.backend.links(&ops);
+        let by_kernel =
+            self.backlog.is_empty() && self.in_flight + ops.len() <= self.depth && self.backend.links(&ops);
         let tokens: Vec<Token> = ops
             .into_iter()
             .map(|op| self.slab.insert(op, Options::default()))
@@ -237,10 +232,7 @@ impl Driver {
     }
 
     fn try_inline(&mut self, token: Token) -> bool {
-        let slot = self
-            .slab
-            .get_mut(token)
-            .expect("the caller has just inserted it");
+        let slot = self.slab.get_mut(token).expect("the caller has just inserted it");
         // The priority concerns the device, which an inline op does not touch.
         let Some(res) = inline::attempt(&mut slot.op, &mut slot.skip) else {
             return false;
@@ -308,10 +300,7 @@ impl Driver {
         let mut left = timeout;
         loop {
             self.pump();
-            let missing = min
-                .min(max)
-                .min(self.pending)
-                .saturating_sub(self.ready.len());
+            let missing = min.min(max).min(self.pending).saturating_sub(self.ready.len());
             self.collect(missing, left)?;
             if self.ready.len() >= min.min(max).min(self.pending) || left == Some(Duration::ZERO) {
                 break;
@@ -458,11 +447,7 @@ impl Driver {
     ///
     /// # Errors
     /// EBUSY the second time; ENOMEM above RLIMIT_MEMLOCK.
-    pub fn register_buffers(
-        &mut self,
-        count: u16,
-        each_bytes: usize,
-    ) -> io::Result<Vec<RegisteredBuf>> {
+    pub fn register_buffers(&mut self, count: u16, each_bytes: usize) -> io::Result<Vec<RegisteredBuf>> {
         self.check_fork()?;
         if self.buffers.is_some() {
             return Err(io::Error::from_raw_os_error(libc::EBUSY));

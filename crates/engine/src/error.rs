@@ -85,9 +85,7 @@ impl From<Error> for io::Error {
 #[non_exhaustive]
 pub enum Refusal {
     /// The queue and the backlog behind it hold as many ops as they may. Collect completions, then submit again.
-    #[error(
-        "the queue is full: {bound} ops are pending; collect completions before submitting more"
-    )]
+    #[error("the queue is full: {bound} ops are pending; collect completions before submitting more")]
     Full {
         /// `depth + backlog` of the driver's [`Config`](crate::Config).
         bound: usize,

@@ -138,11 +138,7 @@ impl Slab {
 
     /// Every occupied slot's token.
     pub(crate) fn tokens(&self) -> Vec<Token> {
-        let slots = self
-            .chunks
-            .iter()
-            .flat_map(|chunk| chunk.iter())
-            .enumerate();
+        let slots = self.chunks.iter().flat_map(|chunk| chunk.iter()).enumerate();
         slots
             .filter(|(_, slot)| slot.state != State::Free)
             .map(|(index, slot)| Token::new(index as u32, slot.generation))
@@ -165,10 +161,7 @@ mod tests {
         assert_eq!(address, std::ptr::from_mut(slab.get_mut(first).unwrap()));
         for token in &more {
             assert!(slab.remove(*token).is_some());
-            assert!(
-                slab.remove(*token).is_none(),
-                "a token is good for one removal"
-            );
+            assert!(slab.remove(*token).is_none(), "a token is good for one removal");
         }
         let again = slab.insert(Nop.into(), Options::default());
         assert!(!more.contains(&again));

@@ -65,8 +65,7 @@ fn can_transfer(file: &Handle, flags: RwFlags) -> Option<bool> {
         // An O_DIRECT read with RWF_NOWAIT waits for the device all the same.
         Ok(Facts { direct: true, .. }) | Err(_) => None,
         Ok(Facts {
-            kind: FileKind::Disk,
-            ..
+            kind: FileKind::Disk, ..
         }) => Some(true),
         Ok(Facts {
             kind: FileKind::Stream,
@@ -92,9 +91,7 @@ fn transfer(
                 return None;
             }
             e if e < 0 => return Some(e),
-            n if !look_further || *skip + n as usize >= len.min(sys::MAX_RW_BYTES) => {
-                return Some(n)
-            }
+            n if !look_further || *skip + n as usize >= len.min(sys::MAX_RW_BYTES) => return Some(n),
             n => *skip += n as usize,
         }
     }
@@ -153,13 +150,7 @@ fn read_file(o: &mut ReadFile) -> Option<i32> {
             return Some(res);
         }
     }
-    while let Call::Read {
-        fd,
-        to,
-        len,
-        offset,
-    } = o.call()
-    {
+    while let Call::Read { fd, to, len, offset } = o.call() {
         let iovec = perform::iovec(to, len);
         match perform::rw(libc::preadv2, fd, &[iovec], offset as i64, RwFlags::NOWAIT) {
             // What is left is for the backend, which goes on from here.

@@ -150,12 +150,10 @@ pub(crate) fn open(config: &Config) -> io::Result<(Box<dyn Backend>, Chosen)> {
         ));
     }
     if let Some(name) = std::env::var_os(ENGINE_VARIABLE).filter(|v| !v.is_empty() && v != "auto") {
-        let engine = name.to_string_lossy().parse::<Engine>().map_err(|e| {
-            io::Error::new(
-                io::ErrorKind::InvalidInput,
-                format!("{ENGINE_VARIABLE}: {e}"),
-            )
-        })?;
+        let engine = name
+            .to_string_lossy()
+            .parse::<Engine>()
+            .map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, format!("{ENGINE_VARIABLE}: {e}")))?;
         let backend = open_named(engine, config)
             .map_err(|e| io::Error::new(e.kind(), format!("{ENGINE_VARIABLE}={engine}: {e}")))?;
         return Ok((
@@ -229,19 +227,12 @@ pub fn report(engine: Engine) -> Report {
 fn try_op(engine: Engine) -> Result<(), String> {
     let attempt = || -> io::Result<Vec<u8>> {
         let (reader, writer) = io::pipe()?;
-        let mut driver = Config::default()
-            .engine(engine)
-            .inline(false)
-            .depth(4)
-            .build()?;
+        let mut driver = Config::default().engine(engine).inline(false).depth(4).build()?;
         driver.submit(crate::op::Read::new(
             crate::op::File::new(reader),
             Vec::with_capacity(8),
         ))?;
-        driver.submit(crate::op::Write::new(
-            crate::op::File::new(writer),
-            b"proactor",
-        ))?;
+        driver.submit(crate::op::Write::new(crate::op::File::new(writer), b"proactor"))?;
         let mut done = Vec::new();
         while done.len() < 2 {
             let timeout = std::time::Duration::from_secs(5);

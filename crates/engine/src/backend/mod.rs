@@ -81,12 +81,7 @@ pub(crate) trait Backend {
 
     /// Collects results: at least `min` of them unless `timeout` passes first. `min == 0` never blocks. Fewer may come
     /// back with Ok; EINTR when a signal handler ran.
-    fn wait(
-        &mut self,
-        min: usize,
-        timeout: Option<Duration>,
-        done: &mut Vec<Raw>,
-    ) -> io::Result<()>;
+    fn wait(&mut self, min: usize, timeout: Option<Duration>, done: &mut Vec<Raw>) -> io::Result<()>;
 
     /// Asks for one in-flight op to stop. Results met on the way go to `done`.
     fn cancel(&mut self, token: Token, done: &mut Vec<Raw>) -> CancelOutcome;

@@ -23,18 +23,13 @@ impl AlignedBuf {
     /// If `alignment` is not a power of two, if `capacity` is 0 or above `isize::MAX` rounded up to `alignment`.
     pub fn new(capacity: usize, alignment: usize) -> Self {
         assert!(capacity > 0, "an aligned buffer needs at least one byte");
-        let layout =
-            Layout::from_size_align(capacity, alignment).expect("alignment must be a power of two");
+        let layout = Layout::from_size_align(capacity, alignment).expect("alignment must be a power of two");
         // SAFETY: the layout's size is not zero.
         let ptr = unsafe { alloc::alloc_zeroed(layout) };
         let Some(ptr) = NonNull::new(ptr) else {
             alloc::handle_alloc_error(layout)
         };
-        AlignedBuf {
-            ptr,
-            layout,
-            len: 0,
-        }
+        AlignedBuf { ptr, layout, len: 0 }
     }
 
     /// A full buffer: `len() == capacity()`, zeroed, ready to be changed and written.

@@ -43,9 +43,7 @@ impl Completion {
         match &self.result {
             Ok(Output::Count(count)) => Ok(*count),
             Ok(Output::Events(events)) => Ok(usize::from(*events)),
-            Ok(Output::File(_)) => {
-                Err(Error::new(libc::EBADMSG, "open").with_hint("the result is a file"))
-            }
+            Ok(Output::File(_)) => Err(Error::new(libc::EBADMSG, "open").with_hint("the result is a file")),
             Err(error) => Err(error.clone()),
         }
     }

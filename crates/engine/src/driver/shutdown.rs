@@ -47,10 +47,8 @@ impl Driver {
         };
         // An op that a worker or the reactor holds has told its slot already.
         slot.stoppable
-            || perform::transfer_file(&slot.op).is_some_and(|file| {
-                file.facts()
-                    .is_ok_and(|facts| facts.kind == FileKind::Stream)
-            })
+            || perform::transfer_file(&slot.op)
+                .is_some_and(|file| file.facts().is_ok_and(|facts| facts.kind == FileKind::Stream))
     }
 }
 

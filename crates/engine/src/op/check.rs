@@ -62,9 +62,7 @@ impl Op {
         if buffers.iter().all(Buf::writable) {
             Ok(())
         } else {
-            Err(self
-                .error(libc::EFAULT)
-                .with_hint("the buffer is read-only"))
+            Err(self.error(libc::EFAULT).with_hint("the buffer is read-only"))
         }
     }
 }

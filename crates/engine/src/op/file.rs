@@ -70,8 +70,6 @@ pub struct Close {
 impl Close {
     /// Takes the descriptor.
     pub fn new(fd: impl Into<OwnedFd>) -> Self {
-        Close {
-            fd: Some(fd.into()),
-        }
+        Close { fd: Some(fd.into()) }
     }
 }

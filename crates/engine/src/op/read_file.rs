@@ -30,11 +30,7 @@ pub struct ReadFile {
 #[derive(Debug)]
 enum Stage {
     Open,
-    Read {
-        fd: OwnedFd,
-        size: usize,
-        filled: usize,
-    },
+    Read { fd: OwnedFd, size: usize, filled: usize },
     Done,
 }
 
@@ -102,9 +98,7 @@ impl ReadFile {
         }
         match std::mem::replace(&mut self.stage, Stage::Done) {
             Stage::Open | Stage::Done => self.opened(sys::owned(res)),
-            Stage::Read { fd, size, filled } => {
-                self.read(fd, size, filled + res as usize, res as usize)
-            }
+            Stage::Read { fd, size, filled } => self.read(fd, size, filled + res as usize, res as usize),
         }
     }
 
@@ -127,11 +121,7 @@ impl ReadFile {
         if self.data.try_reserve_exact(want).is_err() {
             return Step::Done(-libc::ENOMEM);
         }
-        self.stage = Stage::Read {
-            fd,
-            size,
-            filled: 0,
-        };
+        self.stage = Stage::Read { fd, size, filled: 0 };
         Step::Again
     }
 
@@ -145,9 +135,7 @@ impl ReadFile {
         if last == 0 || (filled == size && size > 0) {
             return Step::Done(i32::try_from(filled).unwrap_or(i32::MAX));
         }
-        if self.data.capacity() == filled
-            && self.data.try_reserve(CHUNK_BYTES.max(filled / 2)).is_err()
-        {
+        if self.data.capacity() == filled && self.data.try_reserve(CHUNK_BYTES.max(filled / 2)).is_err() {
             return Step::Done(-libc::ENOMEM);
         }
         self.stage = Stage::Read { fd, size, filled };

@@ -30,9 +30,7 @@ fn install(signo: libc::c_int) -> bool {
     // SAFETY: both structs are live and zero is a valid initial value for them; the handler is a static function.
     unsafe {
         let mut old: libc::sigaction = std::mem::zeroed();
-        if libc::sigaction(signo, std::ptr::null(), &raw mut old) != 0
-            || old.sa_sigaction != libc::SIG_DFL
-        {
+        if libc::sigaction(signo, std::ptr::null(), &raw mut old) != 0 || old.sa_sigaction != libc::SIG_DFL {
             return false;
         }
         let mut new: libc::sigaction = std::mem::zeroed();

@@ -33,9 +33,7 @@ pub(crate) fn raw(ret: i64) -> i32 {
 }
 
 pub(crate) fn errno() -> i32 {
-    io::Error::last_os_error()
-        .raw_os_error()
-        .unwrap_or(libc::EIO)
+    io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
 }
 
 /// Takes ownership of a descriptor that the kernel has just returned.

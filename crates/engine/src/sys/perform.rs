@@ -2,9 +2,7 @@
 //! backend's results. A result is a count or a negated errno, as a completion queue entry has it.
 
 use super::{check, errno, raw};
-use crate::op::{
-    Close, Handle, KernelTimespec, Op, Open, ReadFile, RwFlags, Step, WriteFile, XattrTarget,
-};
+use crate::op::{Close, Handle, KernelTimespec, Op, Open, ReadFile, RwFlags, Step, WriteFile, XattrTarget};
 use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
 
@@ -13,23 +11,11 @@ pub(crate) fn perform(op: &mut Op, skip: usize) -> i32 {
     match op {
         Op::Read(o) => {
             let (ptr, len, offset) = o.prepare(skip);
-            rw(
-                libc::preadv2,
-                o.file.fd(),
-                &[iovec(ptr, len)],
-                offset,
-                o.flags,
-            )
+            rw(libc::preadv2, o.file.fd(), &[iovec(ptr, len)], offset, o.flags)
         }
         Op::Write(o) => {
             let (ptr, len, offset) = o.prepare(skip);
-            rw(
-                libc::pwritev2,
-                o.file.fd(),
-                &[iovec(ptr, len)],
-                offset,
-                o.flags,
-            )
+            rw(libc::pwritev2, o.file.fd(), &[iovec(ptr, len)], offset, o.flags)
         }
         Op::ReadV(o) => {
             let (fd, offset, flags) = (o.file.fd(), o.raw_offset(skip), o.flags);
@@ -63,22 +49,15 @@ fn plain(op: &mut Op) -> i32 {
             Op::SyncRange(o) => {
                 libc::sync_file_range(o.file.fd(), o.offset as i64, o.len.into(), o.flags).into()
             }
-            Op::Allocate(o) => {
-                libc::fallocate(o.file.fd(), o.mode, o.offset as i64, o.len as i64).into()
-            }
+            Op::Allocate(o) => libc::fallocate(o.file.fd(), o.mode, o.offset as i64, o.len as i64).into(),
             // posix_fadvise returns the error instead of setting errno.
             Op::Advise(o) => {
                 return -libc::posix_fadvise(o.file.fd(), o.offset as i64, o.len.into(), o.advice);
             }
             Op::Truncate(o) => libc::ftruncate(o.file.fd(), o.len as i64).into(),
-            Op::Statx(o) => libc::statx(
-                o.dir.fd(),
-                o.path.as_ptr(),
-                o.flags,
-                o.mask,
-                &raw mut *o.stat,
-            )
-            .into(),
+            Op::Statx(o) => {
+                libc::statx(o.dir.fd(), o.path.as_ptr(), o.flags, o.mask, &raw mut *o.stat).into()
+            }
             Op::Rename(o) => {
                 let (from, to) = (o.from.as_ptr(), o.to.as_ptr());
                 libc::syscall(
@@ -100,24 +79,12 @@ fn plain(op: &mut Op) -> i32 {
                 o.flags,
             )
             .into(),
-            Op::Symlink(o) => {
-                libc::symlinkat(o.target.as_ptr(), o.dir.fd(), o.path.as_ptr()).into()
-            }
+            Op::Symlink(o) => libc::symlinkat(o.target.as_ptr(), o.dir.fd(), o.path.as_ptr()).into(),
             Op::Splice(o) => {
-                let (mut from, mut to) = (
-                    o.from_offset.map(|x| x as i64),
-                    o.to_offset.map(|x| x as i64),
-                );
+                let (mut from, mut to) = (o.from_offset.map(|x| x as i64), o.to_offset.map(|x| x as i64));
                 let from_ptr = from.as_mut().map_or(std::ptr::null_mut(), |x| &raw mut *x);
                 let to_ptr = to.as_mut().map_or(std::ptr::null_mut(), |x| &raw mut *x);
-                libc::splice(
-                    o.from.fd(),
-                    from_ptr,
-                    o.to.fd(),
-                    to_ptr,
-                    o.len as usize,
-                    o.flags,
-                ) as i64
+                libc::splice(o.from.fd(), from_ptr, o.to.fd(), to_ptr, o.len as usize, o.flags) as i64
             }
             Op::Poll(o) => {
                 let mut entry = libc::pollfd {
@@ -143,25 +110,13 @@ pub(crate) fn iovec(ptr: *mut u8, len: usize) -> libc::iovec {
     }
 }
 
-type Vectored = unsafe extern "C" fn(
-    libc::c_int,
-    *const libc::iovec,
-    libc::c_int,
-    libc::off_t,
-    libc::c_int,
-) -> isize;
+type Vectored =
+    unsafe extern "C" fn(libc::c_int, *const libc::iovec, libc::c_int, libc::off_t, libc::c_int) -> isize;
 
-pub(crate) fn rw(
-    call: Vectored,
-    fd: RawFd,
-    iovecs: &[libc::iovec],
-    offset: i64,
-    flags: RwFlags,
-) -> i32 {
+pub(crate) fn rw(call: Vectored, fd: RawFd, iovecs: &[libc::iovec], offset: i64, flags: RwFlags) -> i32 {
     // SAFETY: the segments point into buffers that the op owns and that outlive this blocking call.
-    let once = |offset| {
-        raw(unsafe { call(fd, iovecs.as_ptr(), iovecs.len() as i32, offset, flags.0) } as i64)
-    };
+    let once =
+        |offset| raw(unsafe { call(fd, iovecs.as_ptr(), iovecs.len() as i32, offset, flags.0) } as i64);
     match once(offset) {
         // A pipe has no offsets. The ring ignores them there, so everybody does.
         e if e == -libc::ESPIPE && offset >= 0 => once(-1),
@@ -210,14 +165,7 @@ fn sleep(time: KernelTimespec) -> i32 {
         tv_nsec: time.nanoseconds as _,
     };
     // SAFETY: the request is a live local; the remainder is not asked for.
-    -unsafe {
-        libc::clock_nanosleep(
-            libc::CLOCK_MONOTONIC,
-            0,
-            &raw const request,
-            std::ptr::null_mut(),
-        )
-    }
+    -unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, 0, &raw const request, std::ptr::null_mut()) }
 }
 
 pub(crate) fn fstat(fd: RawFd) -> io::Result<libc::stat> {
@@ -240,18 +188,9 @@ fn read_file(o: &mut ReadFile) -> i32 {
                 }
                 res => res,
             },
-            Call::Read {
-                fd,
-                to,
-                len,
-                offset,
-            } => rw(
-                libc::preadv2,
-                fd,
-                &[iovec(to, len)],
-                offset as i64,
-                RwFlags::NONE,
-            ),
+            Call::Read { fd, to, len, offset } => {
+                rw(libc::preadv2, fd, &[iovec(to, len)], offset as i64, RwFlags::NONE)
+            }
         };
         if let Step::Done(res) = o.advance(res) {
             return res;
@@ -270,8 +209,7 @@ fn write_file(o: &mut WriteFile) -> i32 {
     while done < o.data.len() {
         let len = (o.data.len() - done).min(super::MAX_RW_BYTES);
         // SAFETY: the range lies within the op's buffer.
-        let res =
-            raw(unsafe { libc::write(fd.as_raw_fd(), o.data.ptr().add(done).cast(), len) } as i64);
+        let res = raw(unsafe { libc::write(fd.as_raw_fd(), o.data.ptr().add(done).cast(), len) } as i64);
         match res {
             0.. => done += res as usize,
             e if e == -libc::EINTR && done > 0 => {}

@@ -61,12 +61,8 @@ impl Helper {
                 if let Err((op, e)) = self.reactor.watch(token, op, events, slot.skip) {
                     match e.raw_os_error() {
                         // Always ready, so epoll refuses it: regular files.
-                        Some(libc::EPERM) => {
-                            self.pool.submit(token, op, slot.skip, slot.options.clone())
-                        }
-                        errno => self
-                            .mailbox
-                            .post(raw_of(token, -errno.unwrap_or(libc::EIO), op)),
+                        Some(libc::EPERM) => self.pool.submit(token, op, slot.skip, slot.options.clone()),
+                        errno => self.mailbox.post(raw_of(token, -errno.unwrap_or(libc::EIO), op)),
                     }
                 }
             }
@@ -74,11 +70,7 @@ impl Helper {
     }
 
     /// Waits for anything to happen, at most this long, and collects what is done.
-    pub(crate) fn wait(
-        &mut self,
-        timeout: Option<Duration>,
-        done: &mut Vec<Raw>,
-    ) -> io::Result<()> {
+    pub(crate) fn wait(&mut self, timeout: Option<Duration>, done: &mut Vec<Raw>) -> io::Result<()> {
         let before = done.len();
         self.mailbox.take(done);
         let timeout = if done.len() > before {

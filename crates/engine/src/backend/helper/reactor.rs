@@ -53,10 +53,7 @@ impl Reactor {
             let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
             (
                 epoll,
-                sys::owned(sys::check(libc::timerfd_create(
-                    libc::CLOCK_MONOTONIC,
-                    flags,
-                ))?),
+                sys::owned(sys::check(libc::timerfd_create(libc::CLOCK_MONOTONIC, flags))?),
             )
         };
         let reactor = Reactor {
@@ -120,14 +117,7 @@ impl Reactor {
             it_value: sys::timespec(left),
         };
         // SAFETY: the spec is a live local; the old value is not asked for.
-        unsafe {
-            libc::timerfd_settime(
-                self.timer.as_raw_fd(),
-                0,
-                &raw const spec,
-                std::ptr::null_mut(),
-            )
-        };
+        unsafe { libc::timerfd_settime(self.timer.as_raw_fd(), 0, &raw const spec, std::ptr::null_mut()) };
     }
 
     /// Waits for `events` on the op's file, then does the op. EPERM: this file is always ready.
@@ -158,15 +148,7 @@ impl Reactor {
         if let Err(e) = self.control(libc::EPOLL_CTL_ADD, fd.as_raw_fd(), events | mode, token.0) {
             return Err((op, e));
         }
-        self.watched.insert(
-            token,
-            Watched {
-                op,
-                fd,
-                events,
-                skip,
-            },
-        );
+        self.watched.insert(token, Watched { op, fd, events, skip });
         Ok(())
     }
 
@@ -181,11 +163,7 @@ impl Reactor {
     }
 
     /// Waits at most this long for something to happen, and finishes what has become possible.
-    pub(super) fn wait(
-        &mut self,
-        timeout: Option<Duration>,
-        done: &mut Vec<Raw>,
-    ) -> io::Result<ForPool> {
+    pub(super) fn wait(&mut self, timeout: Option<Duration>, done: &mut Vec<Raw>) -> io::Result<ForPool> {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; BATCH];
         // Milliseconds, rounded up so that nobody wakes just before the time and spins.
         let timeout_ms = timeout.map_or(-1, |t| {
@@ -248,10 +226,7 @@ impl Reactor {
         match without_waiting(&mut watched.op, watched.skip) {
             // Somebody else was faster: wait again.
             e if e == -libc::EAGAIN => {
-                let (fd, events) = (
-                    watched.fd.as_raw_fd(),
-                    watched.events | libc::EPOLLONESHOT as u32,
-                );
+                let (fd, events) = (watched.fd.as_raw_fd(), watched.events | libc::EPOLLONESHOT as u32);
                 let _ = self.control(libc::EPOLL_CTL_MOD, fd, events, token.0);
             }
             // This file knows no RWF_NOWAIT (a terminal): readiness has to do.

@@ -39,17 +39,8 @@ impl Backend for Threads {
         Ok(())
     }
 
-    fn wait(
-        &mut self,
-        min: usize,
-        timeout: Option<Duration>,
-        done: &mut Vec<Raw>,
-    ) -> io::Result<()> {
-        let timeout = if min == 0 {
-            Some(Duration::ZERO)
-        } else {
-            timeout
-        };
+    fn wait(&mut self, min: usize, timeout: Option<Duration>, done: &mut Vec<Raw>) -> io::Result<()> {
+        let timeout = if min == 0 { Some(Duration::ZERO) } else { timeout };
         self.helper.wait(timeout, done)
     }
 

@@ -101,12 +101,7 @@ impl Uring {
     fn push(&mut self, entry: &squeue::Entry) {
         // SAFETY: what the entry points to is in a slab slot, in the helper or static, and stays there until its
         // completion has been read (`Backend::submit`'s contract). `reserve` has made room.
-        unsafe {
-            self.ring
-                .submission()
-                .push(entry)
-                .expect("room was reserved")
-        }
+        unsafe { self.ring.submission().push(entry).expect("room was reserved") }
     }
 
     /// Lets the ring tell when the helper has something.
@@ -177,23 +172,13 @@ impl Uring {
                     .sec(timeout.as_secs())
                     .nsec(timeout.subsec_nanos());
                 let args = SubmitArgs::new().timespec(&timespec);
-                self.ring
-                    .submitter()
-                    .submit_with_args(want, &args)
-                    .map(drop)
+                self.ring.submitter().submit_with_args(want, &args).map(drop)
             }
             Some(timeout) => self.wait_by_poll(timeout),
         };
         match result {
             // EBUSY: completions have to be read before more can be submitted. ETIME: the time has passed.
-            Err(e)
-                if matches!(
-                    e.raw_os_error(),
-                    Some(libc::EBUSY | libc::ETIME | libc::EAGAIN)
-                ) =>
-            {
-                Ok(())
-            }
+            Err(e) if matches!(e.raw_os_error(), Some(libc::EBUSY | libc::ETIME | libc::EAGAIN)) => Ok(()),
             other => other,
         }
     }
@@ -277,12 +262,7 @@ impl Backend for Uring {
             // Hard: the notification follows whether the op succeeds or not.
             flags |= squeue::Flags::IO_HARDLINK;
         }
-        let entry = sqe::build(
-            &mut slot.op,
-            slot.skip,
-            slot.options.priority,
-            self.driver_id,
-        );
+        let entry = sqe::build(&mut slot.op, slot.skip, slot.options.priority, self.driver_id);
         self.push(&entry.flags(flags).user_data(token.0));
         if let Some(fd) = notify {
             let write = opcode::Write::new(types::Fd(fd), (&raw const ONE).cast(), 8);
@@ -307,12 +287,7 @@ impl Backend for Uring {
         self.enter(0, None)
     }
 
-    fn wait(
-        &mut self,
-        min: usize,
-        timeout: Option<Duration>,
-        done: &mut Vec<Raw>,
-    ) -> io::Result<()> {
+    fn wait(&mut self, min: usize, timeout: Option<Duration>, done: &mut Vec<Raw>) -> io::Result<()> {
         if let Some(fd) = &self.eventfd {
             sys::eventfd_drain(fd.as_raw_fd());
         }

@@ -56,8 +56,7 @@ impl Native {
 }
 
 fn direct_transfer(op: &Op) -> bool {
-    crate::sys::perform::transfer_file(op)
-        .is_some_and(|file| file.facts().is_ok_and(|facts| facts.direct))
+    crate::sys::perform::transfer_file(op).is_some_and(|file| file.facts().is_ok_and(|facts| facts.direct))
 }
 
 fn opcode_of(kind: OpKind) -> Option<u8> {
@@ -93,9 +92,7 @@ fn opcode_of(kind: OpKind) -> Option<u8> {
 const FLAGS: &[(&[&str], fn(&mut io_uring::Builder))] = &[
     // Linux 6.1: completions are handled when this thread asks for them, and nobody else submits.
     (&["SINGLE_ISSUER", "DEFER_TASKRUN", "TASKRUN_FLAG"], |b| {
-        b.setup_single_issuer()
-            .setup_defer_taskrun()
-            .setup_taskrun_flag();
+        b.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
     }),
     // Linux 5.19: no interrupts to run completions.
     (&["COOP_TASKRUN", "TASKRUN_FLAG"], |b| {
@@ -109,19 +106,14 @@ pub(super) fn ring(config: &Config) -> io::Result<(IoUring, Native)> {
     let params = ring.params();
     // Data may be changed or freed once submitted (5.5), one mapping for both queues (5.4), offset -1 is the file's
     // position (5.6), completions are never dropped (5.5): Linux 5.10 has all of them.
-    if !(params.is_feature_rw_cur_pos()
-        && params.is_feature_nodrop()
-        && params.is_feature_submit_stable())
-    {
+    if !(params.is_feature_rw_cur_pos() && params.is_feature_nodrop() && params.is_feature_submit_stable()) {
         return Err(io::Error::new(
             io::ErrorKind::Unsupported,
             "the kernel's io_uring is older than Linux 5.6's",
         ));
     }
     let mut probe = Probe::new();
-    ring.submitter()
-        .register_probe(&mut probe)
-        .map_err(explain)?;
+    ring.submitter().register_probe(&mut probe).map_err(explain)?;
     let mut opcodes = [false; 256];
     for code in 0..=255u8 {
         opcodes[code as usize] = probe.is_supported(code);
@@ -152,11 +144,7 @@ fn build(config: &Config) -> io::Result<(IoUring, Vec<&'static str>)> {
         builder.dontfork().setup_clamp();
         let mut names = names.to_vec();
         if let Some(sqpoll) = config.sqpoll {
-            builder.setup_sqpoll(
-                u32::try_from(sqpoll.idle.as_millis())
-                    .unwrap_or(u32::MAX)
-                    .max(1),
-            );
+            builder.setup_sqpoll(u32::try_from(sqpoll.idle.as_millis()).unwrap_or(u32::MAX).max(1));
             if let Some(cpu) = sqpoll.cpu {
                 builder.setup_sqpoll_cpu(cpu);
             }
@@ -171,9 +159,7 @@ fn build(config: &Config) -> io::Result<(IoUring, Vec<&'static str>)> {
         }
         match builder.build(entries) {
             Ok(ring) => return Ok((ring, names)),
-            Err(e) if e.raw_os_error() == Some(libc::EINVAL) && config.sqpoll.is_none() => {
-                last = Some(e)
-            }
+            Err(e) if e.raw_os_error() == Some(libc::EINVAL) && config.sqpoll.is_none() => last = Some(e),
             Err(e) => return Err(e),
         }
     }
@@ -203,20 +189,15 @@ fn configure_workers(ring: &IoUring, config: &Config) -> io::Result<()> {
 
 /// Why there is no ring, in words.
 fn explain(e: io::Error) -> io::Error {
-    let disabled =
-        std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled").unwrap_or_default();
+    let disabled = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled").unwrap_or_default();
     let why = match (e.raw_os_error(), disabled.trim()) {
         (Some(libc::ENOSYS), _) => "this kernel has no io_uring, or a seccomp filter hides it",
         (Some(libc::EPERM), "2") => "kernel.io_uring_disabled is 2: nobody may make a ring",
         (Some(libc::EPERM), "1") => {
             "kernel.io_uring_disabled is 1 and this process is not in kernel.io_uring_group"
         }
-        (Some(libc::EPERM | libc::EACCES), _) => {
-            "a seccomp filter or security module forbids io_uring"
-        }
-        (Some(libc::ENOMEM), _) => {
-            "RLIMIT_MEMLOCK or memory is too small for the ring (try ulimit -l)"
-        }
+        (Some(libc::EPERM | libc::EACCES), _) => "a seccomp filter or security module forbids io_uring",
+        (Some(libc::ENOMEM), _) => "RLIMIT_MEMLOCK or memory is too small for the ring (try ulimit -l)",
         (Some(libc::EMFILE | libc::ENFILE), _) => "too many open files",
         (Some(libc::EOPNOTSUPP), _) => "a set-up flag is not supported here",
         _ => "io_uring_setup failed",

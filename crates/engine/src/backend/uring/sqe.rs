@@ -30,19 +30,10 @@ fn offset(offset: Option<u64>, skip: usize) -> u64 {
 /// The entry for what is left of the op after `skip` bytes. It points into the op: the op must stay where it is.
 pub(super) fn build(op: &mut Op, skip: usize, priority: Priority, id: u64) -> squeue::Entry {
     match op {
-        Op::Read(_) | Op::Write(_) | Op::ReadV(_) | Op::WriteV(_) => {
-            transfer(op, skip, priority, id)
-        }
+        Op::Read(_) | Op::Write(_) | Op::ReadV(_) | Op::WriteV(_) => transfer(op, skip, priority, id),
         Op::ReadFile(o) => match o.call() {
-            Call::Open { dir, path, how } => {
-                opcode::OpenAt2::new(types::Fd(dir), path, how.cast()).build()
-            }
-            Call::Read {
-                fd,
-                to,
-                len,
-                offset,
-            } => opcode::Read::new(types::Fd(fd), to, len as u32)
+            Call::Open { dir, path, how } => opcode::OpenAt2::new(types::Fd(dir), path, how.cast()).build(),
+            Call::Read { fd, to, len, offset } => opcode::Read::new(types::Fd(fd), to, len as u32)
                 .offset(offset)
                 .build(),
         },
@@ -69,11 +60,9 @@ pub(super) fn build(op: &mut Op, skip: usize, priority: Priority, id: u64) -> sq
                 .build())
         }
         Op::Advise(o) => {
-            on!(o.file, id, |fd| opcode::Fadvise::new(
-                fd, o.len as _, o.advice
-            )
-            .offset(o.offset)
-            .build())
+            on!(o.file, id, |fd| opcode::Fadvise::new(fd, o.len as _, o.advice)
+                .offset(o.offset)
+                .build())
         }
         Op::Truncate(o) => on!(o.file, id, |fd| opcode::Ftruncate::new(fd, o.len).build()),
         Op::Splice(o) => {
