@@ -15,7 +15,9 @@ pub(crate) fn os_error(py: Python<'_>, error: &Error, filename: Option<&Bound<'_
     let filename = filename.map(|f| f.clone().unbind());
     let error_object = PyOSError::new_err((error.errno(), message, filename)).into_value(py);
     // OSError instances have a dict, so this cannot fail for lack of room; a failure leaves a good error all the same.
-    let _ = error_object.bind(py).setattr("op", PyString::intern(py, error.op()));
+    let _ = error_object
+        .bind(py)
+        .setattr("op", PyString::intern(py, error.op()));
     PyErr::from_value(error_object.into_bound(py).into_any())
 }
 
@@ -29,7 +31,11 @@ fn strerror(errno: i32) -> String {
 pub(crate) fn refusal(py: Python<'_>, refusal: &Refusal) -> PyErr {
     match refusal {
         Refusal::Invalid(error) if error.errno() == libc::EINVAL || error.errno() == libc::EFAULT => {
-            PyValueError::new_err(format!("{}: {}", error.op(), error.hint().unwrap_or("invalid argument")))
+            PyValueError::new_err(format!(
+                "{}: {}",
+                error.op(),
+                error.hint().unwrap_or("invalid argument")
+            ))
         }
         Refusal::Invalid(error) => os_error(py, error, None),
         other => PyRuntimeError::new_err(other.to_string()),

@@ -7,6 +7,8 @@ mod memory;
 mod path;
 mod thread_bound;
 
+pub(crate) use aio::parse_engine as aio_engine;
+
 use pyo3::prelude::*;
 use std::ffi::OsString;
 
@@ -25,7 +27,9 @@ fn engines(py: Python<'_>) -> Vec<&'static str> {
         use proactor::probe::report;
         use proactor::Engine;
         let real = Engine::ALL.iter().filter(|e| **e != Engine::Sim);
-        real.filter(|e| report(**e).usable.is_ok()).map(|e| e.name()).collect()
+        real.filter(|e| report(**e).usable.is_ok())
+            .map(|e| e.name())
+            .collect()
     })
 }
 

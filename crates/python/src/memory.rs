@@ -15,6 +15,8 @@ pub(crate) struct Exported {
 // SAFETY: the memory stays valid and in place until PyBuffer_Release, whatever thread looks at it; the release itself
 // happens under the GIL (see Drop).
 unsafe impl Send for Exported {}
+// SAFETY: shared access reads the address and the length, which do not change.
+unsafe impl Sync for Exported {}
 
 impl Exported {
     /// Exports a C-contiguous buffer.
@@ -23,7 +25,11 @@ impl Exported {
     /// TypeError for an object without the buffer protocol, BufferError for one that is not contiguous or, if
     /// `writable`, read-only.
     pub(crate) fn new(object: &Bound<'_, PyAny>, writable: bool) -> PyResult<Self> {
-        let flags = if writable { ffi::PyBUF_WRITABLE } else { ffi::PyBUF_SIMPLE };
+        let flags = if writable {
+            ffi::PyBUF_WRITABLE
+        } else {
+            ffi::PyBUF_SIMPLE
+        };
         // SAFETY: zero is a valid Py_buffer to be filled; PyObject_GetBuffer fills it or fails with an exception set.
         unsafe {
             let mut view: Box<ffi::Py_buffer> = Box::new(std::mem::zeroed());

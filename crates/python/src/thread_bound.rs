@@ -25,7 +25,10 @@ static ORPHANS: Mutex<Vec<ThreadBound>> = Mutex::new(Vec::new());
 impl ThreadBound {
     pub(crate) fn new(driver: Driver) -> Self {
         reap_orphans();
-        ThreadBound { driver: Some(driver), owner: thread::current().id() }
+        ThreadBound {
+            driver: Some(driver),
+            owner: thread::current().id(),
+        }
     }
 
     /// The driver.
@@ -39,7 +42,9 @@ impl ThreadBound {
                 "this object belongs to another thread: make one in each thread that needs one",
             ));
         }
-        self.driver.as_mut().ok_or_else(|| PyRuntimeError::new_err("it is closed"))
+        self.driver
+            .as_mut()
+            .ok_or_else(|| PyRuntimeError::new_err("it is closed"))
     }
 
     pub(crate) fn is_mine(&self) -> bool {
@@ -66,8 +71,14 @@ impl Drop for ThreadBound {
     fn drop(&mut self) {
         let Some(driver) = self.driver.take() else { return };
         if !self.is_mine() {
-            let orphan = ThreadBound { driver: Some(driver), owner: self.owner };
-            ORPHANS.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(orphan);
+            let orphan = ThreadBound {
+                driver: Some(driver),
+                owner: self.owner,
+            };
+            ORPHANS
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner)
+                .push(orphan);
             return;
         }
         let driver = AssertSend(Some(driver));

@@ -13,7 +13,15 @@ use std::io;
 use std::time::{Duration, Instant};
 
 /// What became of a request to cancel.
-#[pyclass(eq, eq_int, frozen, hash, skip_from_py_object, name = "CancelOutcome", module = "proactor.aio", rename_all = "SCREAMING_SNAKE_CASE")]
+#[pyclass(
+    eq,
+    eq_int,
+    frozen,
+    hash,
+    name = "CancelOutcome",
+    module = "proactor.aio",
+    rename_all = "SCREAMING_SNAKE_CASE"
+)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum PyCancelOutcome {
     /// It was stopped. Its event, with ECANCELED, will come from `wait`.
@@ -51,7 +59,10 @@ const MAX_JOBS: u32 = 32_768;
 pub(crate) fn parse_engine(name: Option<&str>) -> PyResult<Option<Engine>> {
     match name {
         None | Some("auto") => Ok(None),
-        Some(name) => name.parse().map(Some).map_err(|e: proactor::probe::UnknownEngine| PyValueError::new_err(e.to_string())),
+        Some(name) => name
+            .parse()
+            .map(Some)
+            .map_err(|e: proactor::probe::UnknownEngine| PyValueError::new_err(e.to_string())),
     }
 }
 
@@ -125,9 +136,15 @@ impl Context {
         inline: bool,
     ) -> PyResult<Self> {
         if !(1..=MAX_JOBS).contains(&max_jobs) {
-            return Err(PyValueError::new_err(format!("max_jobs is 1 to {MAX_JOBS}, not {max_jobs}")));
+            return Err(PyValueError::new_err(format!(
+                "max_jobs is 1 to {MAX_JOBS}, not {max_jobs}"
+            )));
         }
-        let mut config = Config::default().depth(max_jobs).backlog(backlog).inline(inline).iopoll(iopoll);
+        let mut config = Config::default()
+            .depth(max_jobs)
+            .backlog(backlog)
+            .inline(inline)
+            .iopoll(iopoll);
         if let Some(engine) = parse_engine(engine)? {
             config = config.engine(engine);
         }
@@ -185,7 +202,10 @@ impl Context {
         self.driver.get()?;
         let mut accepted = 0;
         for op in ops {
-            let outcome = op.cast_into::<Op>().map_err(PyErr::from).and_then(|op| self.submit_one(py, &op));
+            let outcome = op
+                .cast_into::<Op>()
+                .map_err(PyErr::from)
+                .and_then(|op| self.submit_one(py, &op));
             match outcome {
                 Ok(true) => accepted += 1,
                 Ok(false) => break,
@@ -223,7 +243,9 @@ impl Context {
                 None => timeout,
             };
             let mut guard = slf.try_borrow_mut().map_err(|_| {
-                PyRuntimeError::new_err("this context is waiting already, in the code that this one interrupts")
+                PyRuntimeError::new_err(
+                    "this context is waiting already, in the code that this one interrupts",
+                )
             })?;
             let this = &mut *guard;
             let mut done = Vec::new();
@@ -301,7 +323,11 @@ impl Context {
     }
 
     fn __repr__(&self) -> String {
-        let state = if self.driver.is_closed() { "closed".into() } else { format!("{} pending", self.submitted.len()) };
+        let state = if self.driver.is_closed() {
+            "closed".into()
+        } else {
+            format!("{} pending", self.submitted.len())
+        };
         format!("<proactor.aio.Context on {}, {state}>", self.engine.name())
     }
 }

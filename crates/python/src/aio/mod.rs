@@ -5,6 +5,8 @@ mod event;
 mod op;
 mod priority;
 
+pub(crate) use context::parse_engine;
+
 use pyo3::prelude::*;
 use pyo3::types::PyMemoryView;
 

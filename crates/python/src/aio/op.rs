@@ -76,17 +76,29 @@ fn duplicate(fd: RawFd) -> PyResult<OwnedFd> {
 }
 
 impl Op {
-    fn make(
-        kind: Kind,
-        file: &Bound<'_, PyAny>,
-        buffers: Vec<Py<PyAny>>,
-        rest: Rest,
-    ) -> PyResult<Self> {
+    fn make(kind: Kind, file: &Bound<'_, PyAny>, buffers: Vec<Py<PyAny>>, rest: Rest) -> PyResult<Self> {
         descriptor(file)?;
-        let Rest { offset, rw_flags, priority, resfd, user_data } = rest;
+        let Rest {
+            offset,
+            rw_flags,
+            priority,
+            resfd,
+            user_data,
+        } = rest;
         let file = file.clone().unbind();
         let state = State::New;
-        Ok(Op { kind, state, file, offset, buffers, events: 0, rw_flags, priority, resfd, user_data })
+        Ok(Op {
+            kind,
+            state,
+            file,
+            offset,
+            buffers,
+            events: 0,
+            rw_flags,
+            priority,
+            resfd,
+            user_data,
+        })
     }
 
     pub(super) fn reads(&self) -> bool {
@@ -102,7 +114,9 @@ impl Op {
     }
 
     pub(super) fn user_data_of(&self, py: Python<'_>) -> Py<PyAny> {
-        self.user_data.as_ref().map_or_else(|| py.None(), |data| data.clone_ref(py))
+        self.user_data
+            .as_ref()
+            .map_or_else(|| py.None(), |data| data.clone_ref(py))
     }
 
     pub(super) fn token(&self) -> Option<Token> {
@@ -133,7 +147,9 @@ impl Op {
     /// The engine's op, with the buffers exported.
     pub(super) fn prepare(&self, py: Python<'_>) -> PyResult<(engine::Op, Options)> {
         if let State::Submitted(_) = self.state {
-            return Err(PyValueError::new_err("this op is submitted already: take its event first"));
+            return Err(PyValueError::new_err(
+                "this op is submitted already: take its event first",
+            ));
         }
         let fd = descriptor(self.file.bind(py))?;
         let mut options = Options::default();
@@ -146,11 +162,25 @@ impl Op {
         }
         let flags = RwFlags(self.rw_flags);
         let single = |writable| memory::buffer(self.buffers[0].bind(py), writable);
-        let vector =
-            |writable| self.buffers.iter().map(|b| memory::buffer(b.bind(py), writable)).collect::<PyResult<Vec<_>>>();
+        let vector = |writable| {
+            self.buffers
+                .iter()
+                .map(|b| memory::buffer(b.bind(py), writable))
+                .collect::<PyResult<Vec<_>>>()
+        };
         let op: engine::Op = match self.kind {
-            Kind::Read => engine::Read { offset: self.offset, flags, ..engine::Read::new(fd, single(true)?) }.into(),
-            Kind::Write => engine::Write { offset: self.offset, flags, ..engine::Write::new(fd, single(false)?) }.into(),
+            Kind::Read => engine::Read {
+                offset: self.offset,
+                flags,
+                ..engine::Read::new(fd, single(true)?)
+            }
+            .into(),
+            Kind::Write => engine::Write {
+                offset: self.offset,
+                flags,
+                ..engine::Write::new(fd, single(false)?)
+            }
+            .into(),
             Kind::ReadV => {
                 let mut op = engine::ReadV::new(fd, vector(true)?).flags(flags);
                 op.offset = self.offset;
@@ -170,9 +200,9 @@ impl Op {
 
     fn unlocked(&self) -> PyResult<()> {
         match self.state {
-            State::Submitted(_) => {
-                Err(PyRuntimeError::new_err("a submitted op cannot be changed: take its event first"))
-            }
+            State::Submitted(_) => Err(PyRuntimeError::new_err(
+                "a submitted op cannot be changed: take its event first",
+            )),
             _ => Ok(()),
         }
     }
@@ -314,7 +344,9 @@ impl Op {
 
 fn check_offset(offset: Option<u64>) -> PyResult<Option<u64>> {
     match offset {
-        Some(offset) if offset > i64::MAX as u64 => Err(PyValueError::new_err("an offset is at most 2**63 - 1")),
+        Some(offset) if offset > i64::MAX as u64 => {
+            Err(PyValueError::new_err("an offset is at most 2**63 - 1"))
+        }
         offset => Ok(offset),
     }
 }
@@ -342,7 +374,10 @@ fn many(objects: &Bound<'_, PyAny>, writable: bool) -> PyResult<Vec<Py<PyAny>>> 
     }
     // Linux, UIO_MAXIOV.
     if buffers.len() > 1024 {
-        return Err(PyValueError::new_err(format!("{} buffers in one op: the kernel takes 1024", buffers.len())));
+        return Err(PyValueError::new_err(format!(
+            "{} buffers in one op: the kernel takes 1024",
+            buffers.len()
+        )));
     }
     Ok(buffers)
 }
@@ -449,8 +484,15 @@ impl Poll {
         resfd: Option<Bound<'_, PyAny>>,
         user_data: Option<Py<PyAny>>,
     ) -> PyResult<PyClassInitializer<Self>> {
-        let rest = Rest { resfd: check_resfd(resfd)?, user_data, ..Rest::default() };
-        let base = Op { events, ..Op::make(Kind::Poll, file, Vec::new(), rest)? };
+        let rest = Rest {
+            resfd: check_resfd(resfd)?,
+            user_data,
+            ..Rest::default()
+        };
+        let base = Op {
+            events,
+            ..Op::make(Kind::Poll, file, Vec::new(), rest)?
+        };
         Ok(PyClassInitializer::from(base).add_subclass(Poll))
     }
 
@@ -494,9 +536,16 @@ pub(super) fn aligned_memory(
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize };
     let alignment = alignment.unwrap_or(page);
     if n == 0 || n > isize::MAX as usize / 2 || !alignment.is_power_of_two() {
-        return Err(PyValueError::new_err("n must be at least 1, and alignment a power of two"));
+        return Err(PyValueError::new_err(
+            "n must be at least 1, and alignment a power of two",
+        ));
     }
-    let owner = Bound::new(py, AlignedMemory { memory: proactor::buffer::AlignedBuf::zeroed(n, alignment) })?;
+    let owner = Bound::new(
+        py,
+        AlignedMemory {
+            memory: proactor::buffer::AlignedBuf::zeroed(n, alignment),
+        },
+    )?;
     PyMemoryView::from(owner.as_any())
 }
 

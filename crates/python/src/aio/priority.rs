@@ -5,7 +5,16 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 /// Scheduling class of a `Priority`, as in ioprio_set(2).
-#[pyclass(eq, eq_int, frozen, hash, from_py_object, name = "PriorityClass", module = "proactor.aio", rename_all = "SCREAMING_SNAKE_CASE")]
+#[pyclass(
+    eq,
+    eq_int,
+    frozen,
+    hash,
+    from_py_object,
+    name = "PriorityClass",
+    module = "proactor.aio",
+    rename_all = "SCREAMING_SNAKE_CASE"
+)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum PyPriorityClass {
     /// The submitting thread's own priority.
@@ -52,12 +61,19 @@ impl PyPriority {
     fn new(cls: PyPriorityClass, value: i64) -> PyResult<Self> {
         let bare = matches!(cls, PyPriorityClass::None | PyPriorityClass::Idle);
         if bare && value != 0 {
-            return Err(PyValueError::new_err("the classes NONE and IDLE have no values: the kernel would ignore it"));
+            return Err(PyValueError::new_err(
+                "the classes NONE and IDLE have no values: the kernel would ignore it",
+            ));
         }
         if !(0..=7).contains(&value) {
-            return Err(PyValueError::new_err(format!("a priority value is 0 (first) to 7 (last), not {value}")));
+            return Err(PyValueError::new_err(format!(
+                "a priority value is 0 (first) to 7 (last), not {value}"
+            )));
         }
-        Ok(PyPriority { cls, value: value as u8 })
+        Ok(PyPriority {
+            cls,
+            value: value as u8,
+        })
     }
 
     fn __repr__(&self) -> String {
