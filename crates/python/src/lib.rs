@@ -12,10 +12,10 @@ pub(crate) use aio::parse_engine as aio_engine;
 use pyo3::prelude::*;
 use std::ffi::OsString;
 
-/// Runs the `proactor` command. Returns the exit code.
+/// Runs the `proactor` command with `argv`, the program's name first. Returns the exit status.
 #[pyfunction]
-fn cli_main(py: Python<'_>, args: Vec<OsString>) -> u8 {
-    py.detach(|| proactor_cli::run(args))
+fn cli_main(py: Python<'_>, argv: Vec<OsString>) -> u8 {
+    py.detach(|| proactor_cli::run(argv))
 }
 
 /// The names of the engines that work here, best first; the simulator is not among them.
