@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from aio_helpers import CONTENT
 from proactor import aio
-
-CONTENT = b"hello world"
 
 
 @pytest.fixture
@@ -38,15 +37,3 @@ def pipe() -> Iterator[tuple[int, int]]:
     yield ends
     for end in ends:
         os.close(end)
-
-
-def run(context: aio.Context, *ops: aio.Op) -> list[aio.Event]:
-    """Submit and wait for all; the events in the order of the ops."""
-    assert context.submit(*ops) == len(ops)
-    events = {event.op: event for event in context.wait(len(ops))}
-    return [events[op] for op in ops]
-
-
-def run_one(context: aio.Context, op: aio.Op) -> aio.Event:
-    (event,) = run(context, op)
-    return event

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aio_fixtures import CONTENT, run_one
+from aio_helpers import CONTENT, run_one
 from proactor import aio
 
 pytest_plugins = ["aio_fixtures"]

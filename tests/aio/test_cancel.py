@@ -9,7 +9,7 @@ import select
 import socket
 
 import pytest
-from aio_fixtures import run_one
+from aio_helpers import run_one
 from proactor import aio
 from proactor.aio import CancelOutcome
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import proactor
 import pytest
-from aio_fixtures import CONTENT, run, run_one
+from aio_helpers import CONTENT, run, run_one
 from proactor import aio
 
 pytest_plugins = ["aio_fixtures"]
