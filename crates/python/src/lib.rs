@@ -5,6 +5,7 @@ mod errors;
 mod files;
 mod memory;
 mod path;
+mod ready;
 mod thread_bound;
 
 pub(crate) use aio::parse_engine as aio_engine;

@@ -6,7 +6,7 @@
 use super::{Handle, OpKind};
 use crate::buffer::Buf;
 use crate::error::Error;
-use crate::sys;
+use crate::{inline, sys};
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
@@ -74,12 +74,47 @@ impl ReadFile {
     /// Reads the file now, if that needs no waiting: all of it is cached, and at most 1 MiB. `None`: submit the op, which
     /// goes on from where this has come to.
     pub fn attempt(&mut self) -> Option<Result<usize, Error>> {
-        let res = crate::inline::read_file(self)?;
+        let res = inline::read_file(self)?;
         Some(if res < 0 {
             Err(Error::new(-res, OpKind::ReadFile.name()).with_path(Some(self.path.clone())))
         } else {
             Ok(self.data.len())
         })
+    }
+
+    /// As [`attempt`](Self::attempt), for a caller who wants the bytes in memory of its own: `allocate` is told the size
+    /// and returns that many writable bytes, which are filled completely if the result is `Some(Ok(size))`. Otherwise
+    /// they may have been written to in part.
+    ///
+    /// # Safety
+    /// What `allocate` returns must be valid for writes of the size it was told.
+    pub unsafe fn attempt_into(
+        &mut self,
+        allocate: impl FnOnce(usize) -> Option<*mut u8>,
+    ) -> Option<Result<usize, Error>> {
+        let fail = |this: &Self, res: i32| {
+            Error::new(-res, OpKind::ReadFile.name()).with_path(Some(this.path.clone()))
+        };
+        let (fd, size) = match inline::open_cached(self)? {
+            Ok(opened) => opened,
+            Err(res) => return Some(Err(fail(self, res))),
+        };
+        if size > 0 && size <= inline::MAX_COPY_BYTES.min(self.limit) {
+            // SAFETY: the caller vouches for the memory.
+            if let Some(true) = allocate(size).map(|to| unsafe { inline::read_cached(&fd, to, size) }) {
+                return Some(Ok(size));
+            }
+        }
+        // Not all of it is cached, or its size says nothing: the op goes on from the open file.
+        match self.opened(fd) {
+            Step::Done(res) => Some(Err(fail(self, res))),
+            Step::Again => None,
+        }
+    }
+
+    /// Whether an attempt has opened the file already.
+    pub fn is_open(&self) -> bool {
+        matches!(self.stage, Stage::Read { .. })
     }
 
     /// The next call to make. Its pointers are valid until the op is moved or advanced.

@@ -7,9 +7,11 @@ use super::driver::{self, LoopDriver, Waiter};
 use crate::errors;
 use crate::memory;
 use crate::path::c_path;
+use crate::ready::stop_iteration;
 use proactor::op::{Op, ReadFile, WriteFile};
 use proactor::Token;
-use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning, PyStopIteration};
+use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning};
+use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple, PyType};
@@ -118,16 +120,53 @@ fn suspend_on(future: &Bound<'_, PyAny>) -> PyResult<Outcome> {
     Ok(Outcome::Suspend(future.clone().unbind()))
 }
 
-/// The whole file, if it can be had without waiting.
+/// The length of a bytes object; 0 for anything else.
+pub(super) fn bytes_len(py: Python<'_>, value: &Py<PyAny>) -> usize {
+    value
+        .bind(py)
+        .cast::<PyBytes>()
+        .map_or(0, |bytes| bytes.as_bytes().len())
+}
+
+/// The whole file, if it can be had without waiting: read straight into the bytes object.
 pub(super) fn read_now(
     driver: &Bound<'_, LoopDriver>,
     read: &mut ReadFile,
     path: &Bound<'_, PyAny>,
 ) -> Option<PyResult<Py<PyAny>>> {
     let py = driver.py();
-    read.data = driver.borrow_mut().spare();
-    let result = read.attempt()?;
-    let value = match result {
+    let mut bytes = None;
+    // SAFETY: a bytes object of that size that nobody else has seen yet; it lives until the end of this function.
+    let result = unsafe {
+        read.attempt_into(|size| {
+            let object = ffi::PyBytes_FromStringAndSize(std::ptr::null(), size as isize);
+            let object = bytes.insert(Bound::from_owned_ptr_or_opt(py, object)?);
+            Some(ffi::PyBytes_AsString(object.as_ptr()).cast())
+        })
+    };
+    match (result, bytes) {
+        (Some(Ok(_)), Some(bytes)) => Some(Ok(bytes.unbind())),
+        (Some(Err(e)), _) => Some(Err(errors::os_error(py, &e, Some(path)))),
+        _ => {
+            // SAFETY: clears the MemoryError of a failed allocation, if any; the engine will meet it again.
+            unsafe { ffi::PyErr_Clear() };
+            read_on(driver, read, path)
+        }
+    }
+}
+
+/// Files of no stated size, such as those in `/proc`, may still be had at once.
+fn read_on(
+    driver: &Bound<'_, LoopDriver>,
+    read: &mut ReadFile,
+    path: &Bound<'_, PyAny>,
+) -> Option<PyResult<Py<PyAny>>> {
+    let py = driver.py();
+    if !read.is_open() {
+        read.data = driver.borrow_mut().spare();
+        return None;
+    }
+    let value = match read.attempt()? {
         Ok(_) => Ok(PyBytes::new(py, &read.data).into_any().unbind()),
         Err(e) => Err(errors::os_error(py, &e, Some(path))),
     };
@@ -148,7 +187,10 @@ impl Call {
     fn __next__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         match Self::drive(slf)? {
             Outcome::Suspend(future) => Ok(future),
-            Outcome::Return(value) => Err(PyStopIteration::new_err((value,))),
+            Outcome::Return(value) => {
+                let size = bytes_len(slf.py(), &value);
+                Err(stop_iteration(slf.py(), value, size))
+            }
         }
     }
 
