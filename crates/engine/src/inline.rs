@@ -141,46 +141,15 @@ fn cached_open(dir: i32, path: *const libc::c_char, flags: u64, resolve: u64) ->
 /// A longer copy would keep the caller from its other work: at 10 GB/s it takes 100 microseconds.
 pub(crate) const MAX_COPY_BYTES: usize = 1 << 20;
 
-/// A file that was opened without waiting, and its size.
-pub(crate) fn open_cached(o: &mut ReadFile) -> Option<Result<(OwnedFd, usize), i32>> {
-    let Call::Open { dir, path, .. } = o.call() else {
-        return None;
-    };
-    let fd = cached_open(dir, path, (libc::O_RDONLY | libc::O_CLOEXEC) as u64, 0)?;
-    if fd < 0 {
-        return Some(Err(fd));
-    }
-    let fd = sys::owned(fd);
-    // Cheaper than fstat, and refused by pipes, sockets and terminals, whose opening a peer has noticed.
-    // SAFETY: no pointers.
-    let end = unsafe { libc::lseek(fd.as_raw_fd(), 0, libc::SEEK_END) };
-    let size = usize::try_from(end).ok()?;
-    if size == 0 || size > MAX_COPY_BYTES {
-        // An empty file, one that states no size (/proc), a directory, or a large one: look closer.
-        is_plain(&fd)?;
-    }
-    Some(Ok((fd, size)))
-}
-
-/// Reads exactly `len` bytes from the start, if they are cached.
-///
-/// # Safety
-/// `to` is valid for writes of `len` bytes.
-pub(crate) unsafe fn read_cached(fd: &OwnedFd, to: *mut u8, len: usize) -> bool {
-    let iovec = perform::iovec(to, len);
-    perform::rw(libc::preadv2, fd.as_raw_fd(), &[iovec], 0, RwFlags::NOWAIT) == len as i32
-}
-
 pub(crate) fn read_file(o: &mut ReadFile) -> Option<i32> {
-    if let Some(opened) = match o.call() {
-        Call::Open { .. } => Some(open_cached(o)?),
-        Call::Read { .. } => None,
-    } {
-        let step = match opened {
-            Ok((fd, _)) => o.opened(fd),
-            Err(e) => return Some(e),
-        };
-        if let Step::Done(res) = step {
+    if let Call::Open { dir, path, .. } = o.call() {
+        let fd = cached_open(dir, path, (libc::O_RDONLY | libc::O_CLOEXEC) as u64, 0)?;
+        if fd < 0 {
+            return Some(fd);
+        }
+        let fd = sys::owned(fd);
+        let size = size_of(&fd)?;
+        if let Step::Done(res) = o.start_reading(fd, size) {
             return Some(res);
         }
     }
@@ -200,4 +169,19 @@ pub(crate) fn read_file(o: &mut ReadFile) -> Option<i32> {
         }
     }
     None
+}
+
+/// The size of a plain file; None for anything whose opening a peer may have noticed.
+fn size_of(fd: &OwnedFd) -> Option<usize> {
+    // Half the price of fstat, and refused by pipes, sockets and terminals.
+    // SAFETY: no pointers.
+    let size = usize::try_from(unsafe { libc::lseek(fd.as_raw_fd(), 0, libc::SEEK_END) }).ok()?;
+    if size > 0 && size <= MAX_COPY_BYTES {
+        return Some(size);
+    }
+    // An empty file, one that states no size (/proc), a directory, a large one: look closer.
+    is_plain(fd)?;
+    perform::fstat(fd.as_raw_fd())
+        .ok()
+        .map(|stat| stat.st_size as usize)
 }

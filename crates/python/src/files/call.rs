@@ -5,13 +5,12 @@
 
 use super::driver::{self, LoopDriver, Waiter};
 use crate::errors;
-use crate::memory;
+use crate::memory::{self, BytesAllocator, Unseen};
 use crate::path::c_path;
 use crate::ready::stop_iteration;
 use proactor::op::{Op, ReadFile, WriteFile};
 use proactor::Token;
 use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning};
-use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple, PyType};
@@ -128,50 +127,33 @@ pub(super) fn bytes_len(py: Python<'_>, value: &Py<PyAny>) -> usize {
         .map_or(0, |bytes| bytes.as_bytes().len())
 }
 
-/// The whole file, if it can be had without waiting: read straight into the bytes object.
+/// The whole file, if it can be had without waiting: read straight into the bytes object. If not, `read` is ready to be
+/// submitted and goes on from here.
 pub(super) fn read_now(
     driver: &Bound<'_, LoopDriver>,
     read: &mut ReadFile,
     path: &Bound<'_, PyAny>,
 ) -> Option<PyResult<Py<PyAny>>> {
     let py = driver.py();
-    let mut bytes = None;
-    // SAFETY: a bytes object of that size that nobody else has seen yet; it lives until the end of this function.
-    let result = unsafe {
-        read.attempt_into(|size| {
-            let object = ffi::PyBytes_FromStringAndSize(std::ptr::null(), size as isize);
-            let object = bytes.insert(Bound::from_owned_ptr_or_opt(py, object)?);
-            Some(ffi::PyBytes_AsString(object.as_ptr()).cast())
-        })
-    };
-    match (result, bytes) {
-        (Some(Ok(_)), Some(bytes)) => Some(Ok(bytes.unbind())),
-        (Some(Err(e)), _) => Some(Err(errors::os_error(py, &e, Some(path)))),
-        _ => {
-            // SAFETY: clears the MemoryError of a failed allocation, if any; the engine will meet it again.
-            unsafe { ffi::PyErr_Clear() };
-            read_on(driver, read, path)
-        }
+    read.allocate = Some(Box::new(BytesAllocator));
+    match read.attempt() {
+        Some(Ok(_)) => Some(Ok(file_bytes(py, read))),
+        Some(Err(e)) => Some(Err(errors::os_error(py, &e, Some(path)))),
+        None => None,
     }
 }
 
-/// Files of no stated size, such as those in `/proc`, may still be had at once.
-fn read_on(
-    driver: &Bound<'_, LoopDriver>,
-    read: &mut ReadFile,
-    path: &Bound<'_, PyAny>,
-) -> Option<PyResult<Py<PyAny>>> {
-    let py = driver.py();
-    if !read.is_open() {
-        read.data = driver.borrow_mut().spare();
-        return None;
+/// What a finished read has brought.
+pub(super) fn file_bytes(py: Python<'_>, read: &mut ReadFile) -> Py<PyAny> {
+    let filled = read.len();
+    let memory = read
+        .memory
+        .take()
+        .and_then(|memory| memory.into_any().downcast::<Unseen>().ok());
+    match memory {
+        Some(memory) => memory.into_bytes(py, filled).into_any(),
+        None => PyBytes::new(py, &read.data).into_any().unbind(),
     }
-    let value = match read.attempt()? {
-        Ok(_) => Ok(PyBytes::new(py, &read.data).into_any().unbind()),
-        Err(e) => Err(errors::os_error(py, &e, Some(path))),
-    };
-    driver.borrow_mut().give_back(std::mem::take(&mut read.data));
-    Some(value)
 }
 
 #[pymethods]
