@@ -58,7 +58,7 @@ docs: ## the Rust crates' documentation, in target/doc
 
 clean: ## remove everything that was built, installed or generated here
 	rm -rf target .venv .venv-* .demo dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find python tests tools -name '*.so' -delete -o -name __pycache__ -prune -exec rm -rf {} +
+	find python tests tools $(wildcard examples) -depth \( -name '*.so' -o -name __pycache__ \) -exec rm -rf {} +
 
 # What a developer needs, and no build.
 %/.installed: requirements/dev.txt requirements/test.txt

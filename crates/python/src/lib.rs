@@ -1,22 +1,51 @@
-//! `proactor._native`: conversion between Python and the engine, and wake-ups. No I/O logic.
+//! `proactor._native`: from Python objects to ops and back, and the wake-ups of event loops. No I/O logic lives here.
 
-use std::ffi::OsString;
+mod aio;
+mod errors;
+mod files;
+mod memory;
+mod path;
+mod thread_bound;
+
+pub(crate) use aio::parse_engine as aio_engine;
 
 use pyo3::prelude::*;
+use std::ffi::OsString;
 
-/// The native half of the package `proactor`.
-#[pymodule]
-mod _native {
-    use super::*;
+/// Runs the `proactor` command with `argv`, the program's name first. Returns the exit status.
+#[pyfunction]
+fn cli_main(py: Python<'_>, argv: Vec<OsString>) -> u8 {
+    py.detach(|| proactor_cli::run(argv))
+}
 
-    // Python spells it so.
-    #[allow(non_upper_case_globals)]
-    #[pymodule_export]
-    const __version__: &str = env!("CARGO_PKG_VERSION");
+/// The names of the engines that work here, best first; the simulator is not among them.
+///
+/// Each was tried with a real op.
+#[pyfunction]
+fn engines(py: Python<'_>) -> Vec<&'static str> {
+    py.detach(|| {
+        use proactor::probe::report;
+        use proactor::Engine;
+        let real = Engine::ALL.iter().filter(|e| **e != Engine::Sim);
+        real.filter(|e| report(**e).usable.is_ok())
+            .map(|e| e.name())
+            .collect()
+    })
+}
 
-    /// Run the `proactor` command with `argv` (the program's name first); return its exit status.
-    #[pyfunction]
-    fn cli_main(py: Python<'_>, argv: Vec<OsString>) -> u8 {
-        py.detach(|| proactor_cli::run(argv))
-    }
+/// The engine that is used when none is named, and why: `(name, reason)`.
+#[pyfunction]
+fn chosen_engine(py: Python<'_>) -> PyResult<(&'static str, String)> {
+    let chosen = py.detach(proactor::probe::choose)?;
+    Ok((chosen.engine.name(), chosen.reason))
+}
+
+#[pymodule(gil_used = true)]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_function(wrap_pyfunction!(cli_main, module)?)?;
+    module.add_function(wrap_pyfunction!(engines, module)?)?;
+    module.add_function(wrap_pyfunction!(chosen_engine, module)?)?;
+    aio::add_to(module)?;
+    files::add_to(module)
 }

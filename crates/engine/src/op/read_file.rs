@@ -3,8 +3,9 @@
 //! One op instead of four saves three wake-ups per file. A backend that queues single calls drives the read through
 //! [`ReadFile::advance`]; a worker thread does all of it at once.
 
-use super::Handle;
+use super::{Handle, OpKind};
 use crate::buffer::Buf;
+use crate::error::Error;
 use crate::sys;
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -68,6 +69,17 @@ impl ReadFile {
             stage: Stage::Open,
             how: [0; 3],
         }
+    }
+
+    /// Reads the file now, if that needs no waiting: all of it is cached, and at most 1 MiB. `None`: submit the op, which
+    /// goes on from where this has come to.
+    pub fn attempt(&mut self) -> Option<Result<usize, Error>> {
+        let res = crate::inline::read_file(self)?;
+        Some(if res < 0 {
+            Err(Error::new(-res, OpKind::ReadFile.name()).with_path(Some(self.path.clone())))
+        } else {
+            Ok(self.data.len())
+        })
     }
 
     /// The next call to make. Its pointers are valid until the op is moved or advanced.
