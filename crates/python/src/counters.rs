@@ -6,7 +6,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::{Mutex, PoisonError};
 
-/// Counts from its construction until `stop()`: CPU, context switches, page faults, system calls of all threads.
+/// Counts from its construction until `stop()`: CPU, context switches, page faults and, unless `system_calls` is false,
+/// system calls of all threads. To count those makes each of them slower while it lasts.
 #[pyclass(module = "proactor._native", frozen)]
 struct Counters {
     running: Mutex<Option<counters::Counters>>,
@@ -15,9 +16,15 @@ struct Counters {
 #[pymethods]
 impl Counters {
     #[new]
-    fn new() -> Self {
+    #[pyo3(signature = (*, system_calls = true))]
+    fn new(system_calls: bool) -> Self {
+        let running = if system_calls {
+            counters::Counters::start()
+        } else {
+            counters::Counters::without_system_calls()
+        };
         Counters {
-            running: Mutex::new(Some(counters::Counters::start())),
+            running: Mutex::new(Some(running)),
         }
     }
 
