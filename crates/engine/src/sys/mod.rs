@@ -61,6 +61,17 @@ pub(crate) fn eventfd_drain(fd: RawFd) {
     let _ = unsafe { libc::read(fd, (&raw mut count).cast(), 8) };
 }
 
+/// Watches `fd` for input, level-triggered, with its number as data.
+pub(crate) fn epoll_add(epoll: RawFd, fd: RawFd) -> io::Result<()> {
+    let mut event = libc::epoll_event {
+        events: libc::EPOLLIN as u32,
+        u64: fd as u64,
+    };
+    // SAFETY: the event is a live local that the kernel copies.
+    check(unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, fd, &raw mut event) })?;
+    Ok(())
+}
+
 pub(crate) fn page_size() -> usize {
     // SAFETY: no pointers.
     unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }

@@ -238,7 +238,8 @@ impl Next {
         let driver = Self::driver(&batch)?;
         loop {
             ReadMany::fill(&batch, &driver)?;
-            if let Some(item) = batch.borrow_mut().take() {
+            let item = batch.borrow_mut().take();
+            if let Some(item) = item {
                 return Err(Self::hand_out(py, &batch, item));
             }
             let idle = {
@@ -284,10 +285,12 @@ impl Next {
 impl Next {
     fn driver<'py>(batch: &Bound<'py, ReadMany>) -> PyResult<Bound<'py, LoopDriver>> {
         let py = batch.py();
-        if let Some(driver) = &batch.borrow().driver {
+        let this = batch.borrow();
+        if let Some(driver) = &this.driver {
             return Ok(driver.bind(py).clone());
         }
-        let engine = batch.borrow().engine.clone();
+        let engine = this.engine.clone();
+        drop(this);
         let driver = driver::current(py, engine.as_deref())?;
         batch.borrow_mut().driver = Some(driver.clone().unbind());
         Ok(driver)
@@ -295,9 +298,10 @@ impl Next {
 
     /// The exception by which an awaitable returns a value.
     fn hand_out(py: Python<'_>, batch: &Bound<'_, ReadMany>, (path, value): Item) -> PyErr {
+        let return_exceptions = batch.borrow().return_exceptions;
         let value = match value {
             Ok(value) => value,
-            Err(e) if batch.borrow().return_exceptions => e.into_value(py).into_any(),
+            Err(e) if return_exceptions => e.into_value(py).into_any(),
             Err(e) => return e,
         };
         match PyTuple::new(py, [path, value]) {

@@ -6,6 +6,7 @@
 
 mod setup;
 mod sqe;
+mod watch;
 
 use super::helper::Helper;
 use super::{Backend, CancelOutcome, Raw, Taken};
@@ -18,10 +19,11 @@ use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{cqueue, opcode, squeue, types, IoUring};
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
 use setup::Native;
+use watch::Watch;
 
 /// `user_data` of entries that are no op's. Tokens have the top bit clear.
 const HELPER: u64 = u64::MAX;
@@ -41,10 +43,10 @@ pub(crate) struct Uring {
     max_threads: usize,
     /// A poll on the helper's descriptor is in the ring.
     watching: bool,
-    eventfd: Option<OwnedFd>,
     /// Ops whose last completion queue entry has not come.
     in_ring: usize,
     in_helper: usize,
+    watch: Option<Watch>,
     fixed_files: FixedFiles,
     driver_id: u64,
 }
@@ -65,9 +67,9 @@ impl Uring {
             helper: None,
             max_threads: config.max_threads,
             watching: false,
-            eventfd: None,
             in_ring: 0,
             in_helper: 0,
+            watch: None,
             driver_id: config.driver_id,
             fixed_files: FixedFiles {
                 room: config.fixed_files,
@@ -79,7 +81,11 @@ impl Uring {
 
     fn helper(&mut self) -> io::Result<&mut Helper> {
         if self.helper.is_none() {
-            self.helper = Some(Helper::new(self.max_threads)?);
+            let helper = Helper::new(self.max_threads)?;
+            if let Some(watch) = &self.watch {
+                sys::epoll_add(watch.epoll.as_raw_fd(), helper.poll_fd())?;
+            }
+            self.helper = Some(helper);
         }
         Ok(self.helper.as_mut().expect("made above"))
     }
@@ -242,7 +248,7 @@ impl Backend for Uring {
     }
 
     fn submit(&mut self, token: Token, slot: &mut Slot) -> Taken {
-        if !self.native.has(&slot.op) {
+        if !self.native.has(&slot.op) || (self.watch.is_some() && watch::would_go_unheard(&slot.op)) {
             let Ok(helper) = self.helper() else {
                 return Taken::Full;
             };
@@ -288,11 +294,12 @@ impl Backend for Uring {
     }
 
     fn wait(&mut self, min: usize, timeout: Option<Duration>, done: &mut Vec<Raw>) -> io::Result<()> {
-        if let Some(fd) = &self.eventfd {
-            sys::eventfd_drain(fd.as_raw_fd());
+        if let Some(watch) = &self.watch {
+            sys::eventfd_drain(watch.eventfd.as_raw_fd());
         }
         if self.in_ring + self.in_helper == 0 {
-            // Cancelled notifications and stale watches are all that could come.
+            // Only entries of our own can be there: notifications, stale watches, wake-ups.
+            self.reap(done);
             return self.flush();
         }
         self.watch_helper();
@@ -313,7 +320,9 @@ impl Backend for Uring {
             return Ok(());
         }
         self.reap(done);
-        self.collect_helper(done)
+        self.collect_helper(done)?;
+        // The watch is one-shot, and may have told of something that was collected already.
+        self.flush()
     }
 
     fn cancel(&mut self, token: Token, done: &mut Vec<Raw>) -> CancelOutcome {
@@ -330,21 +339,19 @@ impl Backend for Uring {
     }
 
     fn eventfd(&mut self) -> io::Result<RawFd> {
-        if let Some(fd) = &self.eventfd {
-            return Ok(fd.as_raw_fd());
+        if self.watch.is_none() {
+            let watch = Watch::new(&self.ring)?;
+            if let Some(helper) = &self.helper {
+                sys::epoll_add(watch.epoll.as_raw_fd(), helper.poll_fd())?;
+            }
+            self.watch = Some(watch);
         }
-        let fd = sys::eventfd()?;
-        self.ring.submitter().register_eventfd(fd.as_raw_fd())?;
-        // What completed before the registration has signalled nothing.
-        sys::eventfd_signal(fd.as_raw_fd());
-        let raw = fd.as_raw_fd();
-        self.eventfd = Some(fd);
-        Ok(raw)
+        Ok(self.watch.as_ref().map_or(-1, |watch| watch.epoll.as_raw_fd()))
     }
 
     fn wake(&mut self) {
-        if let Some(fd) = &self.eventfd {
-            sys::eventfd_signal(fd.as_raw_fd());
+        if let Some(watch) = &self.watch {
+            sys::eventfd_signal(watch.eventfd.as_raw_fd());
         }
     }
 
