@@ -1,6 +1,7 @@
 //! `proactor._native`: from Python objects to ops and back, and the wake-ups of event loops. No I/O logic lives here.
 
 mod aio;
+mod counters;
 mod errors;
 mod files;
 mod memory;
@@ -48,5 +49,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(engines, module)?)?;
     module.add_function(wrap_pyfunction!(chosen_engine, module)?)?;
     aio::add_to(module)?;
+    counters::add_to(module)?;
     files::add_to(module)
 }
