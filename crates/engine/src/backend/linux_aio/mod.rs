@@ -24,6 +24,8 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
+/// Events that a poll reports without being asked.
+const ALWAYS_POLLED: i32 = (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) as i32;
 /// Events read in one call.
 const BATCH: usize = 256;
 
@@ -155,8 +157,13 @@ impl LinuxAio {
             return;
         };
         self.silent -= usize::from(silent);
-        // A cancelled poll reports no events, or those that came at the same moment. It has had no effect either way.
-        let res = if cancelled { -libc::ECANCELED } else { res };
+        let res = match op.as_deref() {
+            // It reports no events, or those that came at the same moment. It has had no effect either way.
+            Some(Op::Poll(_)) if cancelled => -libc::ECANCELED,
+            // A wake-up reports all that it brought, asked for or not.
+            Some(Op::Poll(poll)) if res > 0 => res & (i32::from(poll.events) | ALWAYS_POLLED),
+            _ => res,
+        };
         done.push(Raw {
             token,
             res,
