@@ -1,7 +1,6 @@
 //! Random 4 KiB O_DIRECT reads at a depth, as `fio --rw=randread` does them. Prints one line of JSON.
 //!
-//! `randread --file PATH [--engine NAME] [--depth N] [--batch N] [--seconds T]
-//! [--registered-file] [--registered-buffers]`. A batch is what one `wait` waits for and one submission holds.
+//! `randread --file PATH [--engine NAME] [--depth N] [--seconds T] [--registered-file] [--registered-buffers]`
 
 use proactor::buffer::{AlignedBuf, Buf};
 use proactor::op::{File, Handle, Op, Read};
@@ -20,7 +19,6 @@ struct Options {
     file: PathBuf,
     engine: Engine,
     depth: u16,
-    batch: usize,
     seconds: f64,
     registered_file: bool,
     registered_buffers: bool,
@@ -32,7 +30,6 @@ impl Options {
             file: PathBuf::new(),
             engine: Engine::IoUring,
             depth: 64,
-            batch: 1,
             seconds: 3.0,
             registered_file: false,
             registered_buffers: false,
@@ -44,7 +41,6 @@ impl Options {
                 "--file" => options.file = value()?.into(),
                 "--engine" => options.engine = value()?.parse()?,
                 "--depth" => options.depth = value()?.parse()?,
-                "--batch" => options.batch = value()?.parse()?,
                 "--seconds" => options.seconds = value()?.parse()?,
                 "--registered-file" => options.registered_file = true,
                 "--registered-buffers" => options.registered_buffers = true,
@@ -113,7 +109,7 @@ fn main() -> Result<(), Failure> {
     let started = Instant::now();
     let (user, sys) = cpu();
     let ends = started + Duration::from_secs_f64(options.seconds);
-    let reads = run(&mut driver, &handle, buffers, options.batch, blocks, ends)?;
+    let reads = run(&mut driver, &handle, buffers, blocks, ends)?;
     let elapsed = started.elapsed().as_secs_f64();
     let (user, sys) = (cpu().0 - user, cpu().1 - sys);
     println!(
@@ -133,30 +129,29 @@ fn run(
     driver: &mut Driver,
     file: &Handle,
     buffers: Vec<Buf>,
-    batch: usize,
     blocks: u64,
     ends: Instant,
 ) -> Result<u64, Failure> {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut offset = || random.below(blocks) * BLOCK_BYTES as u64;
     for buffer in buffers {
-        let offset = random.below(blocks) * BLOCK_BYTES as u64;
-        driver.submit(Read::at(file.clone(), offset, buffer))?;
+        driver.submit(Read::at(file.clone(), offset(), buffer))?;
     }
     let mut done = Vec::new();
     let (mut reads, mut look, mut open) = (0, CLOCK_EVERY, true);
     while driver.pending() > 0 {
-        driver.wait(batch, usize::MAX, None, &mut done)?;
+        driver.wait(1, usize::MAX, None, &mut done)?;
+        reads += done.len() as u64;
         for completion in done.drain(..) {
             if completion.count()? != BLOCK_BYTES {
                 return Err("a short read in the middle of the file".into());
             }
-            reads += 1;
             let Some(Op::Read(mut read)) = completion.op else {
                 unreachable!("a read comes back as a read")
             };
             if open {
                 // The op comes back whole, so it is sent out again with another offset.
-                read.offset = Some(random.below(blocks) * BLOCK_BYTES as u64);
+                read.offset = Some(offset());
                 driver.submit(read)?;
             }
         }

@@ -144,7 +144,7 @@ impl LinuxAio {
         self.requests.len() - self.queue.len()
     }
 
-    fn to_helper(&mut self, token: Token, op: Box<Op>, skip: usize, options: &Options) {
+    fn hand_over(&mut self, token: Token, op: Box<Op>, skip: usize, options: &Options) {
         self.helper.submit_op(token, op, skip, options);
         self.in_helper += 1;
     }
@@ -213,7 +213,7 @@ impl LinuxAio {
         if errno == libc::EINVAL && self.requests.list[index].op.is_some() {
             // A command that this kernel or this file does not know.
             if let Some((token, Some(op), _)) = self.requests.remove(index) {
-                self.to_helper(token, op, 0, &Options::default());
+                self.hand_over(token, op, 0, &Options::default());
             }
             return;
         }
