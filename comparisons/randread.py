@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """Random 4 KiB O_DIRECT reads: proactor against fio, interleaved, on one file.
 
-Both sides get the same file, depth, run time, engine and registered files and buffers. fio runs twice: as it is (one
-read per system call) and with submissions of up to 16, what is queued going out before each wait: what proactor does of
-itself. Rounds alternate their order, and a ratio is the median of the ratios within each round, because a device shared
+Both sides get the same file, depth, run time, engine, registered files and buffers, and submit as many reads in one
+system call (--batch), or fewer before a wait. fio runs a second time as it is without that: one read per call. Rounds alternate their order, and a ratio is the median of the ratios within each round, because a device shared
 with others changes its speed from round to round. Prints a table, or with --json everything that was measured.
 
     cargo build --release -p proactor-bench
@@ -28,7 +27,6 @@ ROOT = Path(__file__).resolve().parent.parent
 MIB = 1 << 20
 # proactor's name of an engine, and fio's.
 ENGINES = {"io_uring": "io_uring", "linux_aio": "libaio", "posix_aio": "posixaio"}
-FIO_BATCHED = ["--iodepth_batch_submit=16", "--iodepth_batch_complete_min=1", "--iodepth_batch_complete_max=64"]
 
 
 def run(command):
@@ -40,7 +38,7 @@ def run(command):
 
 def ours(args, file, engine):
     command = [args.binary, "--file", file, "--engine", engine, "--depth", str(args.depth)]
-    command += ["--seconds", str(args.seconds)]
+    command += ["--seconds", str(args.seconds), "--batch", str(args.batch)]
     if engine == "io_uring":
         command += ["--registered-file", "--registered-buffers"]
     result = run(command)
@@ -63,10 +61,14 @@ def fio(args, file, engine, more):
 
 def subjects(args, file, engine):
     """Name and function of each side, in order."""
-    rows = [("fio", lambda: fio(args, file, engine, []))]
-    if engine != "posix_aio":
-        rows.append(("fio batched", lambda: fio(args, file, engine, FIO_BATCHED)))
-    rows.append(("proactor", lambda: ours(args, file, engine)))
+    batched = [f"--iodepth_batch_submit={args.batch}", f"--iodepth_batch_complete_max={args.depth}"]
+    rows = [
+        ("fio", lambda: fio(args, file, engine, [])),
+        ("fio batched", lambda: fio(args, file, engine, batched)),
+        ("proactor", lambda: ours(args, file, engine)),
+    ]
+    if engine == "posix_aio":  # One function call per read is all there is.
+        del rows[1]
     return rows
 
 
@@ -109,6 +111,7 @@ def environment(args):
         "cpus": os.cpu_count(),
         "fio": version,
         "depth": args.depth,
+        "batch": args.batch,
         "rounds": args.rounds,
         "seconds": args.seconds,
     }
@@ -144,6 +147,7 @@ def main():
     parser.add_argument("--dir", help="where to make the file if none is given (default: the temporary folder)")
     parser.add_argument("--size-mib", type=int, default=1024)
     parser.add_argument("--depth", type=int, default=64)
+    parser.add_argument("--batch", type=int, default=8, help="reads submitted in one system call, at most")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=int, default=3)
     parser.add_argument("--pause", type=float, default=1.0, help="seconds of rest before each run")

