@@ -2,8 +2,10 @@
 """Random 4 KiB O_DIRECT reads: proactor against fio, interleaved, on one file.
 
 Both sides get the same file, depth, run time, engine, registered files and buffers, and submit as many reads in one
-system call (--batch), or fewer before a wait. fio runs a second time as it is without that: one read per call. Rounds alternate their order, and a ratio is the median of the ratios within each round, because a device shared
-with others changes its speed from round to round. Prints a table, or with --json everything that was measured.
+system call (--batch), or fewer before a wait. fio runs a second time as it is without that: one read per call.
+
+Rounds alternate their order, and a ratio is the median of the ratios within each round, because a device shared with
+others changes its speed from round to round. Prints a table, or with --json everything that was measured.
 
     cargo build --release -p proactor-bench
     comparisons/randread.py --file /data/some-big-file
