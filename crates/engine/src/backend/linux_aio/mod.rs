@@ -254,6 +254,7 @@ impl LinuxAio {
             let direct = Facts {
                 kind: FileKind::Disk,
                 direct: true,
+                anonymous: false,
             };
             if file.facts().ok()? != direct {
                 return None;
