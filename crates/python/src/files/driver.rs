@@ -22,10 +22,10 @@ use std::time::Duration;
 
 /// Completions handled per wake-up: a long batch of large files must not hold up the loop. The rest keeps the driver's
 /// descriptor readable.
-const BATCH: usize = 32;
+const BATCH: usize = 16;
 /// Kernel workers for disk work. Cold opens and metadata wait for the device one by one in them; the kernel's default,
 /// four per processor, leaves a disk idle on small machines.
-const IO_WORKERS: u32 = 32;
+const IO_WORKERS: u32 = 16;
 
 /// The bridge between an event loop and an engine driver. Made by the first call on a loop; not for direct use.
 #[pyclass(weakref, module = "proactor._native")]

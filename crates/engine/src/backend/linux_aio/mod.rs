@@ -19,7 +19,7 @@ use super::helper::Helper;
 use super::{Backend, CancelOutcome, Raw, Taken};
 use crate::config::Config;
 use crate::inflight::{Slot, Token};
-use crate::op::{Facts, FileKind, Nop, Op, OpKind, Options};
+use crate::op::{FileKind, Nop, Op, OpKind, Options};
 use crate::probe::Support;
 use crate::sys::aio::{self, Context, Event, Iocb};
 use crate::sys::{self, perform};
@@ -251,12 +251,8 @@ impl LinuxAio {
         let mut iocb = Iocb::default();
         let (skip, priority) = (slot.skip, slot.options.priority.raw());
         if let Some(file) = perform::transfer_file(&slot.op) {
-            let direct = Facts {
-                kind: FileKind::Disk,
-                direct: true,
-                anonymous: false,
-            };
-            if file.facts().ok()? != direct {
+            let facts = file.facts().ok()?;
+            if facts.kind != FileKind::Disk || !facts.direct {
                 return None;
             }
             iocb.fd = file.fd() as u32;
