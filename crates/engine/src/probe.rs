@@ -197,7 +197,7 @@ fn open_named(engine: Engine, config: &Config) -> io::Result<Box<dyn Backend>> {
         Engine::LinuxAio => Box::new(linux_aio::LinuxAio::new(config)?),
         Engine::PosixAio => Box::new(posix_aio::PosixAio::new(config)?),
         Engine::Threads => Box::new(threads::Threads::new(config)?),
-        Engine::Sim => Box::new(sim::Sim::new(config)),
+        Engine::Sim => Box::new(sim::Sim::new(config)?),
     })
 }
 

@@ -15,7 +15,8 @@ use crate::inflight::{Slot, Token};
 use crate::op::{Facts, FileKind, Nop, Op, RwFlags};
 use crate::sys::perform;
 use pool::Pool;
-use reactor::{Reactor, Readiness};
+use reactor::Reactor;
+pub(crate) use reactor::Readiness;
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -120,7 +121,7 @@ pub(crate) fn raw_of(token: Token, res: i32, op: Box<Op>) -> Raw {
 }
 
 /// What an op has to wait for before it can be done without blocking.
-fn readiness(op: &Op) -> Readiness {
+pub(crate) fn readiness(op: &Op) -> Readiness {
     match op {
         Op::Poll(o) => return Readiness::Events(u32::from(o.events)),
         Op::Timeout(o) => return Readiness::Time(o.after),
@@ -134,7 +135,7 @@ fn readiness(op: &Op) -> Readiness {
 }
 
 /// A transfer on a pipe, socket or terminal.
-fn waits_for_peer(op: &Op) -> bool {
+pub(crate) fn waits_for_peer(op: &Op) -> bool {
     perform::transfer_file(op).is_some_and(|file| {
         matches!(
             file.facts(),

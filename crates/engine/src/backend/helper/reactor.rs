@@ -17,7 +17,7 @@ const TIMER: u64 = u64::MAX - 1;
 /// Events taken from the kernel in one call.
 const BATCH: usize = 64;
 
-pub(super) enum Readiness {
+pub(crate) enum Readiness {
     /// It waits for the device at most: a worker's business.
     None,
     Events(u32),

@@ -88,8 +88,11 @@ fn opcode_of(kind: OpKind) -> Option<u8> {
     })
 }
 
+/// Names for the report, and how to ask for them.
+type Row = (&'static [&'static str], fn(&mut io_uring::Builder));
+
 /// The flags to try, best first. A kernel that knows one of a row not at all refuses the row with EINVAL.
-const FLAGS: &[(&[&str], fn(&mut io_uring::Builder))] = &[
+const FLAGS: &[Row] = &[
     // Linux 6.1: completions are handled when this thread asks for them, and nobody else submits.
     (&["SINGLE_ISSUER", "DEFER_TASKRUN", "TASKRUN_FLAG"], |b| {
         b.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
