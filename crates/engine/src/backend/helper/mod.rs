@@ -48,7 +48,8 @@ impl Helper {
     /// Takes the op out of its slot and finds the right place for it.
     pub(crate) fn submit(&mut self, token: Token, slot: &mut Slot) {
         let op = Box::new(std::mem::replace(&mut slot.op, Op::Nop(Nop)));
-        slot.stoppable |= waits_for_peer(&op);
+        slot.stoppable |=
+            waits_for_peer(&op) || matches!(&*op, Op::WriteFile(o) if perform::writes_to_stream(o));
         // Only a worker can signal the eventfd at the moment of completion, whoever is or is not waiting.
         let readiness = if slot.options.notify.is_some() {
             Readiness::None
@@ -93,7 +94,13 @@ impl Helper {
                 done.push(raw_of(token, -libc::ECANCELED, op));
                 CancelOutcome::Cancelled
             }
-            None => self.pool.cancel(token, done),
+            None => {
+                let outcome = self.pool.cancel(token, done);
+                if outcome == CancelOutcome::Finished {
+                    self.mailbox.take(done);
+                }
+                outcome
+            }
         }
     }
 
@@ -128,7 +135,7 @@ pub(crate) fn readiness(op: &Op) -> Readiness {
         _ => {}
     }
     match op {
-        _ if nowait(op) || !waits_for_peer(op) => Readiness::None,
+        _ if nowait(op) || !waits_for_peer(op) || has_wrong_mode(op) => Readiness::None,
         Op::Read(_) | Op::ReadV(_) => Readiness::Events(libc::EPOLLIN as u32),
         _ => Readiness::Events(libc::EPOLLOUT as u32),
     }
@@ -147,13 +154,27 @@ pub(crate) fn waits_for_peer(op: &Op) -> bool {
     })
 }
 
-/// Whether the caller wants EAGAIN instead of a wait.
+/// Read of what is open for writing only, or the other way round: EBADF at once, where readiness may never come.
+fn has_wrong_mode(op: &Op) -> bool {
+    let Some(file) = perform::transfer_file(op) else {
+        return false;
+    };
+    let wrong = match op {
+        Op::Read(_) | Op::ReadV(_) => libc::O_WRONLY,
+        _ => libc::O_RDONLY,
+    };
+    // SAFETY: no pointers.
+    unsafe { libc::fcntl(file.fd(), libc::F_GETFL) & libc::O_ACCMODE == wrong }
+}
+
+/// Whether the caller wants EAGAIN instead of a wait, or something that only the call itself can judge.
 fn nowait(op: &Op) -> bool {
-    match op {
-        Op::Read(o) => o.flags.contains(RwFlags::NOWAIT),
-        Op::Write(o) => o.flags.contains(RwFlags::NOWAIT),
-        Op::ReadV(o) => o.flags.contains(RwFlags::NOWAIT),
-        Op::WriteV(o) => o.flags.contains(RwFlags::NOWAIT),
-        _ => false,
-    }
+    let flags = match op {
+        Op::Read(o) => o.flags,
+        Op::Write(o) => o.flags,
+        Op::ReadV(o) => o.flags,
+        Op::WriteV(o) => o.flags,
+        _ => return false,
+    };
+    flags.contains(RwFlags::NOWAIT) || flags.has_unknown()
 }

@@ -218,7 +218,8 @@ impl Backend for Sim {
 
     fn submit(&mut self, token: Token, slot: &mut Slot) -> Taken {
         let op = Box::new(std::mem::replace(&mut slot.op, Op::Nop(Nop)));
-        slot.stoppable |= super::helper::waits_for_peer(&op);
+        slot.stoppable |= super::helper::waits_for_peer(&op)
+            || matches!(&*op, Op::WriteFile(o) if perform::writes_to_stream(o));
         let needs = self.needs(token, &op);
         let fate = self.faults.fate(op.kind());
         let notify = slot.options.notify.clone();

@@ -95,14 +95,19 @@ pub(super) fn splice(op: &mut Op, from: RawFd, to: RawFd, fate: &Fate) -> Option
     }
     .into();
     // SPLICE_F_NONBLOCK says nothing of sockets.
-    let ready = sys::poll_now(from, libc::POLLIN) != 0 && sys::poll_now(to, libc::POLLOUT) != 0;
-    if !ready && o.len > 0 {
+    if is_socket(from) && sys::poll_now(from, libc::POLLIN) == 0
+        || is_socket(to) && sys::poll_now(to, libc::POLLOUT) == 0
+    {
         return None;
     }
     match perform::perform(&mut once, 0) {
         e if e == -libc::EAGAIN => None,
         res => Some(res),
     }
+}
+
+fn is_socket(fd: RawFd) -> bool {
+    perform::fstat(fd).is_ok_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFSOCK)
 }
 
 fn read_file(o: &mut ReadFile, fate: &Fate) -> i32 {
