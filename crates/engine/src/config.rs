@@ -113,8 +113,8 @@ impl Config {
         self
     }
 
-    /// Poll the device for completions: O_DIRECT reads and writes on a device with poll queues only; everything else
-    /// goes to worker threads. io_uring only.
+    /// Poll the device for completions: O_DIRECT reads and writes on a device with poll queues only (EOPNOTSUPP on
+    /// others); everything else goes to worker threads. io_uring only.
     pub fn iopoll(mut self, iopoll: bool) -> Self {
         self.iopoll = iopoll;
         self

@@ -99,8 +99,9 @@ fn transfer(
 
 /// A plain open for reading of a path that is all in the cache.
 fn open(o: &mut Open) -> Option<i32> {
-    let creates = libc::O_CREAT | libc::O_TRUNC | libc::O_TMPFILE | libc::O_PATH;
-    if o.flags as i32 & (creates | libc::O_NONBLOCK | libc::O_ACCMODE) != 0 {
+    // O_TMPFILE contains O_DIRECTORY, which is harmless.
+    let creates = libc::O_CREAT | libc::O_TRUNC | (libc::O_TMPFILE & !libc::O_DIRECTORY) | libc::O_PATH;
+    if o.mode != 0 || o.flags as i32 & (creates | libc::O_NONBLOCK | libc::O_ACCMODE) != 0 {
         return None;
     }
     let fd = cached_open(o.dir.fd(), o.path.as_ptr(), o.flags, o.resolve)?;

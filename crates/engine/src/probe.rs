@@ -207,7 +207,7 @@ fn open_named(engine: Engine, config: &Config) -> io::Result<Box<dyn Backend>> {
             ))
         }
         Engine::Threads => Box::new(threads::Threads::new(config)?),
-        Engine::Sim => Box::new(sim::Sim::new(config)),
+        Engine::Sim => Box::new(sim::Sim::new(config)?),
     })
 }
 

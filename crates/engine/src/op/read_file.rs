@@ -156,7 +156,8 @@ impl ReadFile {
         }
     }
 
-    fn opened(&mut self, fd: OwnedFd) -> Step {
+    /// Goes on from the open file.
+    pub(crate) fn opened(&mut self, fd: OwnedFd) -> Step {
         match sys::perform::fstat(fd.as_raw_fd()) {
             Ok(stat) => self.start_reading(fd, stat.st_size as usize),
             Err(e) => Step::Done(-e.raw_os_error().unwrap_or(libc::EIO)),

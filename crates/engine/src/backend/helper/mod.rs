@@ -15,7 +15,8 @@ use crate::inflight::{Slot, Token};
 use crate::op::{Facts, FileKind, Nop, Op, Options, RwFlags};
 use crate::sys::perform;
 use pool::Pool;
-use reactor::{Reactor, Readiness};
+use reactor::Reactor;
+pub(crate) use reactor::Readiness;
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -47,7 +48,8 @@ impl Helper {
     /// Takes the op out of its slot and finds the right place for it.
     pub(crate) fn submit(&mut self, token: Token, slot: &mut Slot) {
         let op = Box::new(std::mem::replace(&mut slot.op, Op::Nop(Nop)));
-        slot.stoppable |= waits_for_peer(&op);
+        slot.stoppable |=
+            waits_for_peer(&op) || matches!(&*op, Op::WriteFile(o) if perform::writes_to_stream(o));
         self.submit_op(token, op, slot.skip, &slot.options);
     }
 
@@ -97,7 +99,13 @@ impl Helper {
                 done.push(raw_of(token, -libc::ECANCELED, op));
                 CancelOutcome::Cancelled
             }
-            None => self.pool.cancel(token, done),
+            None => {
+                let outcome = self.pool.cancel(token, done);
+                if outcome == CancelOutcome::Finished {
+                    self.mailbox.take(done);
+                }
+                outcome
+            }
         }
     }
 
@@ -125,21 +133,21 @@ pub(crate) fn raw_of(token: Token, res: i32, op: Box<Op>) -> Raw {
 }
 
 /// What an op has to wait for before it can be done without blocking.
-fn readiness(op: &Op) -> Readiness {
+pub(crate) fn readiness(op: &Op) -> Readiness {
     match op {
         Op::Poll(o) => return Readiness::Events(u32::from(o.events)),
         Op::Timeout(o) => return Readiness::Time(o.after),
         _ => {}
     }
     match op {
-        _ if nowait(op) || !waits_for_peer(op) => Readiness::None,
+        _ if nowait(op) || !waits_for_peer(op) || has_wrong_mode(op) => Readiness::None,
         Op::Read(_) | Op::ReadV(_) => Readiness::Events(libc::EPOLLIN as u32),
         _ => Readiness::Events(libc::EPOLLOUT as u32),
     }
 }
 
 /// A transfer on a pipe, socket or terminal.
-fn waits_for_peer(op: &Op) -> bool {
+pub(crate) fn waits_for_peer(op: &Op) -> bool {
     perform::transfer_file(op).is_some_and(|file| {
         matches!(
             file.facts(),
@@ -151,13 +159,27 @@ fn waits_for_peer(op: &Op) -> bool {
     })
 }
 
-/// Whether the caller wants EAGAIN instead of a wait.
+/// Read of what is open for writing only, or the other way round: EBADF at once, where readiness may never come.
+fn has_wrong_mode(op: &Op) -> bool {
+    let Some(file) = perform::transfer_file(op) else {
+        return false;
+    };
+    let wrong = match op {
+        Op::Read(_) | Op::ReadV(_) => libc::O_WRONLY,
+        _ => libc::O_RDONLY,
+    };
+    // SAFETY: no pointers.
+    unsafe { libc::fcntl(file.fd(), libc::F_GETFL) & libc::O_ACCMODE == wrong }
+}
+
+/// Whether the caller wants EAGAIN instead of a wait, or something that only the call itself can judge.
 fn nowait(op: &Op) -> bool {
-    match op {
-        Op::Read(o) => o.flags.contains(RwFlags::NOWAIT),
-        Op::Write(o) => o.flags.contains(RwFlags::NOWAIT),
-        Op::ReadV(o) => o.flags.contains(RwFlags::NOWAIT),
-        Op::WriteV(o) => o.flags.contains(RwFlags::NOWAIT),
-        _ => false,
-    }
+    let flags = match op {
+        Op::Read(o) => o.flags,
+        Op::Write(o) => o.flags,
+        Op::ReadV(o) => o.flags,
+        Op::WriteV(o) => o.flags,
+        _ => return false,
+    };
+    flags.contains(RwFlags::NOWAIT) || flags.has_unknown()
 }
