@@ -1,1 +1,67 @@
-//! The `proactor` command as a library.
+//! The `proactor` command as a library, so that the native binary and Python's entry point are one program.
+//!
+//! One file per subcommand; no I/O logic lives here.
+
+mod doctor;
+
+use std::ffi::OsString;
+use std::io::Write as _;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "proactor", version, about, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Say what this machine offers, which engine is chosen on it, and why
+    ///
+    /// Does a real op on each engine. Exits with 0 if the engine that would be chosen works, with 1 if not.
+    Doctor(doctor::Doctor),
+}
+
+/// Runs the command with `args`, the program's name first, and returns its exit status.
+pub fn run<A>(args: impl IntoIterator<Item = A>) -> u8
+where
+    A: Into<OsString> + Clone,
+{
+    match Cli::try_parse_from(args) {
+        Ok(Cli { command: None }) => 0,
+        Ok(Cli {
+            command: Some(command),
+        }) => match command {
+            Command::Doctor(args) => doctor::run(&args),
+        },
+        Err(error) => {
+            // A closed stdout is the reader's choice, not an error to report.
+            let _ = error.print();
+            u8::try_from(error.exit_code()).unwrap_or(2)
+        }
+    }
+}
+
+/// Writes to stdout.
+fn print(text: &str) {
+    // A closed stdout is the reader's choice, not an error to report.
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn flags_are_consistent() {
+        super::Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn unknown_flag_is_a_usage_error() {
+        assert_eq!(super::run(["proactor", "--no-such-flag"]), 2);
+    }
+}

@@ -1,2 +1,7 @@
 //! The native `proactor` binary.
-fn main() {}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ExitCode::from(proactor_cli::run(std::env::args_os()))
+}

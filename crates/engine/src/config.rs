@@ -82,8 +82,8 @@ impl Default for Config {
 }
 
 impl Config {
-    /// This backend and no other: [`build`](Self::build) fails if it cannot be had. Without it the first that works of
-    /// io_uring, Linux AIO with threads, and threads is taken, unless `PROACTOR_ENGINE` names one.
+    /// This backend and no other: [`build`](Self::build) fails if it cannot be had. Without it, `PROACTOR_ENGINE` names one;
+    /// without that io_uring is taken where it works, and threads where not.
     pub fn engine(mut self, engine: Engine) -> Self {
         self.engine = Choice::Named(engine);
         self

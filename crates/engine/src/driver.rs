@@ -400,8 +400,8 @@ impl Driver {
         }
     }
 
-    /// A descriptor that polls readable while a completion can be collected, for another event loop. [`wait`](Self::wait)
-    /// with `min == 0` resets it; do not read from it or close it.
+    /// A descriptor that polls readable while a completion can be collected, for another event loop (an eventfd or an epoll
+    /// instance). [`wait`](Self::wait) with `min == 0` resets it; do not read from it or close it.
     ///
     /// # Errors
     /// If it cannot be made (EMFILE).

@@ -1,1 +1,54 @@
-//! Placeholder until the first commit of code.
+//! `proactor._native`: from Python objects to ops and back, and the wake-ups of event loops. No I/O logic lives here.
+
+mod aio;
+mod counters;
+mod errors;
+mod files;
+mod memory;
+mod path;
+mod ready;
+mod thread_bound;
+
+pub(crate) use aio::parse_engine as aio_engine;
+
+use pyo3::prelude::*;
+use std::ffi::OsString;
+
+/// Runs the `proactor` command with `argv`, the program's name first. Returns the exit status.
+#[pyfunction]
+fn cli_main(py: Python<'_>, argv: Vec<OsString>) -> u8 {
+    py.detach(|| proactor_cli::run(argv))
+}
+
+/// The names of the engines that work here, best first; the simulator is not among them.
+///
+/// Each was tried with a real op.
+#[pyfunction]
+fn engines(py: Python<'_>) -> Vec<&'static str> {
+    py.detach(|| {
+        use proactor::probe::report;
+        use proactor::Engine;
+        let real = Engine::ALL.iter().filter(|e| **e != Engine::Sim);
+        real.filter(|e| report(**e).usable.is_ok())
+            .map(|e| e.name())
+            .collect()
+    })
+}
+
+/// The engine that is used when none is named, and why: `(name, reason)`.
+#[pyfunction]
+fn chosen_engine(py: Python<'_>) -> PyResult<(&'static str, String)> {
+    let chosen = py.detach(proactor::probe::choose)?;
+    Ok((chosen.engine.name(), chosen.reason))
+}
+
+#[pymodule(gil_used = true)]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_function(wrap_pyfunction!(cli_main, module)?)?;
+    module.add_function(wrap_pyfunction!(engines, module)?)?;
+    module.add_function(wrap_pyfunction!(chosen_engine, module)?)?;
+    aio::add_to(module)?;
+    counters::add_to(module)?;
+    files::add_to(module)
+}

@@ -5,6 +5,7 @@
 
 pub(crate) mod helper;
 pub(crate) mod linux_aio;
+#[cfg(any(target_env = "gnu", target_env = "musl"))]
 pub(crate) mod posix_aio;
 pub(crate) mod sim;
 pub(crate) mod threads;

@@ -18,7 +18,7 @@ use std::fmt;
 /// From construction until drop, `ptr()` must return the same address, valid for reads of `len()` bytes, and for
 /// writes too if `writable()`. Nothing may free, move or resize that memory before the value is dropped. Dropping it
 /// must be allowed on any thread.
-pub unsafe trait Memory: Send {
+pub unsafe trait Memory: Send + Sync {
     /// The first byte.
     fn ptr(&self) -> *mut u8;
     /// Size in bytes.

@@ -199,7 +199,7 @@ fn outcome(op: &mut Op, res: i32, skip: usize) -> Result<Output, Error> {
         (_, Op::Open(_)) => Ok(Output::File(sys::owned(res))),
         (_, Op::Poll(_)) => Ok(Output::Events(res as u16)),
         // Beyond 2 GiB the number does not fit into a raw result.
-        (_, Op::ReadFile(o)) => Ok(Output::Count(o.data.len())),
+        (_, Op::ReadFile(o)) => Ok(Output::Count(o.len())),
         (_, Op::WriteFile(o)) => Ok(Output::Count(o.data.len())),
         _ => {
             let total = skip + res as usize;

@@ -23,6 +23,8 @@ pub(crate) struct Facts {
     pub(crate) kind: FileKind,
     /// Opened with O_DIRECT.
     pub(crate) direct: bool,
+    /// An eventfd, timerfd, epoll instance or the like.
+    pub(crate) anonymous: bool,
 }
 
 impl Facts {
@@ -44,6 +46,7 @@ impl Facts {
         Ok(Facts {
             kind,
             direct: flags & libc::O_DIRECT != 0,
+            anonymous: stat.st_mode & libc::S_IFMT == 0,
         })
     }
 }

@@ -103,6 +103,8 @@ macro_rules! vectored {
 
         // SAFETY: `iovecs` points only into `buffers`, which move with the op and are themselves Send.
         unsafe impl Send for $name {}
+        // SAFETY: shared access reads addresses and lengths only.
+        unsafe impl Sync for $name {}
 
         impl $name {
             /// At the file's position.

@@ -1,5 +1,6 @@
 //! The raw kernel interface. Most of the engine's `unsafe` lives here; it knows nothing above it but op types.
 
+pub(crate) mod aio;
 pub(crate) mod fork;
 pub(crate) mod interrupt;
 pub(crate) mod perform;
@@ -59,6 +60,17 @@ pub(crate) fn eventfd_drain(fd: RawFd) {
     let mut count = 0u64;
     // SAFETY: reads at most eight bytes into a live local; the descriptor is non-blocking.
     let _ = unsafe { libc::read(fd, (&raw mut count).cast(), 8) };
+}
+
+/// Watches `fd` for input, level-triggered, with its number as data.
+pub(crate) fn epoll_add(epoll: RawFd, fd: RawFd) -> io::Result<()> {
+    let mut event = libc::epoll_event {
+        events: libc::EPOLLIN as u32,
+        u64: fd as u64,
+    };
+    // SAFETY: the event is a live local that the kernel copies.
+    check(unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, fd, &raw mut event) })?;
+    Ok(())
 }
 
 pub(crate) fn page_size() -> usize {

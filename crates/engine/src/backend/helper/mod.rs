@@ -12,7 +12,7 @@ pub(crate) use mailbox::Mailbox;
 
 use crate::backend::{CancelOutcome, Raw};
 use crate::inflight::{Slot, Token};
-use crate::op::{Facts, FileKind, Nop, Op, RwFlags};
+use crate::op::{Facts, FileKind, Nop, Op, Options, RwFlags};
 use crate::sys::perform;
 use pool::Pool;
 use reactor::Reactor;
@@ -50,20 +50,25 @@ impl Helper {
         let op = Box::new(std::mem::replace(&mut slot.op, Op::Nop(Nop)));
         slot.stoppable |=
             waits_for_peer(&op) || matches!(&*op, Op::WriteFile(o) if perform::writes_to_stream(o));
+        self.submit_op(token, op, slot.skip, &slot.options);
+    }
+
+    /// As `submit`, for an op that has left its slot already.
+    pub(crate) fn submit_op(&mut self, token: Token, op: Box<Op>, skip: usize, options: &Options) {
         // Only a worker can signal the eventfd at the moment of completion, whoever is or is not waiting.
-        let readiness = if slot.options.notify.is_some() {
+        let readiness = if options.notify.is_some() {
             Readiness::None
         } else {
             readiness(&op)
         };
         match readiness {
-            Readiness::None => self.pool.submit(token, op, slot.skip, slot.options.clone()),
+            Readiness::None => self.pool.submit(token, op, skip, options.clone()),
             Readiness::Time(after) => self.reactor.after(token, op, after),
             Readiness::Events(events) => {
-                if let Err((op, e)) = self.reactor.watch(token, op, events, slot.skip) {
+                if let Err((op, e)) = self.reactor.watch(token, op, events, skip) {
                     match e.raw_os_error() {
                         // Always ready, so epoll refuses it: regular files.
-                        Some(libc::EPERM) => self.pool.submit(token, op, slot.skip, slot.options.clone()),
+                        Some(libc::EPERM) => self.pool.submit(token, op, skip, options.clone()),
                         errno => self.mailbox.post(raw_of(token, -errno.unwrap_or(libc::EIO), op)),
                     }
                 }

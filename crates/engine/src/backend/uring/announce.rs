@@ -1,9 +1,10 @@
 //! The descriptor that another event loop watches: an epoll instance over the ring's eventfd and the helper.
 //!
-//! The helper is not announced by way of the ring. Its wake-up is a write to an eventfd, and one eventfd does not signal
-//! another from within a write (`eventfd_signal_allowed`): the ring puts that off, and on Linux 6.18 it did not always
-//! come.
+//! One eventfd does not signal another from within a write (`eventfd_signal_allowed` in the kernel): the ring puts that
+//! off, and Linux 6.18 does so once per registration and loses all later ones. So the helper is not announced by way of
+//! the ring, and ops that wait for eventfds go to the helper while somebody watches.
 
+use crate::op::Op;
 use crate::sys;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -27,15 +28,7 @@ impl Announcer {
 
     /// Announces this descriptor's readiness too.
     pub(super) fn add(&self, fd: RawFd) -> io::Result<()> {
-        let mut event = libc::epoll_event {
-            events: libc::EPOLLIN as u32,
-            u64: 0,
-        };
-        // SAFETY: the event is a live local that the kernel copies.
-        sys::check(unsafe {
-            libc::epoll_ctl(self.epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event)
-        })
-        .map(drop)
+        sys::epoll_add(self.epoll.as_raw_fd(), fd)
     }
 
     /// What the ring signals.
@@ -56,4 +49,15 @@ impl AsRawFd for Announcer {
     fn as_raw_fd(&self) -> RawFd {
         self.epoll.as_raw_fd()
     }
+}
+
+/// Whether the op's completion may come from inside a write to an eventfd.
+pub(super) fn would_go_unheard(op: &Op) -> bool {
+    let file = match op {
+        Op::Poll(o) => &o.file,
+        Op::Read(o) => &o.file,
+        Op::ReadV(o) => &o.file,
+        _ => return false,
+    };
+    file.facts().is_ok_and(|facts| facts.anonymous)
 }

@@ -151,7 +151,8 @@ impl Backend for Uring {
     fn submit(&mut self, token: Token, slot: &mut Slot) -> Taken {
         let notifies = slot.options.notify.is_some();
         // A polled ring cannot write to an eventfd.
-        if !self.native.has(&slot.op) || (notifies && self.native.iopoll) {
+        let unheard = self.announcer.is_some() && announce::would_go_unheard(&slot.op);
+        if unheard || !self.native.has(&slot.op) || (notifies && self.native.iopoll) {
             match self.helper() {
                 Ok(helper) => {
                     helper.submit(token, slot);

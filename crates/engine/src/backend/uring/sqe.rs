@@ -42,9 +42,18 @@ pub(super) fn build(op: &mut Op, skip: usize, priority: Priority, id: u64) -> sq
         Op::Read(_) | Op::Write(_) | Op::ReadV(_) | Op::WriteV(_) => transfer(op, skip, priority, id),
         Op::ReadFile(o) => match o.call() {
             Call::Open { dir, path, how } => opcode::OpenAt2::new(types::Fd(dir), path, how.cast()).build(),
-            Call::Read { fd, to, len, offset } => opcode::Read::new(types::Fd(fd), to, len as u32)
-                .offset(offset)
-                .build(),
+            Call::Read { fd, to, len, offset } => {
+                let entry = opcode::Read::new(types::Fd(fd), to, len as u32)
+                    .offset(offset)
+                    .build();
+                // The ring copies cached pages while it submits, on the caller's time.
+                let long = len > crate::inline::MAX_COPY_BYTES;
+                entry.flags(if long {
+                    squeue::Flags::ASYNC
+                } else {
+                    squeue::Flags::empty()
+                })
+            }
         },
         Op::Fsync(o) => {
             let flags = if o.data_only {

@@ -1,0 +1,80 @@
+# What a newcomer runs: `make demo`, `make test`. `make help` lists the rest.
+#
+# One cargo profile (`testing`, see Cargo.toml) and one target directory serve the Rust tests and the extension, so
+# that what they share is compiled once.
+
+PYTHON ?= python3
+VENV ?= .venv
+DEMO_ARGS ?=
+# More interpreters for `test-all`, beside those it finds; ENDS=1 takes only the oldest and the newest.
+PYTHONS ?=
+ENDS ?=
+
+BIN = $(VENV)/bin
+RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name "*.rs" -o -name Cargo.toml)
+PYTHON_SOURCES := $(shell find python -name '*.py' -o -name '*.pyi')
+
+# Clippy and the tests then look at the same interpreter as the extension's build.
+export PYO3_PYTHON = $(abspath $(BIN)/python)
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.DELETE_ON_ERROR:
+.PRECIOUS: %/.installed
+.PHONY: help demo test test-rust test-python test-all lint docs clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+demo: .venv-demo/.installed ## read a dataset tree with every backend (DEMO_ARGS="--help")
+	.venv-demo/bin/python examples/demo.py $(DEMO_ARGS)
+
+test: test-rust test-python ## build once; Rust and Python tests on the default Python
+
+test-rust: $(VENV)/.installed
+	cargo test --locked --workspace --profile testing
+
+test-python: $(VENV)/.built
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-all: ## Python tests on each CPython from 3.10 to 3.13 found (PYTHONS="more", ENDS=1)
+	@pythons=$$($(PYTHON) tools/find_pythons.py $(if $(ENDS),--ends) $(PYTHONS)) || exit 1; \
+	echo "$$pythons"; echo "$$pythons" | while read -r version python; do \
+	    $(MAKE) test-python PYTHON="$$python" VENV=".venv-$$version" </dev/null || exit 1; \
+	done
+
+lint: $(VENV)/.built ## formatters, clippy, rustdoc, ruff, mypy, stubtest, licences
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/stubtest proactor
+	$(BIN)/python tools/licences.py
+	$(BIN)/python tools/tidy.py
+
+docs: ## the Rust crates' documentation, in target/doc
+	cargo doc --locked --workspace --no-deps
+
+clean: ## remove everything that was built, installed or generated here
+	rm -rf target .venv .venv-* .demo dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find python tests tools $(wildcard examples) -depth \( -name '*.so' -o -name __pycache__ \) -exec rm -rf {} +
+
+# What a developer needs, and no build.
+%/.installed: requirements/dev.txt requirements/test.txt
+	$(PYTHON) tools/find_pythons.py --check
+	$(PYTHON) -m venv --clear $*
+	$*/bin/python -m pip install --quiet --requirement requirements/dev.txt
+	touch $@
+
+# The extension goes beside the Python sources, which the environment uses as they lie there.
+%/.built: %/.installed $(RUST_SOURCES)
+	VIRTUAL_ENV=$(abspath $*) $*/bin/maturin develop --profile testing
+	touch $@
+
+# The demo uses the package as a user installs it.
+.venv-demo/.installed: $(RUST_SOURCES) $(PYTHON_SOURCES)
+	$(PYTHON) tools/find_pythons.py --check
+	test -x .venv-demo/bin/python || $(PYTHON) -m venv .venv-demo
+	env -u PYO3_PYTHON .venv-demo/bin/python -m pip install --quiet .
+	touch $@

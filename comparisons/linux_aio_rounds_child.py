@@ -1,0 +1,174 @@
+"""One sample of linux_aio_rounds.py: `VARIANT ROUNDS INTERVAL_S READ_BYTES PATH...`, a line of JSON.
+
+A process of its own with as few imports as can be, so that its memory and threads are the variant's.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import zlib
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+# One round: returns the content of every file.
+Round: TypeAlias = Callable[[], list[Any]]
+
+# A read asks for this much, whatever the file's size: nobody is told it.
+READ_BYTES = int(sys.argv[4])
+
+
+# The variants. Each imports what it needs, when it runs.
+
+
+def _open_each(paths: list[str]) -> Round:
+    def one_round() -> list[Any]:
+        contents = []
+        for path in paths:
+            with open(path, "rb") as file:
+                contents.append(file.read())
+        return contents
+
+    return one_round
+
+
+def _pread_kept(paths: list[str]) -> Round:
+    fds = [os.open(path, os.O_RDONLY) for path in paths]
+    return lambda: [os.pread(fd, READ_BYTES, 0) for fd in fds]
+
+
+def _linux_aio_each(paths: list[str]) -> Round:
+    from linux_aio import AIOContext, ReadBlock
+
+    context = AIOContext(len(paths))
+
+    def one_round() -> list[Any]:
+        files = [open(path, "rb") for path in paths]  # noqa: SIM115
+        blocks = [ReadBlock(file, bytearray(READ_BYTES)) for file in files]
+        context.submit(*blocks)
+        sizes = {
+            id(event.aio_block): event.response for event in context.get_events(len(blocks), len(blocks))
+        }
+        for file in files:
+            file.close()
+        return [memoryview(block.buffer)[: sizes[id(block)]] for block in blocks]
+
+    return one_round
+
+
+def _linux_aio_kept(paths: list[str]) -> Round:
+    from linux_aio import AIOContext, ReadBlock
+
+    context = AIOContext(len(paths))
+    blocks = [ReadBlock(os.open(path, os.O_RDONLY), bytearray(READ_BYTES)) for path in paths]
+
+    def one_round() -> list[Any]:
+        context.submit(*blocks)
+        sizes = {
+            id(event.aio_block): event.response for event in context.get_events(len(blocks), len(blocks))
+        }
+        return [memoryview(block.buffer)[: sizes[id(block)]] for block in blocks]
+
+    return one_round
+
+
+def _proactor_each(engine: str, paths: list[str]) -> Round:
+    from proactor import aio
+
+    context = aio.Context(len(paths), engine=engine)
+
+    def one_round() -> list[Any]:
+        fds = [os.open(path, os.O_RDONLY) for path in paths]
+        ops = [aio.Read(fd, READ_BYTES, 0) for fd in fds]
+        context.submit(*ops)
+        data = {event.op: event.data for event in context.wait(len(ops))}
+        for fd in fds:
+            os.close(fd)
+        return [data[op] for op in ops]
+
+    return one_round
+
+
+def _proactor_kept(engine: str, paths: list[str]) -> Round:
+    from proactor import aio
+
+    context = aio.Context(len(paths), engine=engine)
+    ops = [aio.Read(os.open(path, os.O_RDONLY), bytearray(READ_BYTES), 0) for path in paths]
+
+    def one_round() -> list[Any]:
+        context.submit(*ops)
+        data = {event.op: event.data for event in context.wait(len(ops))}
+        return [data[op] for op in ops]
+
+    return one_round
+
+
+def _caio(paths: list[str], keep: bool) -> Round:
+    import asyncio
+
+    from caio import AsyncioContext
+
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    context = AsyncioContext(len(paths), loop=loop)
+    kept = [os.open(path, os.O_RDONLY) for path in paths] if keep else []
+
+    async def read_all() -> list[Any]:
+        fds = kept or [os.open(path, os.O_RDONLY) for path in paths]
+        try:
+            return list(await asyncio.gather(*(context.read(READ_BYTES, fd, 0) for fd in fds)))
+        finally:
+            if not kept:
+                for fd in fds:
+                    os.close(fd)
+
+    return lambda: loop.run_until_complete(read_all())
+
+
+def make(variant: str, paths: list[str]) -> Round:
+    name, _, files = variant.rpartition(", ")
+    keep = files == "kept"
+    if name == "open()":
+        return _pread_kept(paths) if keep else _open_each(paths)
+    if name == "linux_aio":
+        return (_linux_aio_kept if keep else _linux_aio_each)(paths)
+    if name == "caio":
+        return _caio(paths, keep)
+    return (_proactor_kept if keep else _proactor_each)(name.removeprefix("proactor.aio "), paths)
+
+
+# The sample
+
+
+def _status(field: str) -> int:
+    """A number from /proc/self/status: kibibytes or a count."""
+    with open("/proc/self/status") as status:
+        for line in status:
+            if line.startswith(field + ":"):
+                return int(line.split()[1])
+    raise LookupError(field)
+
+
+def main() -> None:
+    variant, rounds, interval_s, paths = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), sys.argv[5:]
+    one_round = make(variant, paths)
+    checksums = [zlib.crc32(content) for content in one_round()]
+    cpu = os.times()
+    started = time.perf_counter()
+    for _ in range(rounds):
+        one_round()
+        time.sleep(interval_s)
+    run_s = time.perf_counter() - started
+    end = os.times()
+    print(
+        f'{{"run_s": {run_s}, "user_s": {end.user - cpu.user}, "system_s": {end.system - cpu.system},'
+        f' "threads": {_status("Threads")}, "rss_mb": {_status("VmHWM") / 1024}, "checksums": {checksums}}}'
+    )
+    # What a variant leaves open is not the sample's business.
+    sys.stdout.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+//! From the engine's errors to Python's. The one place where an `OSError` is made.
+
+use proactor::{Error, Refusal};
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use std::io;
+
+/// The subclass of `OSError` that fits the errno, with `errno`, `strerror`, `filename` and, of our own, `op`.
+pub(crate) fn os_error(py: Python<'_>, error: &Error, filename: Option<&Bound<'_, PyAny>>) -> PyErr {
+    let mut message = strerror(error.errno());
+    if let Some(hint) = error.hint() {
+        message = format!("{message}: {hint}");
+    }
+    let filename = filename.map(|f| f.clone().unbind());
+    let error_object = PyOSError::new_err((error.errno(), message, filename)).into_value(py);
+    // OSError instances have a dict, so this cannot fail for lack of room; a failure leaves a good error all the same.
+    let _ = error_object
+        .bind(py)
+        .setattr("op", PyString::intern(py, error.op()));
+    PyErr::from_value(error_object.into_bound(py).into_any())
+}
+
+fn strerror(errno: i32) -> String {
+    let text = io::Error::from_raw_os_error(errno).to_string();
+    // Rust adds " (os error N)", which OSError says itself.
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+/// What a refused submission raises. `Full` is the caller's business: each face has its own answer.
+pub(crate) fn refusal(py: Python<'_>, refusal: &Refusal) -> PyErr {
+    match refusal {
+        Refusal::Invalid(error) if error.errno() == libc::EINVAL || error.errno() == libc::EFAULT => {
+            PyValueError::new_err(format!(
+                "{}: {}",
+                error.op(),
+                error.hint().unwrap_or("invalid argument")
+            ))
+        }
+        Refusal::Invalid(error) => os_error(py, error, None),
+        other => PyRuntimeError::new_err(other.to_string()),
+    }
+}

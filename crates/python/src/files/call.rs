@@ -1,0 +1,309 @@
+//! One awaited op: a native coroutine that does its work when it is first driven.
+//!
+//! It has `send`, `throw` and `close`, so `asyncio.create_task`, `gather`, `TaskGroup` and `asyncio.run` take it as any
+//! coroutine. If the op can be finished without waiting, awaiting it never suspends.
+
+use super::driver::{self, LoopDriver, Waiter};
+use crate::errors;
+use crate::memory::{self, BytesAllocator, Unseen};
+use crate::path::c_path;
+use crate::ready::stop_iteration;
+use proactor::op::{Op, ReadFile, WriteFile};
+use proactor::Token;
+use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple, PyType};
+
+/// The awaitable of one file operation. Await it once.
+#[pyclass(module = "proactor._native", name = "Call")]
+pub(crate) struct Call {
+    state: State,
+    name: &'static str,
+    path: Py<PyAny>,
+    engine: Option<String>,
+}
+
+enum State {
+    New(Op),
+    Waiting {
+        future: Py<PyAny>,
+        driver: Py<LoopDriver>,
+        token: Token,
+    },
+    Done,
+}
+
+/// What one drive of the coroutine leads to.
+enum Outcome {
+    Return(Py<PyAny>),
+    Suspend(Py<PyAny>),
+}
+
+impl Call {
+    fn new(name: &'static str, op: impl Into<Op>, path: &Bound<'_, PyAny>, engine: Option<String>) -> Self {
+        Call {
+            state: State::New(op.into()),
+            name,
+            path: path.clone().unbind(),
+            engine,
+        }
+    }
+
+    fn drive(slf: &Bound<'_, Self>) -> PyResult<Outcome> {
+        let py = slf.py();
+        let state = std::mem::replace(&mut slf.borrow_mut().state, State::Done);
+        match state {
+            State::New(op) => Self::start(slf, op),
+            State::Waiting {
+                future,
+                driver,
+                token,
+            } => {
+                let done = future.bind(py).call_method0(intern!(py, "done"))?.is_truthy()?;
+                if !done {
+                    // Driven by hand, not by the loop: still waiting.
+                    slf.borrow_mut().state = State::Waiting {
+                        future: future.clone_ref(py),
+                        driver,
+                        token,
+                    };
+                    return suspend_on(future.bind(py));
+                }
+                let value = future.bind(py).call_method0(intern!(py, "result"))?;
+                Ok(Outcome::Return(value.unbind()))
+            }
+            State::Done => Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine")),
+        }
+    }
+
+    fn start(slf: &Bound<'_, Self>, mut op: Op) -> PyResult<Outcome> {
+        let py = slf.py();
+        let this = slf.borrow();
+        let (path, engine) = (this.path.clone_ref(py), this.engine.clone());
+        drop(this);
+        let driver = driver::current(py, engine.as_deref())?;
+        if let Op::ReadFile(read) = &mut op {
+            if let Some(value) = read_now(&driver, read, path.bind(py)) {
+                return Ok(Outcome::Return(value?));
+            }
+        }
+        let future = driver::new_future(py)?.unbind();
+        let waiter = Waiter::Future {
+            future: future.clone_ref(py),
+            path,
+        };
+        let token = driver.borrow_mut().submit(py, op, waiter)?;
+        driver::schedule_flush(&driver)?;
+        let suspended = suspend_on(future.bind(py));
+        slf.borrow_mut().state = State::Waiting {
+            future,
+            driver: driver.unbind(),
+            token,
+        };
+        suspended
+    }
+
+    /// Gives the op up, wherever it is.
+    fn stop(slf: &Bound<'_, Self>) {
+        let state = std::mem::replace(&mut slf.borrow_mut().state, State::Done);
+        if let State::Waiting { driver, token, .. } = state {
+            driver.borrow_mut(slf.py()).abandon(token);
+        }
+    }
+}
+
+/// What `Future.__await__` does: mark it and yield it to the task.
+fn suspend_on(future: &Bound<'_, PyAny>) -> PyResult<Outcome> {
+    future.setattr(intern!(future.py(), "_asyncio_future_blocking"), true)?;
+    Ok(Outcome::Suspend(future.clone().unbind()))
+}
+
+/// The length of a bytes object; 0 for anything else.
+pub(super) fn bytes_len(py: Python<'_>, value: &Py<PyAny>) -> usize {
+    value
+        .bind(py)
+        .cast::<PyBytes>()
+        .map_or(0, |bytes| bytes.as_bytes().len())
+}
+
+/// The whole file, if it can be had without waiting: read straight into the bytes object. If not, `read` is ready to be
+/// submitted and goes on from here.
+pub(super) fn read_now(
+    driver: &Bound<'_, LoopDriver>,
+    read: &mut ReadFile,
+    path: &Bound<'_, PyAny>,
+) -> Option<PyResult<Py<PyAny>>> {
+    let py = driver.py();
+    read.allocate = Some(Box::new(BytesAllocator));
+    match read.attempt() {
+        Some(Ok(_)) => Some(Ok(file_bytes(py, read))),
+        Some(Err(e)) => Some(Err(errors::os_error(py, &e, Some(path)))),
+        None => None,
+    }
+}
+
+/// What a finished read has brought.
+pub(super) fn file_bytes(py: Python<'_>, read: &mut ReadFile) -> Py<PyAny> {
+    let filled = read.len();
+    let memory = read
+        .memory
+        .take()
+        .and_then(|memory| memory.into_any().downcast::<Unseen>().ok());
+    match memory {
+        Some(memory) => memory.into_bytes(py, filled).into_any(),
+        None => PyBytes::new(py, &read.data).into_any().unbind(),
+    }
+}
+
+#[pymethods]
+impl Call {
+    fn __await__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        match Self::drive(slf)? {
+            Outcome::Suspend(future) => Ok(future),
+            Outcome::Return(value) => {
+                let size = bytes_len(slf.py(), &value);
+                Err(stop_iteration(slf.py(), value, size))
+            }
+        }
+    }
+
+    /// Goes on, as a coroutine's `send`.
+    fn send(slf: &Bound<'_, Self>, _value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        Self::__next__(slf)
+    }
+
+    /// Ends the call with an exception, as a coroutine's `throw`. What is in flight is abandoned; its buffer is freed
+    /// when the kernel has let go of it.
+    #[pyo3(signature = (typ, val=None, tb=None))]
+    fn throw(
+        slf: &Bound<'_, Self>,
+        typ: &Bound<'_, PyAny>,
+        val: Option<&Bound<'_, PyAny>>,
+        tb: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        Self::stop(slf);
+        Err(thrown(typ, val, tb)?)
+    }
+
+    /// Gives the call up, as a coroutine's `close`.
+    fn close(slf: &Bound<'_, Self>) {
+        Self::stop(slf);
+    }
+
+    #[getter]
+    fn __name__(&self) -> &'static str {
+        self.name
+    }
+
+    #[getter]
+    fn __qualname__(&self) -> &'static str {
+        self.name
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(format!(
+            "<proactor {} of {}>",
+            self.name,
+            self.path.bind(py).repr()?
+        ))
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        match std::mem::replace(&mut self.state, State::Done) {
+            State::New(_) => {
+                let text = std::ffi::CString::new(format!("proactor.{} was never awaited", self.name));
+                let _ = Python::try_attach(|py| {
+                    let category = py.get_type::<PyRuntimeWarning>();
+                    let _ = text.map(|text| PyErr::warn(py, &category, &text, 1));
+                });
+            }
+            State::Waiting { driver, token, .. } => {
+                let _ = Python::try_attach(|py| {
+                    if let Ok(mut driver) = driver.try_borrow_mut(py) {
+                        driver.abandon(token);
+                    }
+                });
+            }
+            State::Done => {}
+        }
+    }
+}
+
+/// The exception that `throw` was given, in any of its three forms.
+pub(super) fn thrown(
+    typ: &Bound<'_, PyAny>,
+    val: Option<&Bound<'_, PyAny>>,
+    tb: Option<&Bound<'_, PyAny>>,
+) -> PyResult<PyErr> {
+    let instance = match (typ.is_instance_of::<PyType>(), val) {
+        (true, Some(val)) if !val.is_none() && val.is_instance(typ)? => val.clone(),
+        (true, Some(val)) if !val.is_none() => match val.cast::<PyTuple>() {
+            Ok(args) => typ.call1(args)?,
+            Err(_) => typ.call1((val,))?,
+        },
+        (true, _) => typ.call0()?,
+        (false, _) => typ.clone(),
+    };
+    if let Some(tb) = tb.filter(|tb| !tb.is_none()) {
+        instance.call_method1("with_traceback", (tb,))?;
+    }
+    Ok(PyErr::from_value(instance))
+}
+
+/// Reads a whole file and returns its bytes.
+///
+/// `path` is str, bytes or path-like. A file whose pages are cached is read at once, in the calling thread and without
+/// suspending; otherwise open, size, read and close are one op of the engine. Files above 1 MiB always suspend.
+///
+/// Raises OSError (with errno, filename and op) on await; ValueError or TypeError for a bad path at once. When
+/// cancelled, the read is abandoned and its descriptor closed.
+#[pyfunction]
+#[pyo3(signature = (path, *, engine=None))]
+pub(crate) fn read_bytes(path: &Bound<'_, PyAny>, engine: Option<String>) -> PyResult<Call> {
+    Ok(Call::new(
+        "read_bytes",
+        ReadFile::new(c_path(path)?),
+        path,
+        engine,
+    ))
+}
+
+/// Creates or truncates a file, writes `data` (any bytes-like object, without a copy) and returns its length in bytes.
+///
+/// `append` writes at the end instead; `exclusive` fails with FileExistsError if the file exists; `mode` is the
+/// permission of a new file before the umask; `sync` brings data and size to the device before it returns. `data` is
+/// exported until the write is done.
+///
+/// Raises OSError on await. When cancelled before a worker has begun, nothing was done; after that the write runs to its
+/// end in the background.
+#[pyfunction]
+#[pyo3(signature = (path, data, *, append=false, exclusive=false, mode=0o666, sync=false, engine=None))]
+#[allow(clippy::fn_params_excessive_bools)]
+pub(crate) fn write_bytes(
+    path: &Bound<'_, PyAny>,
+    data: &Bound<'_, PyAny>,
+    append: bool,
+    exclusive: bool,
+    mode: u32,
+    sync: bool,
+    engine: Option<String>,
+) -> PyResult<Call> {
+    let mut op = WriteFile::new(c_path(path)?, memory::buffer(data, false)?);
+    op.flags = libc::O_WRONLY | libc::O_CREAT | libc::O_CLOEXEC;
+    op.flags |= if append { libc::O_APPEND } else { libc::O_TRUNC };
+    op.flags |= if exclusive { libc::O_EXCL } else { 0 };
+    op.mode = mode;
+    op.sync = sync;
+    Ok(Call::new("write_bytes", op, path, engine))
+}

@@ -1,0 +1,291 @@
+//! One engine driver per event loop.
+//!
+//! Submissions of one loop iteration go to the kernel in one call (`flush`, scheduled once by `call_soon`). The driver's
+//! eventfd is a reader of the loop; each wake-up takes all completions and resolves their futures directly.
+
+use super::call::file_bytes;
+use super::read_many::ReadMany;
+use crate::aio_engine;
+use crate::errors;
+use crate::thread_bound::ThreadBound;
+use proactor::op::Op;
+use proactor::{Completion, Config, Options, Refusal, Token};
+use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyWeakrefReference};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io;
+use std::time::Duration;
+
+/// Completions handled per wake-up: a long batch of large files must not hold up the loop. The rest keeps the driver's
+/// descriptor readable.
+const BATCH: usize = 16;
+/// Kernel workers for disk work. Cold opens and metadata wait for the device one by one in them; the kernel's default,
+/// four per processor, leaves a disk idle on small machines.
+const IO_WORKERS: u32 = 16;
+
+/// The bridge between an event loop and an engine driver. Made by the first call on a loop; not for direct use.
+#[pyclass(weakref, module = "proactor._native")]
+pub(crate) struct LoopDriver {
+    driver: ThreadBound,
+    event_loop: Py<PyWeakrefReference>,
+    waiting: HashMap<Token, Waiter>,
+    flush_scheduled: bool,
+}
+
+/// Who wants to know.
+pub(super) enum Waiter {
+    Future {
+        future: Py<PyAny>,
+        path: Py<PyAny>,
+    },
+    Many {
+        batch: Py<ReadMany>,
+        sequence: u64,
+        path: Py<PyAny>,
+    },
+}
+
+thread_local! {
+    /// The last driver used on this thread: asking the registry takes five times as long.
+    static LATEST: RefCell<Option<Py<PyWeakrefReference>>> = const { RefCell::new(None) };
+}
+
+/// loop -> {engine name or "auto": LoopDriver}, weak in the loop.
+static REGISTRY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+static RUNNING_LOOP: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+fn running_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    RUNNING_LOOP.import(py, "asyncio", "get_running_loop")?.call0()
+}
+
+/// The running loop's driver on this engine.
+pub(super) fn current<'py>(py: Python<'py>, engine: Option<&str>) -> PyResult<Bound<'py, LoopDriver>> {
+    let event_loop = running_loop(py)?;
+    if engine.is_none() {
+        if let Some(driver) = latest(py, &event_loop) {
+            return Ok(driver);
+        }
+    }
+    let registry = REGISTRY.get_or_try_init(py, || -> PyResult<_> {
+        Ok(py
+            .import("weakref")?
+            .getattr("WeakKeyDictionary")?
+            .call0()?
+            .unbind())
+    })?;
+    let per_engine = registry
+        .bind(py)
+        .call_method1("setdefault", (&event_loop, PyDict::new(py)))?;
+    let per_engine = per_engine.cast_into::<PyDict>()?;
+    let name = engine.unwrap_or("auto");
+    let known = per_engine
+        .get_item(name)?
+        .and_then(|d| d.cast_into::<LoopDriver>().ok());
+    let driver = match known {
+        Some(driver) if driver.borrow_mut().usable() => driver,
+        _ => {
+            let driver = LoopDriver::make(py, &event_loop, engine)?;
+            per_engine.set_item(name, &driver)?;
+            driver
+        }
+    };
+    if engine.is_none() {
+        let weak = PyWeakrefReference::new(driver.as_any())?.unbind();
+        LATEST.with_borrow_mut(|latest| *latest = Some(weak));
+    }
+    Ok(driver)
+}
+
+fn latest<'py>(py: Python<'py>, event_loop: &Bound<'py, PyAny>) -> Option<Bound<'py, LoopDriver>> {
+    use pyo3::types::PyWeakrefMethods;
+    let driver = LATEST.with_borrow(|latest| latest.as_ref()?.bind(py).upgrade())?;
+    let driver = driver.cast_into::<LoopDriver>().ok()?;
+    let mut this = driver.try_borrow_mut().ok()?;
+    let mine = this
+        .event_loop
+        .bind(py)
+        .upgrade()
+        .is_some_and(|own| own.is(event_loop))
+        && this.usable();
+    drop(this);
+    mine.then_some(driver)
+}
+
+impl LoopDriver {
+    fn make<'py>(
+        py: Python<'py>,
+        event_loop: &Bound<'py, PyAny>,
+        engine: Option<&str>,
+    ) -> PyResult<Bound<'py, LoopDriver>> {
+        let mut config = Config::default();
+        if let Some(engine) = aio_engine(engine)? {
+            config = config.engine(engine);
+        }
+        // Not every kernel lets the limit be set (Linux 5.15), and not every engine has one.
+        let mut driver = match config.clone().io_workers(IO_WORKERS, 0).build() {
+            Ok(driver) => driver,
+            Err(_) => config.build()?,
+        };
+        let fd = driver.eventfd()?;
+        let this = LoopDriver {
+            driver: ThreadBound::new(driver),
+            event_loop: PyWeakrefReference::new(event_loop)?.unbind(),
+            waiting: HashMap::new(),
+            flush_scheduled: false,
+        };
+        let this = Bound::new(py, this)?;
+        event_loop
+            .call_method1("add_reader", (fd, this.getattr("_wake")?))
+            .map_err(|e| {
+                if e.is_instance_of::<PyNotImplementedError>(py) {
+                    PyRuntimeError::new_err("proactor needs an event loop with add_reader()")
+                } else {
+                    e
+                }
+            })?;
+        Ok(this)
+    }
+
+    fn usable(&mut self) -> bool {
+        self.driver.get().is_ok_and(|driver| !driver.is_forked())
+    }
+
+    /// Hands an op to the engine; `waiter` hears of its completion. The caller has tried to finish it at once.
+    ///
+    /// # Errors
+    /// If the op is refused.
+    pub(super) fn submit(&mut self, py: Python<'_>, op: impl Into<Op>, waiter: Waiter) -> PyResult<Token> {
+        let options = Options {
+            no_inline: true,
+            ..Options::default()
+        };
+        let driver = self.driver.get()?;
+        let token = driver.submit_with(op, options).map_err(|e| match e.refusal {
+            Refusal::Full { bound } => {
+                PyRuntimeError::new_err(format!("{bound} operations are pending on this loop"))
+            }
+            refusal => errors::refusal(py, &refusal),
+        })?;
+        self.waiting.insert(token, waiter);
+        Ok(token)
+    }
+
+    pub(super) fn flush_now(&mut self) -> PyResult<()> {
+        Ok(self.driver.get()?.flush()?)
+    }
+
+    /// Nobody waits for this op any more. Harmless if it is complete.
+    pub(super) fn abandon(&mut self, token: Token) {
+        if self.waiting.remove(&token).is_some() {
+            if let Ok(driver) = self.driver.get() {
+                driver.abandon(token);
+            }
+        }
+    }
+
+    fn collect(&mut self) -> PyResult<Vec<(Option<Waiter>, Completion)>> {
+        let driver = self.driver.get()?;
+        let mut done = Vec::new();
+        match driver.wait(0, BATCH, Some(Duration::ZERO), &mut done) {
+            Err(e) if e.kind() != io::ErrorKind::Interrupted => return Err(e.into()),
+            _ => {}
+        }
+        Ok(done
+            .into_iter()
+            .map(|c| (self.waiting.remove(&c.token), c))
+            .collect())
+    }
+}
+
+/// A future of the running loop.
+pub(super) fn new_future(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    running_loop(py)?.call_method0(intern!(py, "create_future"))
+}
+
+/// Sees to it that the op just submitted reaches the kernel in this loop iteration.
+pub(super) fn schedule_flush(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
+    let py = slf.py();
+    let mut this = slf.borrow_mut();
+    if this.flush_scheduled {
+        return Ok(());
+    }
+    this.flush_scheduled = true;
+    drop(this);
+    running_loop(py)?.call_method1(intern!(py, "call_soon"), (slf.getattr(intern!(py, "_wake"))?,))?;
+    Ok(())
+}
+
+/// Submits what is queued, takes all completions and tells whoever waits for them.
+pub(super) fn dispatch(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
+    let py = slf.py();
+    // The borrow ends before any Python code runs: a callback may use this driver again.
+    let done = {
+        let mut this = slf.borrow_mut();
+        this.flush_scheduled = false;
+        this.collect()?
+    };
+    for (waiter, completion) in done {
+        let Some(waiter) = waiter else { continue };
+        match waiter {
+            Waiter::Future { future, path } => {
+                let value = value_of(py, completion, path.bind(py));
+                resolve(future.bind(py), value)?;
+            }
+            Waiter::Many {
+                batch,
+                sequence,
+                path,
+            } => {
+                let value = value_of(py, completion, path.bind(py));
+                ReadMany::arrived(batch.bind(py), sequence, path, value)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn resolve(future: &Bound<'_, PyAny>, value: PyResult<Py<PyAny>>) -> PyResult<()> {
+    let py = future.py();
+    if future.call_method0(intern!(py, "done"))?.is_truthy()? {
+        return Ok(());
+    }
+    match value {
+        Ok(value) => future.call_method1(intern!(py, "set_result"), (value,))?,
+        Err(e) => future.call_method1(intern!(py, "set_exception"), (e,))?,
+    };
+    Ok(())
+}
+
+/// What the awaiter gets: the bytes of a file, or the count of a write.
+fn value_of(py: Python<'_>, completion: Completion, path: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+    if let Err(error) = &completion.result {
+        return Err(errors::os_error(py, error, Some(path)));
+    }
+    match completion.op {
+        Some(Op::ReadFile(mut read)) => Ok(file_bytes(py, &mut read)),
+        _ => Ok(completion
+            .count()
+            .unwrap_or_default()
+            .into_pyobject(py)?
+            .into_any()
+            .unbind()),
+    }
+}
+
+#[pymethods]
+impl LoopDriver {
+    /// The loop's reader and flush callback.
+    fn _wake(slf: &Bound<'_, Self>) -> PyResult<()> {
+        dispatch(slf)
+    }
+
+    /// The name of the engine and the reason for it.
+    fn chosen(&mut self) -> PyResult<(&'static str, String)> {
+        let chosen = self.driver.get()?.chosen();
+        Ok((chosen.engine.name(), chosen.reason.clone()))
+    }
+}

@@ -1,0 +1,112 @@
+"""Whole files on an event loop."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import AsyncIterator, Iterable
+from typing import TYPE_CHECKING, Literal, TypeVar, Union, overload
+
+from proactor._native import ReadMany, read_bytes, write_bytes
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeAlias
+
+StrOrBytesPath: TypeAlias = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
+P = TypeVar("P", bound=StrOrBytesPath)
+
+__all__ = ["read_bytes", "read_many", "read_text", "write_bytes", "write_text"]
+
+
+async def read_text(
+    path: StrOrBytesPath,
+    encoding: str | None = None,
+    errors: str | None = None,
+    newline: str | None = None,
+    *,
+    engine: str | None = None,
+) -> str:
+    """Reads a whole text file, as `open(path, encoding=..., errors=..., newline=...).read()` would.
+
+    Raises what `read_bytes` raises, and UnicodeDecodeError, LookupError or ValueError as `open` does.
+    """
+    data = await read_bytes(path, engine=engine)
+    # TextIOWrapper knows all of it: the locale's encoding, byte order marks, universal newlines.
+    with io.TextIOWrapper(io.BytesIO(data), encoding=encoding, errors=errors, newline=newline) as text:
+        return text.read()
+
+
+async def write_text(
+    path: StrOrBytesPath,
+    data: str,
+    encoding: str | None = None,
+    errors: str | None = None,
+    newline: str | None = None,
+    *,
+    append: bool = False,
+    exclusive: bool = False,
+    mode: int = 0o666,
+    sync: bool = False,
+    engine: str | None = None,
+) -> int:
+    """Creates or truncates a text file and returns the number of characters written.
+
+    The text is encoded before the file is touched. See `write_bytes` for the other arguments.
+    """
+    if not isinstance(data, str):
+        raise TypeError(f"data must be str, not {type(data).__name__}")
+    buffer = io.BytesIO()
+    text = io.TextIOWrapper(buffer, encoding=encoding, errors=errors, newline=newline)
+    text.write(data)
+    text.flush()
+    await write_bytes(
+        path, buffer.getbuffer(), append=append, exclusive=exclusive, mode=mode, sync=sync, engine=engine
+    )
+    return len(data)
+
+
+@overload
+def read_many(
+    paths: Iterable[P],
+    *,
+    concurrency: int = ...,
+    ordered: bool = ...,
+    return_exceptions: Literal[False],
+    engine: str | None = ...,
+) -> AsyncIterator[tuple[P, bytes]]: ...
+@overload
+def read_many(
+    paths: Iterable[P],
+    *,
+    concurrency: int = ...,
+    ordered: bool = ...,
+    return_exceptions: bool = ...,
+    engine: str | None = ...,
+) -> AsyncIterator[tuple[P, bytes | Exception]]: ...
+def read_many(
+    paths: Iterable[P],
+    *,
+    concurrency: int = 64,
+    ordered: bool = True,
+    return_exceptions: bool = True,
+    engine: str | None = None,
+) -> AsyncIterator[tuple[P, bytes | Exception]]:
+    """Reads many whole files: `async for path, data in read_many(paths)`.
+
+    - `paths`: any iterable of str, bytes or path-like; taken from as the files are used, so it may be endless.
+    - `concurrency`: the most files in flight or read ahead, at least 1; memory is bounded by that many files.
+    - `ordered`: in the order of `paths`; otherwise as they arrive, which is faster where some files are cached.
+    - `return_exceptions`: a file that cannot be read gives its exception (an OSError with filename) in place of its
+      bytes, and the batch goes on. False raises it; the next iteration goes on with the next file.
+    - `engine`: as in `proactor.aio.Context`.
+
+    Cached files are read in the calling thread without suspending; the loop gets its turn every 2 ms at least. A
+    cancelled `__anext__` loses nothing: files in flight stay, and iterating goes on.
+    """
+    return ReadMany(
+        paths,
+        concurrency=concurrency,
+        ordered=ordered,
+        return_exceptions=return_exceptions,
+        engine=engine,
+    )

@@ -1,0 +1,62 @@
+"""What the compat packages must know of a descriptor before they submit: its mode and its offsets.
+
+The kernel interfaces they bind take any offset for a pipe or a socket and ignore it. `proactor.aio` says
+ESPIPE, so it is dropped here. O_DIRECT needs aligned memory, which their users do not have: copies stand in.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+from typing import TYPE_CHECKING
+
+from proactor import aio
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+# Every device and file system known accepts memory aligned to a page.
+DIRECT_ALIGNMENT_BYTES = 4096
+
+
+def status_flags(fd: int) -> int:
+    """The open file's status flags; OSError(EBADF) when it is not open."""
+    return fcntl.fcntl(fd, fcntl.F_GETFL)
+
+
+def can_read(flags: int) -> bool:
+    return flags & os.O_ACCMODE != os.O_WRONLY
+
+
+def can_write(flags: int) -> bool:
+    return flags & os.O_ACCMODE != os.O_RDONLY
+
+
+def is_direct(flags: int) -> bool:
+    return bool(flags & os.O_DIRECT)
+
+
+def position(fd: int, offset: int) -> int | None:
+    """The offset to submit: None for what has no offsets, such as a pipe."""
+    try:
+        os.lseek(fd, 0, os.SEEK_CUR)
+    except OSError:
+        return None
+    return offset
+
+
+def is_aligned(buffer: Buffer) -> bool:
+    """Whether a writable buffer's memory suits O_DIRECT. A read-only one has no address to ask for: False."""
+    view = memoryview(buffer)
+    if view.readonly or not view.nbytes:
+        return False
+    return ctypes.addressof(ctypes.c_char.from_buffer(view)) % DIRECT_ALIGNMENT_BYTES == 0
+
+
+def aligned_copy(data: Buffer) -> memoryview:
+    """Aligned memory with the same content."""
+    source = memoryview(data).cast("B")
+    copy = aio.aligned(source.nbytes, DIRECT_ALIGNMENT_BYTES)
+    copy[:] = source
+    return copy

@@ -1,0 +1,21 @@
+"""`linux_uring`, awaited."""
+
+from __future__ import annotations
+
+from proactor.compat.caio.asyncio_base import AsyncioContextBase
+from proactor.compat.caio.context import QueueContext
+from proactor.compat.caio.linux_uring import Context, Operation
+
+__all__ = ["AsyncioContext"]
+
+
+class _LoopContext(QueueContext):
+    ENGINE = Context.ENGINE
+
+
+class AsyncioContext(AsyncioContextBase):
+    """Operations on the io_uring engine, awaited."""
+
+    OPERATION_CLASS = Operation
+    CONTEXT_CLASS = Context
+    _LOOP_CONTEXT = _LoopContext

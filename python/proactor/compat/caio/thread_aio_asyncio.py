@@ -1,0 +1,21 @@
+"""`thread_aio`, awaited."""
+
+from __future__ import annotations
+
+from proactor.compat.caio.asyncio_base import AsyncioContextBase
+from proactor.compat.caio.context import QueueContext
+from proactor.compat.caio.thread_aio import Context, Operation
+
+__all__ = ["AsyncioContext"]
+
+
+class _LoopContext(QueueContext):
+    ENGINE = Context.ENGINE
+
+
+class AsyncioContext(AsyncioContextBase):
+    """Operations on the threads engine, awaited."""
+
+    OPERATION_CLASS = Operation
+    CONTEXT_CLASS = Context
+    _LOOP_CONTEXT = _LoopContext

@@ -1,0 +1,245 @@
+"""What a test may need of the machine, by name, with a probe that says whether it is there.
+
+A test skips through this file only: `@needs("root", "loop device")` on a test, or `require("uvloop")` in one.
+Needs nothing but the standard library, so that `.ci/run` can ask before anything is installed:
+`python tests/capabilities.py` prints each capability, `--available` the available ones with commas between.
+
+A probe asks the kernel, never proactor: a bug of ours must fail a test, not skip it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import functools
+import importlib
+import mmap
+import os
+import platform
+import shutil
+import struct
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+# Numbers of system calls that glibc has no wrapper for. Those from 424 on are the same everywhere.
+_IO_URING_SETUP = 425
+_IO_SETUP, _IO_DESTROY = {"x86_64": (206, 207), "aarch64": (0, 1)}.get(platform.machine(), (-1, -1))
+_PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}.get(platform.machine(), -1)
+
+_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
+_EFAULT = 14
+
+
+@dataclass(frozen=True)
+class Capability:
+    """`probe` returns None, or why the capability is missing."""
+
+    probe: Callable[[], str | None]
+    # The project's own set-up installs it (requirements/, .ci/run), so in CI it is never rightly missing.
+    installed_by_us: bool = False
+
+
+def _syscall_error(number: int, *args: object) -> tuple[int, str | None]:
+    result: int = _libc.syscall(ctypes.c_long(number), *args)
+    return result, os.strerror(ctypes.get_errno()) if result < 0 else None
+
+
+def _command(*args: str) -> str | None:
+    """Why a command failed, or None."""
+    try:
+        done = subprocess.run(args, capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    if done.returncode == 0:
+        return None
+    return (done.stderr.strip() or f"{args[0]} exited with {done.returncode}").splitlines()[-1]
+
+
+def _root() -> str | None:
+    return None if os.geteuid() == 0 else f"running as user {os.geteuid()}"
+
+
+def _io_uring() -> str | None:
+    params = ctypes.create_string_buffer(120)  # struct io_uring_params
+    fd, error = _syscall_error(_IO_URING_SETUP, ctypes.c_uint(2), params)
+    if error is None:
+        os.close(fd)
+    return error and f"io_uring_setup: {error}"
+
+
+def _linux_aio() -> str | None:
+    if _IO_SETUP < 0:
+        return f"io_setup's number on {platform.machine()} is not known here"
+    context = ctypes.c_ulong(0)
+    _, error = _syscall_error(_IO_SETUP, ctypes.c_uint(1), ctypes.byref(context))
+    if error is None:
+        _syscall_error(_IO_DESTROY, context)
+    return error and f"io_setup: {error}"
+
+
+def _system_call_counters() -> str | None:
+    try:
+        with open("/sys/kernel/tracing/events/raw_syscalls/sys_enter/id") as file:
+            tracepoint = int(file.read())
+    except OSError as error:
+        return str(error)
+    # struct perf_event_attr: type (a tracepoint's), size, config.
+    attr = ctypes.create_string_buffer(struct.pack("IIQ", 2, 64, tracepoint), 64)
+    this, any_cpu, no_group, no_flags = (ctypes.c_long(n) for n in (0, -1, -1, 0))
+    fd, error_text = _syscall_error(_PERF_EVENT_OPEN, attr, this, any_cpu, no_group, no_flags)
+    if error_text is None:
+        os.close(fd)
+    return error_text and f"perf_event_open: {error_text}"
+
+
+def _seccomp() -> str | None:
+    # A null program: EFAULT where filters exist, EINVAL where they do not.
+    _libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, None, 0, 0)
+    error = ctypes.get_errno()
+    return None if error == _EFAULT else f"prctl(PR_SET_SECCOMP): {os.strerror(error)}"
+
+
+def _drop_caches() -> str | None:
+    try:
+        with open("/proc/sys/vm/drop_caches", "wb"):
+            return None
+    except OSError as error:
+        return str(error)
+
+
+def _direct_io() -> str | None:
+    with tempfile.NamedTemporaryFile() as file, mmap.mmap(-1, mmap.PAGESIZE) as page:
+        file.write(bytes(len(page)))
+        file.flush()
+        try:
+            fd = os.open(file.name, os.O_RDONLY | os.O_DIRECT)
+        except OSError as error:
+            return str(error)
+        try:
+            os.preadv(fd, [page], 0)
+        except OSError as error:
+            return f"{file.name}: {error}"
+        finally:
+            os.close(fd)
+    return None
+
+
+def _mount(*args: str) -> str | None:
+    with tempfile.TemporaryDirectory() as place:
+        return _command("mount", *args, place) or _command("umount", place)
+
+
+def _image_mount(file_system: str, size_bytes: int) -> str | None:
+    with tempfile.NamedTemporaryFile(suffix=".img") as image:
+        os.truncate(image.name, size_bytes)
+        return _command(f"mkfs.{file_system}", "-q", image.name) or _mount("-o", "loop", image.name)
+
+
+def _loop_device() -> str | None:
+    return _image_mount("ext4", 1 << 20)
+
+
+def _xfs() -> str | None:
+    return _image_mount("xfs", 300 << 20)  # mkfs.xfs refuses less
+
+
+def _two_cpus() -> str | None:
+    cpus = len(os.sched_getaffinity(0))
+    return None if cpus >= 2 else f"{cpus} CPU"
+
+
+def _module(name: str) -> str | None:
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        return str(error)
+    return None
+
+
+def _program(name: str) -> str | None:
+    return None if shutil.which(name) else f"no {name} on PATH"
+
+
+CAPABILITIES: dict[str, Capability] = {
+    "root": Capability(_root),
+    "io_uring": Capability(_io_uring),
+    "linux_aio": Capability(_linux_aio),
+    "O_DIRECT": Capability(_direct_io),
+    "seccomp filter": Capability(_seccomp),
+    "system call counters": Capability(_system_call_counters),
+    "drop caches": Capability(_drop_caches),
+    "two CPUs": Capability(_two_cpus),
+    "tmpfs mount": Capability(functools.partial(_mount, "-t", "tmpfs", "tmpfs")),
+    "loop device": Capability(_loop_device),
+    "xfs mount": Capability(_xfs),
+    "fio": Capability(functools.partial(_program, "fio"), installed_by_us=True),
+    "numpy": Capability(functools.partial(_module, "numpy"), installed_by_us=True),
+    "uvloop": Capability(functools.partial(_module, "uvloop"), installed_by_us=True),
+    "aiofiles": Capability(functools.partial(_module, "aiofiles"), installed_by_us=True),
+    "aiofile": Capability(functools.partial(_module, "aiofile"), installed_by_us=True),
+    "caio": Capability(functools.partial(_module, "caio"), installed_by_us=True),
+}
+
+
+@functools.cache
+def missing(name: str) -> str | None:
+    """Why the capability is missing, or None: probed once a run."""
+    return CAPABILITIES[name].probe()
+
+
+def needs(*names: str) -> pytest.MarkDecorator:
+    """The test runs only where the machine has all of these."""
+    import pytest
+
+    unknown = [name for name in names if name not in CAPABILITIES]
+    assert not unknown, f"unknown capability {unknown}: add it to {__file__}"
+    return pytest.mark.needs(*names)
+
+
+def require(*names: str) -> None:
+    """Skip the running test, or module, unless the machine has all of these."""
+    import pytest
+
+    for name in names:
+        reason = missing(name)
+        if reason is not None:
+            pytest.skip(skip_text(name, reason), allow_module_level=True)
+
+
+def skip_text(name: str, reason: str) -> str:
+    return f"needs {name}: {reason}"
+
+
+def wrong_skip(text: str) -> str | None:
+    """Why a skip is wrong where everything that can run must run, or None."""
+    name = next((name for name in CAPABILITIES if text.startswith(f"needs {name}: ")), None)
+    if name is None:
+        return "not made with needs() or require()"
+    capability = CAPABILITIES[name]
+    if capability.installed_by_us:
+        return f"{name} is installed by the project's own set-up"
+    if capability.probe() is None:
+        return f"{name} is available here"
+    return None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Say what a test may count on here.")
+    parser.add_argument("--available", action="store_true", help="only the available ones, comma-separated")
+    if parser.parse_args().available:
+        print(",".join(name for name in CAPABILITIES if missing(name) is None))
+        return
+    for name in CAPABILITIES:
+        print(f"{name:16} {missing(name) or 'yes'}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,181 @@
+"""Fixtures for every test, the check for leaks, and the rule for skips (tests/capabilities.py)."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import pytest
+from capabilities import require, wrong_skip
+
+T = TypeVar("T")
+LoopFactory = Callable[[], asyncio.AbstractEventLoop]
+
+# NumPy's linear algebra would start threads at import, inside whichever test imports it first.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# In CI a skip is a failure unless what the test needs is truly not there.
+STRICT = os.environ.get("PROACTOR_CI") == "1"
+
+# The kernel takes a ring's workers down, and we an idle pool's threads, a moment after the last use.
+LEAK_GRACE_S = 5.0
+
+BACKENDS = ["io_uring", "linux_aio", "posix_aio", "threads"]
+KERNEL_BACKENDS = {"io_uring", "linux_aio"}
+
+
+# Skips
+
+
+_skips: list[tuple[str, str]] = []
+
+
+def _note_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+    if report.skipped and not hasattr(report, "wasxfail"):
+        text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        _skips.append((report.nodeid, text.removeprefix("Skipped: ")))
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _note_skip(report)
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    _note_skip(report)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for marker in item.iter_markers("needs"):
+        require(*marker.args)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    passed = session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+    if STRICT and passed and any(wrong_skip(text) for _, text in _skips):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if not _skips:
+        return
+    terminalreporter.section("skipped")
+    for test, text in _skips:
+        terminalreporter.line(f"{test}: {text}")
+        wrong = wrong_skip(text) if STRICT else None
+        if wrong:
+            terminalreporter.line(f"  wrong: {wrong}", red=True)
+
+
+# Leaks
+
+
+def _descriptors() -> dict[int, str]:
+    found = {}
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found[int(name)] = os.readlink(f"/proc/self/fd/{name}")
+        except OSError:
+            continue  # the listing's own descriptor, closed by now
+    return found
+
+
+def _threads() -> dict[int, str]:
+    """All of the process's threads, with those Python knows nothing of and io_uring's workers."""
+    found = {}
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            found[int(task.name)] = (task / "comm").read_text().strip()
+        except OSError:
+            continue
+    return found
+
+
+@pytest.fixture(autouse=True)
+def no_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
+    """After each test, the descriptors and threads of before: else the test fails."""
+    if request.node.get_closest_marker("leaks"):
+        yield
+        return
+    descriptors, threads = _descriptors(), _threads()
+    yield
+    gc.collect()
+    deadline = time.monotonic() + LEAK_GRACE_S
+    while True:
+        leaked_fds = {fd: what for fd, what in _descriptors().items() if descriptors.get(fd) != what}
+        leaked_threads = {task: name for task, name in _threads().items() if task not in threads}
+        if not leaked_fds and not leaked_threads:
+            return
+        if time.monotonic() > deadline:
+            pytest.fail(f"left behind: descriptors {leaked_fds}, threads {leaked_threads}")
+        time.sleep(0.01)
+
+
+# Backends and event loops
+
+
+@pytest.fixture(params=BACKENDS)
+def engine(request: pytest.FixtureRequest) -> str:
+    """Each backend's name in turn, where the kernel has what it stands on."""
+    name: str = request.param
+    if name in KERNEL_BACKENDS:
+        require(name)
+    return name
+
+
+@pytest.fixture(scope="session")
+def libuv_started() -> None:
+    """libuv opens a pipe with its first loop and keeps it for good: no test's leak."""
+    try:
+        import uvloop
+    except ImportError:
+        return
+    uvloop.new_event_loop().close()
+
+
+@pytest.fixture(params=["asyncio", "uvloop"])
+def event_loop_factory(request: pytest.FixtureRequest, libuv_started: None) -> LoopFactory:
+    """The standard library's event loop and uvloop, in turn."""
+    if request.param == "asyncio":
+        return asyncio.new_event_loop
+    require("uvloop")
+    import uvloop
+
+    return uvloop.new_event_loop
+
+
+class Run(Protocol):
+    def __call__(self, coro: Coroutine[Any, Any, T]) -> T: ...
+
+
+@pytest.fixture
+def run(event_loop_factory: LoopFactory) -> Run:
+    """`run(coro)`: like `asyncio.run`, on each event loop."""
+
+    def run_on_new_loop(coro: Coroutine[Any, Any, T]) -> T:
+        loop = event_loop_factory()
+        try:
+            asyncio.set_event_loop(loop)
+            return loop.run_until_complete(coro)
+        finally:
+            _close(loop)
+
+    return run_on_new_loop
+
+
+def _close(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(loop.shutdown_default_executor())
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()

@@ -1,0 +1,71 @@
+"""The repository's own rules hold, and the tools that check them would notice if they did not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import licences
+import pytest
+import tidy
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_repository_is_tidy() -> None:
+    assert tidy.problems(ROOT) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "source", "problem"),
+    [
+        ("backend/uring/ring.rs", "use crate::backend::threads::Pool;", "backend::threads"),
+        ("backend/uring/mod.rs", "use super::{helper, sim::{Fault, Seed}};", "backend::sim"),
+        ("backend/threads.rs", "fn f() { super::uring::go() }", "backend::uring"),
+        ("op/mod.rs", "use crate::{buffer::Buffer, backend::Backend};", "backend"),
+        ("sys/mod.rs", "use crate::op::Op;", "op"),
+        ("backend/uring/mod.rs", "// unlike crate::backend::threads\nuse super::{helper, Backend};", None),
+        ("backend/threads/mod.rs", "mod threads_of_ours; use super::helper::pool;", None),
+    ],
+)
+def test_walls(tmp_path: Path, file: str, source: str, problem: str | None) -> None:
+    path = tmp_path / tidy.ENGINE / file
+    path.parent.mkdir(parents=True)
+    path.write_text(source)
+    found = list(tidy.walls_in_engine(tmp_path, [tidy.ENGINE + file]))
+    expected = [] if problem is None else [f"{tidy.ENGINE}{file}: must not know {problem} (ARCHITECTURE.md)"]
+    assert found == expected
+
+
+def test_local_names_and_lengths(tmp_path: Path) -> None:
+    place = "/".join(["", "home", "someone"])
+    (tmp_path / "a.md").write_text(f"see {place}\n" + "\n" * tidy.MAX_LINES)
+    assert [problem.split(":")[:2] for problem in tidy.local_names(tmp_path, ["a.md"])] == [["a.md", "1"]]
+    assert [problem.split(";")[0] for problem in tidy.lengths(tmp_path, ["a.md"])] == ["a.md: 501 lines"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "verdict"),
+    [
+        ("MIT OR Apache-2.0", True),
+        ("MIT/Apache-2.0", True),
+        ("(MIT OR GPL-3.0) AND Unicode-3.0", True),
+        ("Apache-2.0 WITH LLVM-exception OR GPL-2.0", True),
+        ("MIT AND GPL-3.0", False),
+        ("MPL-2.0", False),
+        ("(MIT OR", False),
+        ("", False),
+    ],
+)
+def test_licence_expressions(expression: str, verdict: bool) -> None:
+    assert licences.allowed(expression) is verdict
+
+
+def test_crates_from_elsewhere_and_in_two_versions_are_told() -> None:
+    ours = {"name": "ours", "version": "1.0.0", "license": "MIT", "source": None}
+    other = {**ours, "name": "other", "source": licences.REGISTRY}
+    twice = {**other, "version": "2.0.0", "source": "git+https://example.org/other"}
+    assert licences.problems([ours, other]) == []
+    assert licences.problems([ours, other, twice]) == [
+        "other 2.0.0: comes from git+https://example.org/other",
+        "other: in several versions, 1.0.0, 2.0.0",
+    ]

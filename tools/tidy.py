@@ -1,0 +1,170 @@
+"""The repository's own rules, those that no other linter knows. Run by the tests and by `make lint`.
+
+Walls between crates and between the engine's rooms (ARCHITECTURE.md), file lengths, one version everywhere,
+and nothing in tracked files that is true on one machine only.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+MAX_LINES = 500
+LENGTH_CHECKED = {".rs", ".py", ".pyi", ".sh", ".toml", ".md"}
+
+# Files that may be longer: path -> why.
+LONG: dict[str, str] = {}
+
+# Which of our crates each may depend on. A crate that is not here may not exist.
+CRATES = {
+    "proactor": set[str](),
+    "proactor-net": {"proactor"},
+    "proactor-preload": {"proactor", "proactor-net"},
+    "proactor-copy": {"proactor"},
+    "proactor-bench": {"proactor", "proactor-net"},
+    "proactor-cli": {"proactor", "proactor-net", "proactor-copy", "proactor-bench"},
+    "proactor-python": {"proactor", "proactor-net", "proactor-copy", "proactor-bench", "proactor-cli"},
+}
+
+ENGINE = "crates/engine/src/"
+BACKENDS = ("uring", "linux_aio", "posix_aio", "threads", "sim")
+
+# What each room of the engine, a file or a directory, must not name: modules as paths from the crate's root.
+WALLS: dict[str, tuple[str, ...]] = {
+    "op": ("backend",),
+    "buffer": ("op", "backend", "driver", "inflight"),
+    "inflight": ("backend",),
+    "inline": ("backend",),
+    "driver": tuple(f"backend::{name}" for name in BACKENDS),
+    "backend/helper": tuple(f"backend::{name}" for name in BACKENDS),
+    "sys": ("op", "buffer", "backend", "driver", "inflight", "inline"),
+}
+for _name in BACKENDS:
+    WALLS[f"backend/{_name}"] = tuple(f"backend::{other}" for other in BACKENDS if other != _name)
+
+# Home and work directories, and the hosts of package registries.
+LOCAL = re.compile(
+    r"(?<![\w.}*-])/(?:root|home|work)/\w"
+    r"|\b(?:pypi\.org|pythonhosted\.org|(?:index|static)\.crates\.io|deb\.debian\.org|registry\.npmjs\.org)\b"
+)
+BINARY = {".png", ".gif", ".svg"}
+
+
+def tracked(root: Path) -> list[str]:
+    done = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=root,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return sorted(path for path in set(done.stdout.splitlines()) if (root / path).is_file())
+
+
+def code_of(rust: str) -> str:
+    """Rust without its comments."""
+    return re.sub(r"//[^\n]*|/\*.*?\*/", "", rust, flags=re.DOTALL)
+
+
+def named_paths(file: str, rust: str) -> set[str]:
+    """Every path inside the engine that a file of it names, from the crate's root: `backend::uring::ring`."""
+    module = file.removesuffix(".rs").removesuffix("/mod").split("/")
+    found = set()
+    for match in re.finditer(r"\b(crate|(?:super::)*super)::([\w:]*)(\{[^;]*\})?", code_of(rust)):
+        start, middle, group = match.groups()
+        base = [] if start == "crate" else module[: -(start.count("super"))]
+        prefix = "::".join(base + [part for part in middle.split("::") if part])
+        found.add(prefix)
+        found.update(f"{prefix}::{name}".lstrip(":") for name in _expand(group or ""))
+    return found
+
+
+def _expand(group: str) -> Iterator[str]:
+    """The paths in a `{a, b::{c, d}}`."""
+    prefixes: list[str] = []
+    word = ""
+    for character in re.sub(r"\s", "", group):
+        if character == "{":
+            prefixes.append(word)
+            word = ""
+        elif character in ",}":
+            if word:
+                yield "".join(prefixes) + word
+            word = ""
+            if character == "}":
+                prefixes.pop()
+        else:
+            word += character
+
+
+def walls_in_engine(root: Path, paths: list[str]) -> Iterator[str]:
+    for path in paths:
+        if not (path.startswith(ENGINE) and path.endswith(".rs")):
+            continue
+        file = path.removeprefix(ENGINE)
+        named = named_paths(file, (root / path).read_text())
+        for room, forbidden in WALLS.items():
+            if not file.startswith((f"{room}.rs", f"{room}/")):
+                continue
+            for other in forbidden:
+                if any(name == other or name.startswith(f"{other}::") for name in named):
+                    yield f"{path}: must not know {other} (ARCHITECTURE.md)"
+
+
+def walls_between_crates(root: Path) -> Iterator[str]:
+    command = ["cargo", "metadata", "--no-deps", "--offline", "--format-version=1"]
+    data = json.loads(subprocess.run(command, cwd=root, stdout=subprocess.PIPE, check=True).stdout)
+    changelog = re.search(r"^## \[(.+?)\]", (root / "CHANGELOG.md").read_text(), re.MULTILINE)
+    for package in data["packages"]:
+        name, version = package["name"], package["version"]
+        if name not in CRATES:
+            yield f"crate {name}: say in tools/tidy.py what it may depend on"
+            continue
+        # Development dependencies too: a test of a room looks no further than the room.
+        ours = {dependency["name"] for dependency in package["dependencies"]} & CRATES.keys()
+        for other in sorted(ours - CRATES[name] - {name}):
+            yield f"crate {name}: must not depend on {other}"
+        if changelog is None or changelog[1] != version:
+            yield f"crate {name}: version {version} is not the first in CHANGELOG.md"
+
+
+def lengths(root: Path, paths: list[str]) -> Iterator[str]:
+    for path in paths:
+        if Path(path).suffix not in LENGTH_CHECKED:
+            continue
+        lines = (root / path).read_bytes().count(b"\n")
+        if lines > MAX_LINES and path not in LONG:
+            yield f"{path}: {lines} lines; split it, or give the reason in tools/tidy.py"
+        if lines <= MAX_LINES and path in LONG:
+            yield f"{path}: short enough now; take it out of tools/tidy.py"
+    yield from (f"{path}: in tools/tidy.py, but gone" for path in LONG if path not in paths)
+
+
+def local_names(root: Path, paths: list[str]) -> Iterator[str]:
+    for path in paths:
+        if Path(path).suffix in BINARY:
+            continue
+        for number, line in enumerate((root / path).read_text(errors="replace").splitlines(), 1):
+            match = LOCAL.search(line)
+            if match:
+                yield f"{path}:{number}: {match[0]} is of one machine or one registry"
+
+
+def problems(root: Path) -> list[str]:
+    paths = tracked(root)
+    found = [*walls_between_crates(root), *walls_in_engine(root, paths)]
+    return [*found, *lengths(root, paths), *local_names(root, paths)]
+
+
+def main() -> int:
+    found = problems(Path(__file__).parent.parent)
+    print("\n".join(found) or "tidy: fine")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
