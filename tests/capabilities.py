@@ -17,6 +17,7 @@ import mmap
 import os
 import platform
 import shutil
+import struct
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -31,6 +32,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 # Numbers of system calls that glibc has no wrapper for. Those from 424 on are the same everywhere.
 _IO_URING_SETUP = 425
 _IO_SETUP, _IO_DESTROY = {"x86_64": (206, 207), "aarch64": (0, 1)}.get(platform.machine(), (-1, -1))
+_PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}.get(platform.machine(), -1)
 
 _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
 _EFAULT = 14
@@ -81,6 +83,21 @@ def _linux_aio() -> str | None:
     if error is None:
         _syscall_error(_IO_DESTROY, context)
     return error and f"io_setup: {error}"
+
+
+def _system_call_counters() -> str | None:
+    try:
+        with open("/sys/kernel/tracing/events/raw_syscalls/sys_enter/id") as file:
+            tracepoint = int(file.read())
+    except OSError as error:
+        return str(error)
+    # struct perf_event_attr: type (a tracepoint's), size, config.
+    attr = ctypes.create_string_buffer(struct.pack("IIQ", 2, 64, tracepoint), 64)
+    this, any_cpu, no_group, no_flags = (ctypes.c_long(n) for n in (0, -1, -1, 0))
+    fd, error_text = _syscall_error(_PERF_EVENT_OPEN, attr, this, any_cpu, no_group, no_flags)
+    if error_text is None:
+        os.close(fd)
+    return error_text and f"perf_event_open: {error_text}"
 
 
 def _seccomp() -> str | None:
@@ -157,6 +174,7 @@ CAPABILITIES: dict[str, Capability] = {
     "linux_aio": Capability(_linux_aio),
     "O_DIRECT": Capability(_direct_io),
     "seccomp filter": Capability(_seccomp),
+    "system call counters": Capability(_system_call_counters),
     "drop caches": Capability(_drop_caches),
     "two CPUs": Capability(_two_cpus),
     "tmpfs mount": Capability(functools.partial(_mount, "-t", "tmpfs", "tmpfs")),
@@ -165,6 +183,9 @@ CAPABILITIES: dict[str, Capability] = {
     "fio": Capability(functools.partial(_program, "fio"), installed_by_us=True),
     "numpy": Capability(functools.partial(_module, "numpy"), installed_by_us=True),
     "uvloop": Capability(functools.partial(_module, "uvloop"), installed_by_us=True),
+    "aiofiles": Capability(functools.partial(_module, "aiofiles"), installed_by_us=True),
+    "aiofile": Capability(functools.partial(_module, "aiofile"), installed_by_us=True),
+    "caio": Capability(functools.partial(_module, "caio"), installed_by_us=True),
 }
 
 

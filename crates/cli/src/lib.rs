@@ -2,7 +2,10 @@
 //!
 //! One file per subcommand; no I/O logic lives here.
 
+mod doctor;
+
 use std::ffi::OsString;
+use std::io::Write as _;
 
 use clap::{Parser, Subcommand};
 
@@ -14,7 +17,12 @@ struct Cli {
 }
 
 #[derive(Subcommand)]
-enum Command {}
+enum Command {
+    /// Say what this machine offers, which engine is chosen on it, and why
+    ///
+    /// Does a real op on each engine. Exits with 0 if the engine that would be chosen works, with 1 if not.
+    Doctor(doctor::Doctor),
+}
 
 /// Runs the command with `args`, the program's name first, and returns its exit status.
 pub fn run<A>(args: impl IntoIterator<Item = A>) -> u8
@@ -25,13 +33,22 @@ where
         Ok(Cli { command: None }) => 0,
         Ok(Cli {
             command: Some(command),
-        }) => match command {},
+        }) => match command {
+            Command::Doctor(args) => doctor::run(&args),
+        },
         Err(error) => {
             // A closed stdout is the reader's choice, not an error to report.
             let _ = error.print();
             u8::try_from(error.exit_code()).unwrap_or(2)
         }
     }
+}
+
+/// Writes to stdout.
+fn print(text: &str) {
+    // A closed stdout is the reader's choice, not an error to report.
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 #[cfg(test)]

@@ -82,8 +82,8 @@ impl Default for Config {
 }
 
 impl Config {
-    /// This backend and no other: [`build`](Self::build) fails if it cannot be had. Without it the first that works of
-    /// io_uring, Linux AIO with threads, and threads is taken, unless `PROACTOR_ENGINE` names one.
+    /// This backend and no other: [`build`](Self::build) fails if it cannot be had. Without it, `PROACTOR_ENGINE` names one;
+    /// without that io_uring is taken where it works, and threads where not.
     pub fn engine(mut self, engine: Engine) -> Self {
         self.engine = Choice::Named(engine);
         self
@@ -113,8 +113,8 @@ impl Config {
         self
     }
 
-    /// Poll the device for completions: O_DIRECT reads and writes on a device with poll queues only; everything else
-    /// goes to worker threads. io_uring only.
+    /// Poll the device for completions: O_DIRECT reads and writes on a device with poll queues only (EOPNOTSUPP on
+    /// others); everything else goes to worker threads. io_uring only.
     pub fn iopoll(mut self, iopoll: bool) -> Self {
         self.iopoll = iopoll;
         self

@@ -237,9 +237,6 @@ impl Driver {
         let Some(res) = inline::attempt(&mut slot.op, &mut slot.skip) else {
             return false;
         };
-        if let Some(fd) = &slot.options.notify {
-            sys::eventfd_signal(std::os::fd::AsRawFd::as_raw_fd(fd));
-        }
         self.finish(Raw::new(token, res), true);
         self.announce();
         true
@@ -296,8 +293,9 @@ impl Driver {
         out: &mut Vec<Completion>,
     ) -> io::Result<usize> {
         self.check_fork()?;
+        // A time that the clock cannot hold never comes.
         let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
-        let mut left = timeout;
+        let mut left = timeout.filter(|_| deadline.is_some());
         loop {
             self.pump();
             let missing = min.min(max).min(self.pending).saturating_sub(self.ready.len());
@@ -388,10 +386,11 @@ impl Driver {
     /// Gives up on one op: it is cancelled if that is still possible, its completion is not reported, and its buffer is
     /// freed when the backend has let go of it. The descriptor of an abandoned open is closed.
     pub fn abandon(&mut self, token: Token) {
-        if let Some(at) = self.ready.iter().position(|c| c.token == token) {
-            self.pending -= usize::from(!self.ready[at].more);
-            self.ready.retain(|c| c.token != token);
-        }
+        // A multishot op may have several events here, and its end.
+        self.ready.retain(|c| {
+            self.pending -= usize::from(c.token == token && !c.more);
+            c.token != token
+        });
         if let Some(slot) = self.slab.get_mut(token) {
             if !slot.abandoned {
                 slot.abandoned = true;
@@ -422,22 +421,18 @@ impl Driver {
         self.check_fork()?;
         let index = self.backend.register_file(file.as_fd())?;
         let driver_id = if index.is_some() { self.id } else { 0 };
-        Ok(FixedFile {
-            file: file.clone(),
-            index: index.unwrap_or(0),
-            driver_id,
-        })
+        Ok(FixedFile::new(file.clone(), index.unwrap_or(0), driver_id))
     }
 
-    /// Frees the file's place in the table. Ops in flight on it go on.
+    /// Frees the file's place in the table. Ops in flight on it go on; its clones are ordinary shared files from now on.
     ///
     /// # Errors
-    /// What the kernel says; EINVAL if it was registered with another driver.
+    /// What the kernel says; EINVAL if it was registered with another driver, or is not registered any more.
     pub fn unregister_file(&mut self, file: FixedFile) -> io::Result<()> {
         self.check_fork()?;
-        match file.driver_id {
+        match file.driver_id() {
             0 => Ok(()),
-            id if id == self.id => self.backend.unregister_file(file.index),
+            id if id == self.id && file.forget_index() => self.backend.unregister_file(file.index()),
             _ => Err(io::Error::from_raw_os_error(libc::EINVAL)),
         }
     }

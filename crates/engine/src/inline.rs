@@ -5,7 +5,7 @@
 
 use crate::op::{Call, Facts, FileKind, Handle, Op, Open, ReadFile, RwFlags, Step};
 use crate::sys::{self, perform};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// `RESOLVE_CACHED`, Linux 5.12: fail with EAGAIN instead of reading directories from disk.
@@ -99,8 +99,9 @@ fn transfer(
 
 /// A plain open for reading of a path that is all in the cache.
 fn open(o: &mut Open) -> Option<i32> {
-    let creates = libc::O_CREAT | libc::O_TRUNC | libc::O_TMPFILE | libc::O_PATH;
-    if o.flags as i32 & (creates | libc::O_NONBLOCK | libc::O_ACCMODE) != 0 {
+    // O_TMPFILE contains O_DIRECTORY, which is harmless.
+    let creates = libc::O_CREAT | libc::O_TRUNC | (libc::O_TMPFILE & !libc::O_DIRECTORY) | libc::O_PATH;
+    if o.mode != 0 || o.flags as i32 & (creates | libc::O_NONBLOCK | libc::O_ACCMODE) != 0 {
         return None;
     }
     let fd = cached_open(o.dir.fd(), o.path.as_ptr(), o.flags, o.resolve)?;
@@ -115,7 +116,7 @@ fn open(o: &mut Open) -> Option<i32> {
 }
 
 /// A file whose open has done nothing that a peer could notice. (A pipe's open has, and waits besides.)
-fn is_plain(fd: &std::os::fd::OwnedFd) -> Option<()> {
+fn is_plain(fd: &OwnedFd) -> Option<()> {
     let stat = perform::fstat(fd.as_raw_fd()).ok()?;
     matches!(stat.st_mode & libc::S_IFMT, libc::S_IFREG | libc::S_IFDIR).then_some(())
 }
@@ -148,8 +149,8 @@ pub(crate) fn read_file(o: &mut ReadFile) -> Option<i32> {
             return Some(fd);
         }
         let fd = sys::owned(fd);
-        is_plain(&fd)?;
-        if let Step::Done(res) = o.opened(fd) {
+        let size = size_of(&fd)?;
+        if let Step::Done(res) = o.start_reading(fd, size) {
             return Some(res);
         }
     }
@@ -169,4 +170,19 @@ pub(crate) fn read_file(o: &mut ReadFile) -> Option<i32> {
         }
     }
     None
+}
+
+/// The size of a plain file; None for anything whose opening a peer may have noticed.
+fn size_of(fd: &OwnedFd) -> Option<usize> {
+    // Half the price of fstat, and refused by pipes, sockets and terminals.
+    // SAFETY: no pointers.
+    let size = usize::try_from(unsafe { libc::lseek(fd.as_raw_fd(), 0, libc::SEEK_END) }).ok()?;
+    if size > 0 && size <= MAX_COPY_BYTES {
+        return Some(size);
+    }
+    // An empty file, one that states no size (/proc), a directory, a large one: look closer.
+    is_plain(fd)?;
+    perform::fstat(fd.as_raw_fd())
+        .ok()
+        .map(|stat| stat.st_size as usize)
 }

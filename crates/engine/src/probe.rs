@@ -1,6 +1,8 @@
 //! Which backends work here, and why not.
 
-use crate::backend::{linux_aio, posix_aio, sim, threads, uring, Backend};
+#[cfg(any(target_env = "gnu", target_env = "musl"))]
+use crate::backend::posix_aio;
+use crate::backend::{linux_aio, sim, threads, uring, Backend};
 use crate::config::Config;
 use crate::op::OpKind;
 use std::fmt;
@@ -195,9 +197,17 @@ fn open_named(engine: Engine, config: &Config) -> io::Result<Box<dyn Backend>> {
     Ok(match engine {
         Engine::IoUring => Box::new(uring::Uring::new(config)?),
         Engine::LinuxAio => Box::new(linux_aio::LinuxAio::new(config)?),
+        #[cfg(any(target_env = "gnu", target_env = "musl"))]
         Engine::PosixAio => Box::new(posix_aio::PosixAio::new(config)?),
+        #[cfg(not(any(target_env = "gnu", target_env = "musl")))]
+        Engine::PosixAio => {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "this C library has no POSIX AIO",
+            ))
+        }
         Engine::Threads => Box::new(threads::Threads::new(config)?),
-        Engine::Sim => Box::new(sim::Sim::new(config)),
+        Engine::Sim => Box::new(sim::Sim::new(config)?),
     })
 }
 

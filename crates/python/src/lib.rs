@@ -1,10 +1,12 @@
 //! `proactor._native`: from Python objects to ops and back, and the wake-ups of event loops. No I/O logic lives here.
 
 mod aio;
+mod counters;
 mod errors;
 mod files;
 mod memory;
 mod path;
+mod ready;
 mod thread_bound;
 
 pub(crate) use aio::parse_engine as aio_engine;
@@ -47,5 +49,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(engines, module)?)?;
     module.add_function(wrap_pyfunction!(chosen_engine, module)?)?;
     aio::add_to(module)?;
+    counters::add_to(module)?;
     files::add_to(module)
 }

@@ -1,8 +1,10 @@
 //! Python buffers as an op's memory.
 
 use proactor::buffer::{Buf, Memory};
+use proactor::op::Allocator;
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use std::any::Any;
 
 /// An exported Python buffer. While it exists, the exporter neither moves nor resizes it (a `bytearray` refuses with
@@ -72,4 +74,79 @@ impl Drop for Exported {
 pub(crate) fn buffer(object: &Bound<'_, PyAny>, writable: bool) -> PyResult<Buf> {
     let memory: Box<dyn Memory> = Box::new(Exported::new(object, writable)?);
     Ok(Buf::from(memory))
+}
+
+/// A bytes object that nobody has seen yet, while an op fills it.
+pub(crate) struct Unseen {
+    bytes: Py<PyBytes>,
+    ptr: *mut u8,
+    len: usize,
+}
+
+// SAFETY: the object is not visible to Python before the op is done, so nobody else touches its bytes; its reference
+// count is changed under the GIL only (`Py` sees to that).
+unsafe impl Send for Unseen {}
+// SAFETY: shared access reads the address and the length, which do not change.
+unsafe impl Sync for Unseen {}
+
+// SAFETY: bytes objects neither move nor shrink, and this one holds a reference to its own.
+unsafe impl Memory for Unseen {
+    fn ptr(&self) -> *mut u8 {
+        self.ptr
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn writable(&self) -> bool {
+        true
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+impl Unseen {
+    pub(crate) fn new(py: Python<'_>, len: usize) -> PyResult<Self> {
+        // SAFETY: NULL asks for uninitialised contents; the result is a new reference or NULL with an exception set.
+        let bytes = unsafe {
+            let object = ffi::PyBytes_FromStringAndSize(std::ptr::null(), len as isize);
+            Bound::from_owned_ptr_or_err(py, object)?.cast_into_unchecked::<PyBytes>()
+        };
+        // SAFETY: a bytes object; the pointer is to its contents.
+        let ptr = unsafe { ffi::PyBytes_AsString(bytes.as_ptr()).cast() };
+        Ok(Unseen {
+            bytes: bytes.unbind(),
+            ptr,
+            len,
+        })
+    }
+
+    /// The object with its first `filled` bytes, which the op has written.
+    pub(crate) fn into_bytes(self, py: Python<'_>, filled: usize) -> Py<PyBytes> {
+        if filled == self.len {
+            return self.bytes;
+        }
+        PyBytes::new(py, &self.bytes.bind(py).as_bytes()[..filled]).unbind()
+    }
+}
+
+/// Lets a file be read straight into a bytes object, where the size becomes known under the GIL.
+pub(crate) struct BytesAllocator;
+
+impl Allocator for BytesAllocator {
+    fn allocate(&mut self, len: usize) -> Option<Box<dyn Memory>> {
+        // A worker thread would have to wait for the GIL; it reads into memory of its own instead.
+        // SAFETY: may be called at any time.
+        if unsafe { ffi::PyGILState_Check() } == 0 {
+            return None;
+        }
+        Python::attach(|py| {
+            Unseen::new(py, len)
+                .ok()
+                .map(|memory| Box::new(memory) as Box<dyn Memory>)
+        })
+    }
 }

@@ -14,15 +14,20 @@ use std::os::unix::ffi::OsStringExt;
 pub(crate) fn c_path(path: &Bound<'_, PyAny>) -> PyResult<CString> {
     let bytes = if let Ok(text) = path.cast::<PyString>() {
         match text.to_str() {
-            Ok(utf8) => utf8.as_bytes().to_vec(),
+            Ok(utf8) => return to_c(utf8.as_bytes()),
             // Surrogates that stand for bytes that are no UTF-8.
             Err(_) => path.extract::<OsString>()?.into_vec(),
         }
     } else if let Ok(bytes) = path.cast::<PyBytes>() {
-        bytes.as_bytes().to_vec()
+        return to_c(bytes.as_bytes());
     } else {
         let fspath = path.py().import("os")?.getattr("fspath")?.call1((path,))?;
         return c_path(&fspath);
     };
+    to_c(&bytes)
+}
+
+/// From a slice: exactly one allocation, with room for the final NUL.
+fn to_c(bytes: &[u8]) -> PyResult<CString> {
     CString::new(bytes).map_err(|_| PyValueError::new_err("embedded null byte"))
 }

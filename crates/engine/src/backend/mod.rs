@@ -5,16 +5,17 @@
 
 pub(crate) mod helper;
 pub(crate) mod linux_aio;
+#[cfg(any(target_env = "gnu", target_env = "musl"))]
 pub(crate) mod posix_aio;
 pub(crate) mod sim;
 pub(crate) mod threads;
 pub(crate) mod uring;
 
 use crate::inflight::{Slot, Token};
-use crate::op::{Op, OpKind};
+use crate::op::{Nop, Op, OpKind};
 use crate::probe::Support;
 use std::io;
-use std::os::fd::{BorrowedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
 /// The result of one op as the kernel gives it.
@@ -36,6 +37,15 @@ impl Raw {
             more: false,
             op: None,
         }
+    }
+
+    /// For an op that could not be started at all.
+    pub(crate) fn failed(token: Token, slot: &mut Slot, errno: i32) -> Self {
+        if let Some(fd) = &slot.options.notify {
+            crate::sys::eventfd_signal(fd.as_raw_fd());
+        }
+        let op = std::mem::replace(&mut slot.op, Op::Nop(Nop));
+        helper::raw_of(token, -errno, Box::new(op))
     }
 }
 
@@ -92,7 +102,8 @@ pub(crate) trait Backend {
     /// Makes `eventfd()` readable on the driver's own account, until the next `wait`.
     fn wake(&mut self);
 
-    /// In a forked child, before the drop: the worker threads were left behind in the parent.
+    /// In a forked child, before the drop: the worker threads were left behind in the parent, and so was the memory
+    /// that the kernel shares with it.
     fn forget_threads(&mut self);
 
     /// Registers a file. `Ok(None)`: nothing to register here.

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::inflight::{State, Token};
 use crate::op::{File, Op, Step};
 use crate::sys::{self, perform};
-use std::os::fd::{IntoRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 
 /// What an op that succeeded has brought, besides what is in the op itself.
 #[derive(Debug)]
@@ -61,6 +61,12 @@ impl Completion {
     }
 }
 
+/// ERESTARTSYS and its kin (Linux, `include/linux/errno.h`), which io_uring's workers let through instead of EINTR.
+const RESTARTS: [i32; 4] = [512, 513, 514, 516];
+
+/// Events that do not go away: to poll again would be to spin.
+const HANG_UP: i32 = (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) as i32;
+
 impl Driver {
     /// Takes a raw result: goes on with ops of several steps, starts linked ones, or makes the op ready.
     /// `inline`: the result did not come from the backend.
@@ -86,6 +92,22 @@ impl Driver {
             self.in_flight -= 1;
             slot.state = State::Waiting;
         }
+        // A multishot poll that found the completion queue full ends without an error: start it again.
+        let polls = matches!(&slot.op, Op::Poll(o) if o.multishot) && raw.res & HANG_UP == 0;
+        if polls && raw.res > 0 && !slot.cancelled && !inline {
+            self.backlog.push_back(token);
+            let result = Ok(Output::Events(raw.res as u16));
+            self.ready.push_back(Completion {
+                token,
+                result,
+                op: None,
+                more: true,
+            });
+            return;
+        }
+        if let (true, Some(fd)) = (inline, &slot.options.notify) {
+            sys::eventfd_signal(fd.as_raw_fd());
+        }
         let mut res = raw.res;
         match raw.op {
             Some(op) => slot.op = *op,
@@ -107,41 +129,51 @@ impl Driver {
         self.complete(token, res);
     }
 
+    /// Completes one op and, if it breaks a chain, all that would have followed. (A loop: a chain may be long.)
     fn complete(&mut self, token: Token, res: i32) {
-        let slot = self.slab.get_mut(token).expect("`finish` has looked it up");
-        let (skip, abandoned, next) = (slot.skip, slot.abandoned, slot.next.take());
-        let mut op = self.take_op(token);
-        let result = outcome(&mut op, res, skip);
-        if let Some(next) = next {
-            self.start_next(next, &op, &result);
+        let mut current = Some((token, res));
+        while let Some((token, res)) = current.take() {
+            // A successor that was cancelled by itself is gone.
+            let Some(slot) = self.slab.get_mut(token) else {
+                return;
+            };
+            let (skip, abandoned, next) = (slot.skip, slot.abandoned, slot.next.take());
+            let res = if RESTARTS.contains(&-res) {
+                -libc::EINTR
+            } else {
+                res
+            };
+            // The kernel got a worker out of the call by a signal. (close(2) has closed the descriptor all the same.)
+            let interrupted = slot.cancelled && res == -libc::EINTR && !matches!(slot.op, Op::Close(_));
+            let mut op = self.take_op(token);
+            let result = outcome(&mut op, if interrupted { -libc::ECANCELED } else { res }, skip);
+            match next {
+                Some(next) if !is_whole(&op, &result) => current = Some((next, -libc::ECANCELED)),
+                Some(next) if self.slab.get_mut(next).is_some() => self.backlog.push_front(next),
+                _ => {}
+            }
+            // Otherwise op, buffer and, after an open, the descriptor are dropped here: the backend is done with them.
+            if !abandoned {
+                self.ready.push_back(Completion {
+                    token,
+                    result,
+                    op: Some(op),
+                    more: false,
+                });
+            }
         }
-        if abandoned {
-            // The op, its buffer and, after an open, the descriptor are dropped here: the backend is done with them.
-            return;
-        }
-        self.ready.push_back(Completion {
-            token,
-            result,
-            op: Some(op),
-            more: false,
-        });
     }
+}
 
-    /// The rule of the ring: a failed or short op breaks the chain.
-    fn start_next(&mut self, next: Token, op: &Op, result: &Result<Output, Error>) {
-        let whole = match (result, op) {
-            (Ok(Output::Count(count)), Op::Read(o)) => *count == o.buffer.capacity(),
-            (Ok(Output::Count(count)), Op::Write(o)) => *count == o.buffer.len(),
-            (Ok(Output::Count(count)), Op::ReadV(o)) => *count == o.total_len(),
-            (Ok(Output::Count(count)), Op::WriteV(o)) => *count == o.total_len(),
-            (Ok(Output::Count(count)), Op::Splice(o)) => *count == o.len as usize,
-            (result, _) => result.is_ok(),
-        };
-        if whole {
-            self.backlog.push_front(next);
-        } else if self.slab.get_mut(next).is_some() {
-            self.complete(next, -libc::ECANCELED);
-        }
+/// The rule of the ring: a failed or short op breaks the chain.
+fn is_whole(op: &Op, result: &Result<Output, Error>) -> bool {
+    match (result, op) {
+        (Ok(Output::Count(count)), Op::Read(o)) => *count == o.buffer.capacity(),
+        (Ok(Output::Count(count)), Op::Write(o)) => *count == o.buffer.len(),
+        (Ok(Output::Count(count)), Op::ReadV(o)) => *count == o.total_len(),
+        (Ok(Output::Count(count)), Op::WriteV(o)) => *count == o.total_len(),
+        (Ok(Output::Count(count)), Op::Splice(o)) => *count == o.len as usize,
+        (result, _) => result.is_ok(),
     }
 }
 
@@ -167,7 +199,7 @@ fn outcome(op: &mut Op, res: i32, skip: usize) -> Result<Output, Error> {
         (_, Op::Open(_)) => Ok(Output::File(sys::owned(res))),
         (_, Op::Poll(_)) => Ok(Output::Events(res as u16)),
         // Beyond 2 GiB the number does not fit into a raw result.
-        (_, Op::ReadFile(o)) => Ok(Output::Count(o.data.len())),
+        (_, Op::ReadFile(o)) => Ok(Output::Count(o.len())),
         (_, Op::WriteFile(o)) => Ok(Output::Count(o.data.len())),
         _ => {
             let total = skip + res as usize;

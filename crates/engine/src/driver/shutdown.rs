@@ -2,7 +2,7 @@
 
 use super::Driver;
 use crate::inflight::Token;
-use crate::op::FileKind;
+use crate::op::{FileKind, Op};
 use crate::sys::perform;
 use std::io;
 use std::time::Duration;
@@ -37,6 +37,12 @@ impl Driver {
                 std::thread::yield_now();
             }
             self.ready.clear();
+            // One that came later in a chain of the kernel's could not be found before it began.
+            for token in self.slab.tokens() {
+                if self.slab.get_mut(token).is_some_and(|slot| slot.abandoned) {
+                    self.cancel_quietly(token);
+                }
+            }
         }
     }
 
@@ -47,6 +53,7 @@ impl Driver {
         };
         // An op that a worker or the reactor holds has told its slot already.
         slot.stoppable
+            || matches!(&slot.op, Op::WriteFile(o) if perform::writes_to_stream(o))
             || perform::transfer_file(&slot.op)
                 .is_some_and(|file| file.facts().is_ok_and(|facts| facts.kind == FileKind::Stream))
     }

@@ -23,6 +23,11 @@ impl Op {
                 self.check_range(o.offset, o.total_len())?;
                 self.check_vector(o.buffers.len(), WriteV::total_len(o))?;
             }
+            // The ring would take it for "no offset".
+            Op::Splice(o) => {
+                self.check_range(o.from_offset, 0)?;
+                self.check_range(o.to_offset, 0)?;
+            }
             Op::GetXattr(o) => self.check_writable(std::slice::from_ref(&o.buffer))?,
             Op::ListXattr(o) => self.check_writable(std::slice::from_ref(&o.buffer))?,
             Op::Poll(o) if o.multishot && (linked || options.notify.is_some()) => {

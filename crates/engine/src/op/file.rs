@@ -23,7 +23,8 @@ pub struct Open {
 impl Open {
     /// Opens `path` relative to the current directory with these `O_*` flags and O_CLOEXEC, mode 0o666 if it creates.
     pub fn new(path: impl Into<CString>, flags: i32) -> Self {
-        let creates = flags & (libc::O_CREAT | libc::O_TMPFILE) != 0;
+        // O_TMPFILE contains O_DIRECTORY.
+        let creates = flags & libc::O_CREAT != 0 || flags & libc::O_TMPFILE == libc::O_TMPFILE;
         Open {
             dir: Handle::CWD,
             path: path.into(),

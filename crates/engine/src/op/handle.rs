@@ -148,10 +148,39 @@ pub fn direct_alignment(fd: RawFd) -> io::Result<DirectAlignment> {
 
 /// A file registered with a driver's ring. Made by [`Driver::register_file`](crate::Driver::register_file).
 #[derive(Debug, Clone)]
-pub struct FixedFile {
-    pub(crate) file: File,
-    pub(crate) index: u32,
-    pub(crate) driver_id: u64,
+pub struct FixedFile(Arc<FixedInner>);
+
+#[derive(Debug)]
+struct FixedInner {
+    file: File,
+    index: u32,
+    driver_id: u64,
+    /// Cleared when the place in the table is given up: another file may get it.
+    registered: AtomicBool,
+}
+
+impl FixedFile {
+    pub(crate) fn new(file: File, index: u32, driver_id: u64) -> Self {
+        FixedFile(Arc::new(FixedInner {
+            file,
+            index,
+            driver_id,
+            registered: AtomicBool::new(true),
+        }))
+    }
+
+    pub(crate) fn index(&self) -> u32 {
+        self.0.index
+    }
+
+    pub(crate) fn driver_id(&self) -> u64 {
+        self.0.driver_id
+    }
+
+    /// Whether it had an index until now.
+    pub(crate) fn forget_index(&self) -> bool {
+        self.0.registered.swap(false, Ordering::Relaxed)
+    }
 }
 
 /// The file that an op names.
@@ -164,7 +193,7 @@ pub enum Handle {
     /// A shared open file, kept open by the op.
     File(File),
     /// A registered file: no reference counting in the kernel per op.
-    Fixed(Box<FixedFile>),
+    Fixed(FixedFile),
 }
 
 impl Handle {
@@ -175,13 +204,15 @@ impl Handle {
         match self {
             Handle::Fd(fd) => *fd,
             Handle::File(file) => file.as_raw_fd(),
-            Handle::Fixed(fixed) => fixed.file.as_raw_fd(),
+            Handle::Fixed(fixed) => fixed.0.file.as_raw_fd(),
         }
     }
 
     pub(crate) fn fixed_index(&self, driver_id: u64) -> Option<u32> {
         match self {
-            Handle::Fixed(fixed) if fixed.driver_id == driver_id => Some(fixed.index),
+            Handle::Fixed(FixedFile(fixed)) if fixed.driver_id == driver_id => {
+                fixed.registered.load(Ordering::Relaxed).then_some(fixed.index)
+            }
             _ => None,
         }
     }
@@ -190,7 +221,7 @@ impl Handle {
         match self {
             Handle::Fd(_) => None,
             Handle::File(file) => Some(file),
-            Handle::Fixed(fixed) => Some(&fixed.file),
+            Handle::Fixed(fixed) => Some(&fixed.0.file),
         }
     }
 
@@ -247,7 +278,7 @@ impl From<std::fs::File> for Handle {
 
 impl From<FixedFile> for Handle {
     fn from(fixed: FixedFile) -> Self {
-        Handle::Fixed(Box::new(fixed))
+        Handle::Fixed(fixed)
     }
 }
 

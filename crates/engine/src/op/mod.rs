@@ -21,8 +21,8 @@ pub use file::{Close, Open};
 pub(crate) use handle::Facts;
 pub use handle::{direct_alignment, DirectAlignment, File, FileKind, FixedFile, Handle};
 pub use path::{Link, Mkdir, Rename, Statx, Symlink, Unlink};
+pub use read_file::{Allocator, ReadFile, WriteFile};
 pub(crate) use read_file::{Call, Step};
-pub use read_file::{ReadFile, WriteFile};
 pub use read_write::{Read, ReadV, RwFlags, Write, WriteV};
 pub use xattr::{GetXattr, ListXattr, RemoveXattr, SetXattr, XattrTarget};
 

@@ -4,17 +4,20 @@
 //! [`ReadFile::advance`]; a worker thread does all of it at once.
 
 use super::{Handle, OpKind};
-use crate::buffer::Buf;
+use crate::buffer::{Buf, Memory};
 use crate::error::Error;
-use crate::sys;
+use crate::{inline, sys};
 use std::ffi::CString;
+use std::fmt;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 /// The first guess for files that state no size (`/proc`), and the least that the buffer grows by.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Reads a whole file. The result is the number of bytes; they are in [`ReadFile::data`].
-#[derive(Debug)]
+///
+/// A file that states a size is read up to that size, as it was when the file was opened; one that states none (`/proc`)
+/// to its end.
 pub struct ReadFile {
     /// The directory that a relative path starts from.
     pub dir: Handle,
@@ -24,8 +27,20 @@ pub struct ReadFile {
     pub limit: usize,
     /// What has been read. Put a spent vector here before submitting to save an allocation.
     pub data: Vec<u8>,
+    /// Asked for memory when the size is known. The bytes are then in [`ReadFile::memory`] and not in `data`.
+    pub allocate: Option<Box<dyn Allocator>>,
+    /// The memory that `allocate` gave, filled to the result's length.
+    pub memory: Option<Box<dyn Memory>>,
+    len: usize,
     stage: Stage,
     how: [u64; 3],
+}
+
+/// Makes memory for a file of known size.
+pub trait Allocator: Send + Sync {
+    /// Writable memory of exactly `len` bytes, or `None` to have the file read into [`ReadFile::data`]. Called on whatever
+    /// thread works on the op: one of the driver's workers, perhaps.
+    fn allocate(&mut self, len: usize) -> Option<Box<dyn Memory>>;
 }
 
 #[derive(Debug)]
@@ -66,6 +81,9 @@ impl ReadFile {
             path: path.into(),
             limit: usize::MAX,
             data: Vec::new(),
+            allocate: None,
+            memory: None,
+            len: 0,
             stage: Stage::Open,
             how: [0; 3],
         }
@@ -74,31 +92,55 @@ impl ReadFile {
     /// Reads the file now, if that needs no waiting: all of it is cached, and at most 1 MiB. `None`: submit the op, which
     /// goes on from where this has come to.
     pub fn attempt(&mut self) -> Option<Result<usize, Error>> {
-        let res = crate::inline::read_file(self)?;
+        let res = inline::read_file(self)?;
         Some(if res < 0 {
             Err(Error::new(-res, OpKind::ReadFile.name()).with_path(Some(self.path.clone())))
         } else {
-            Ok(self.data.len())
+            Ok(self.len)
         })
+    }
+
+    /// How many bytes have been read.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether nothing has been read.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    fn base(&mut self) -> *mut u8 {
+        match &self.memory {
+            Some(memory) => memory.ptr(),
+            None => self.data.as_mut_ptr(),
+        }
+    }
+
+    fn room(&self) -> usize {
+        self.memory
+            .as_ref()
+            .map_or(self.data.capacity(), |memory| memory.len())
     }
 
     /// The next call to make. Its pointers are valid until the op is moved or advanced.
     pub(crate) fn call(&mut self) -> Call {
-        match &self.stage {
+        let (fd, filled) = match &self.stage {
+            Stage::Read { fd, filled, .. } => (fd.as_raw_fd(), *filled),
             Stage::Open | Stage::Done => {
                 self.how = [(libc::O_RDONLY | libc::O_CLOEXEC) as u64, 0, 0];
-                Call::Open {
+                return Call::Open {
                     dir: self.dir.fd(),
                     path: self.path.as_ptr(),
                     how: self.how.as_ptr(),
-                }
+                };
             }
-            Stage::Read { fd, filled, .. } => Call::Read {
-                fd: fd.as_raw_fd(),
-                to: self.data.as_mut_ptr().wrapping_add(*filled),
-                len: (self.data.capacity() - filled).min(sys::MAX_RW_BYTES),
-                offset: *filled as u64,
-            },
+        };
+        Call::Read {
+            fd,
+            to: self.base().wrapping_add(filled),
+            len: (self.room() - filled).min(sys::MAX_RW_BYTES),
+            offset: filled as u64,
         }
     }
 
@@ -114,16 +156,34 @@ impl ReadFile {
         }
     }
 
-    /// Starts at the reading: somebody has opened the file already.
+    /// Goes on from the open file.
     pub(crate) fn opened(&mut self, fd: OwnedFd) -> Step {
-        let size = match sys::perform::fstat(fd.as_raw_fd()) {
-            Ok(stat) => stat.st_size as usize,
-            Err(e) => return Step::Done(-e.raw_os_error().unwrap_or(libc::EIO)),
-        };
+        match sys::perform::fstat(fd.as_raw_fd()) {
+            Ok(stat) => self.start_reading(fd, stat.st_size as usize),
+            Err(e) => Step::Done(-e.raw_os_error().unwrap_or(libc::EIO)),
+        }
+    }
+
+    /// Starts at the reading: somebody has opened the file already, and knows its size.
+    pub(crate) fn start_reading(&mut self, fd: OwnedFd, size: usize) -> Step {
         if size > self.limit {
             return Step::Done(-libc::EFBIG);
         }
         self.data.clear();
+        self.memory = self
+            .allocate
+            .as_mut()
+            .filter(|_| size > 0)
+            .and_then(|a| a.allocate(size));
+        if self
+            .memory
+            .as_ref()
+            .is_some_and(|m| m.len() == size && m.writable())
+        {
+            self.stage = Stage::Read { fd, size, filled: 0 };
+            return Step::Again;
+        }
+        self.memory = None;
         // One byte more than the size: a read that does not fill it has seen the end of the file.
         let want = if size == 0 {
             CHUNK_BYTES
@@ -138,16 +198,22 @@ impl ReadFile {
     }
 
     fn read(&mut self, fd: OwnedFd, size: usize, filled: usize, last: usize) -> Step {
-        // SAFETY: the kernel has written `filled` bytes from the start, all within the capacity.
-        unsafe { self.data.set_len(filled) };
+        if self.memory.is_none() {
+            // SAFETY: the kernel has written `filled` bytes from the start, all within the capacity.
+            unsafe { self.data.set_len(filled) };
+        }
         if filled > self.limit {
             return Step::Done(-libc::EFBIG);
         }
         // A file that stated its size and gave just that is done. Anything else is read until it gives nothing.
         if last == 0 || (filled == size && size > 0) {
+            self.len = filled;
             return Step::Done(i32::try_from(filled).unwrap_or(i32::MAX));
         }
-        if self.data.capacity() == filled && self.data.try_reserve(CHUNK_BYTES.max(filled / 2)).is_err() {
+        if self.memory.is_none()
+            && self.data.capacity() == filled
+            && self.data.try_reserve(CHUNK_BYTES.max(filled / 2)).is_err()
+        {
             return Step::Done(-libc::ENOMEM);
         }
         self.stage = Stage::Read { fd, size, filled };
@@ -184,5 +250,14 @@ impl WriteFile {
             mode: 0o666,
             sync: false,
         }
+    }
+}
+
+impl fmt::Debug for ReadFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadFile")
+            .field("path", &self.path)
+            .field("stage", &self.stage)
+            .finish_non_exhaustive()
     }
 }

@@ -22,6 +22,11 @@ impl RwFlags {
     /// Write at the end of the file, whatever the offset. Linux 4.16.
     pub const APPEND: RwFlags = RwFlags(0x10);
 
+    /// Bits that came after Linux 4.16, or that no kernel knows.
+    pub(crate) fn has_unknown(self) -> bool {
+        self.0 & !0x1f != 0
+    }
+
     pub(crate) fn contains(self, other: RwFlags) -> bool {
         self.0 & other.0 == other.0
     }

@@ -5,9 +5,16 @@ use super::{check, errno, raw};
 use crate::op::{Close, Handle, KernelTimespec, Op, Open, ReadFile, RwFlags, Step, WriteFile, XattrTarget};
 use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Does the op. `skip` bytes of a transfer have been done already; the result counts from there.
 pub(crate) fn perform(op: &mut Op, skip: usize) -> i32 {
+    static NEVER: AtomicBool = AtomicBool::new(false);
+    perform_until(op, skip, &NEVER)
+}
+
+/// As `perform`; an op of several calls gives up with EINTR once it is interrupted and `stop` is set.
+pub(crate) fn perform_until(op: &mut Op, skip: usize, stop: &AtomicBool) -> i32 {
     match op {
         Op::Read(o) => {
             let (ptr, len, offset) = o.prepare(skip);
@@ -25,8 +32,8 @@ pub(crate) fn perform(op: &mut Op, skip: usize) -> i32 {
             let (fd, offset, flags) = (o.file.fd(), o.raw_offset(skip), o.flags);
             rw(libc::pwritev2, fd, o.prepare(skip), offset, flags)
         }
-        Op::ReadFile(o) => read_file(o),
-        Op::WriteFile(o) => write_file(o),
+        Op::ReadFile(o) => read_file(o, stop),
+        Op::WriteFile(o) => write_file(o, stop),
         Op::Open(o) => open(o),
         Op::Close(o) => close(o),
         Op::Timeout(o) => sleep(*{
@@ -86,6 +93,8 @@ fn plain(op: &mut Op) -> i32 {
                 let to_ptr = to.as_mut().map_or(std::ptr::null_mut(), |x| &raw mut *x);
                 libc::splice(o.from.fd(), from_ptr, o.to.fd(), to_ptr, o.len as usize, o.flags) as i64
             }
+            // poll(2) would ignore it, for ever.
+            Op::Poll(o) if o.file.fd() < 0 => return -libc::EBADF,
             Op::Poll(o) => {
                 let mut entry = libc::pollfd {
                     fd: o.file.fd(),
@@ -177,7 +186,7 @@ pub(crate) fn fstat(fd: RawFd) -> io::Result<libc::stat> {
     }
 }
 
-fn read_file(o: &mut ReadFile) -> i32 {
+fn read_file(o: &mut ReadFile, stop: &AtomicBool) -> i32 {
     use crate::op::Call;
     loop {
         let res = match o.call() {
@@ -192,18 +201,36 @@ fn read_file(o: &mut ReadFile) -> i32 {
                 rw(libc::preadv2, fd, &[iovec(to, len)], offset as i64, RwFlags::NONE)
             }
         };
+        // Somebody else's signal. To start again from the open would lose what a FIFO has given.
+        if res == -libc::EINTR && !stop.load(Ordering::Relaxed) {
+            continue;
+        }
         if let Step::Done(res) = o.advance(res) {
             return res;
         }
     }
 }
 
-fn write_file(o: &mut WriteFile) -> i32 {
-    // SAFETY: the path is NUL-terminated and outlives the call.
-    let fd = unsafe { libc::openat(o.dir.fd(), o.path.as_ptr(), o.flags, o.mode as libc::mode_t) };
-    if fd < 0 {
-        return -errno();
+/// Whether the path is now a FIFO or a device, where a write may wait for a peer for ever.
+pub(crate) fn writes_to_stream(o: &WriteFile) -> bool {
+    // SAFETY: zero is a valid initial value; struct and path outlive the call.
+    unsafe {
+        let mut stat: libc::stat = std::mem::zeroed();
+        libc::fstatat(o.dir.fd(), o.path.as_ptr(), &raw mut stat, 0) == 0
+            && matches!(stat.st_mode & libc::S_IFMT, libc::S_IFIFO | libc::S_IFCHR)
     }
+}
+
+fn write_file(o: &mut WriteFile, stop: &AtomicBool) -> i32 {
+    let fd = loop {
+        // SAFETY: the path is NUL-terminated and outlives the call.
+        let fd = unsafe { libc::openat(o.dir.fd(), o.path.as_ptr(), o.flags, o.mode as libc::mode_t) };
+        match errno() {
+            _ if fd >= 0 => break fd,
+            libc::EINTR if !stop.load(Ordering::Relaxed) => {}
+            e => return -e,
+        }
+    };
     let fd = super::owned(fd);
     let mut done = 0;
     while done < o.data.len() {
@@ -212,7 +239,7 @@ fn write_file(o: &mut WriteFile) -> i32 {
         let res = raw(unsafe { libc::write(fd.as_raw_fd(), o.data.ptr().add(done).cast(), len) } as i64);
         match res {
             0.. => done += res as usize,
-            e if e == -libc::EINTR && done > 0 => {}
+            e if e == -libc::EINTR && !stop.load(Ordering::Relaxed) => {}
             e => return e,
         }
     }

@@ -5,11 +5,12 @@
 
 use super::driver::{self, LoopDriver, Waiter};
 use crate::errors;
-use crate::memory;
+use crate::memory::{self, BytesAllocator, Unseen};
 use crate::path::c_path;
+use crate::ready::stop_iteration;
 use proactor::op::{Op, ReadFile, WriteFile};
 use proactor::Token;
-use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning, PyStopIteration};
+use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple, PyType};
@@ -118,21 +119,41 @@ fn suspend_on(future: &Bound<'_, PyAny>) -> PyResult<Outcome> {
     Ok(Outcome::Suspend(future.clone().unbind()))
 }
 
-/// The whole file, if it can be had without waiting.
+/// The length of a bytes object; 0 for anything else.
+pub(super) fn bytes_len(py: Python<'_>, value: &Py<PyAny>) -> usize {
+    value
+        .bind(py)
+        .cast::<PyBytes>()
+        .map_or(0, |bytes| bytes.as_bytes().len())
+}
+
+/// The whole file, if it can be had without waiting: read straight into the bytes object. If not, `read` is ready to be
+/// submitted and goes on from here.
 pub(super) fn read_now(
     driver: &Bound<'_, LoopDriver>,
     read: &mut ReadFile,
     path: &Bound<'_, PyAny>,
 ) -> Option<PyResult<Py<PyAny>>> {
     let py = driver.py();
-    read.data = driver.borrow_mut().spare();
-    let result = read.attempt()?;
-    let value = match result {
-        Ok(_) => Ok(PyBytes::new(py, &read.data).into_any().unbind()),
-        Err(e) => Err(errors::os_error(py, &e, Some(path))),
-    };
-    driver.borrow_mut().give_back(std::mem::take(&mut read.data));
-    Some(value)
+    read.allocate = Some(Box::new(BytesAllocator));
+    match read.attempt() {
+        Some(Ok(_)) => Some(Ok(file_bytes(py, read))),
+        Some(Err(e)) => Some(Err(errors::os_error(py, &e, Some(path)))),
+        None => None,
+    }
+}
+
+/// What a finished read has brought.
+pub(super) fn file_bytes(py: Python<'_>, read: &mut ReadFile) -> Py<PyAny> {
+    let filled = read.len();
+    let memory = read
+        .memory
+        .take()
+        .and_then(|memory| memory.into_any().downcast::<Unseen>().ok());
+    match memory {
+        Some(memory) => memory.into_bytes(py, filled).into_any(),
+        None => PyBytes::new(py, &read.data).into_any().unbind(),
+    }
 }
 
 #[pymethods]
@@ -148,7 +169,10 @@ impl Call {
     fn __next__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         match Self::drive(slf)? {
             Outcome::Suspend(future) => Ok(future),
-            Outcome::Return(value) => Err(PyStopIteration::new_err((value,))),
+            Outcome::Return(value) => {
+                let size = bytes_len(slf.py(), &value);
+                Err(stop_iteration(slf.py(), value, size))
+            }
         }
     }
 

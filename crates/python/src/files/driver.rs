@@ -3,6 +3,7 @@
 //! Submissions of one loop iteration go to the kernel in one call (`flush`, scheduled once by `call_soon`). The driver's
 //! eventfd is a reader of the loop; each wake-up takes all completions and resolves their futures directly.
 
+use super::call::file_bytes;
 use super::read_many::ReadMany;
 use crate::aio_engine;
 use crate::errors;
@@ -13,19 +14,18 @@ use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyDict, PyWeakrefReference};
+use pyo3::types::{PyDict, PyWeakrefReference};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
 use std::time::Duration;
 
-/// Whole-file buffers kept for the next file, so that a batch does not allocate per file.
-const SPARE_BUFFERS: usize = 64;
-/// Larger ones are given back to the system.
-const SPARE_BYTES: usize = 1 << 20;
+/// Completions handled per wake-up: a long batch of large files must not hold up the loop. The rest keeps the driver's
+/// descriptor readable.
+const BATCH: usize = 16;
 /// Kernel workers for disk work. Cold opens and metadata wait for the device one by one in them; the kernel's default,
 /// four per processor, leaves a disk idle on small machines.
-const IO_WORKERS: u32 = 32;
+const IO_WORKERS: u32 = 16;
 
 /// The bridge between an event loop and an engine driver. Made by the first call on a loop; not for direct use.
 #[pyclass(weakref, module = "proactor._native")]
@@ -34,7 +34,6 @@ pub(crate) struct LoopDriver {
     event_loop: Py<PyWeakrefReference>,
     waiting: HashMap<Token, Waiter>,
     flush_scheduled: bool,
-    spare: Vec<Vec<u8>>,
 }
 
 /// Who wants to know.
@@ -137,7 +136,6 @@ impl LoopDriver {
             event_loop: PyWeakrefReference::new(event_loop)?.unbind(),
             waiting: HashMap::new(),
             flush_scheduled: false,
-            spare: Vec::new(),
         };
         let this = Bound::new(py, this)?;
         event_loop
@@ -154,17 +152,6 @@ impl LoopDriver {
 
     fn usable(&mut self) -> bool {
         self.driver.get().is_ok_and(|driver| !driver.is_forked())
-    }
-
-    /// A vector to read a file into.
-    pub(super) fn spare(&mut self) -> Vec<u8> {
-        self.spare.pop().unwrap_or_default()
-    }
-
-    pub(super) fn give_back(&mut self, buffer: Vec<u8>) {
-        if self.spare.len() < SPARE_BUFFERS && buffer.capacity() <= SPARE_BYTES {
-            self.spare.push(buffer);
-        }
     }
 
     /// Hands an op to the engine; `waiter` hears of its completion. The caller has tried to finish it at once.
@@ -203,7 +190,7 @@ impl LoopDriver {
     fn collect(&mut self) -> PyResult<Vec<(Option<Waiter>, Completion)>> {
         let driver = self.driver.get()?;
         let mut done = Vec::new();
-        match driver.wait(0, usize::MAX, Some(Duration::ZERO), &mut done) {
+        match driver.wait(0, BATCH, Some(Duration::ZERO), &mut done) {
             Err(e) if e.kind() != io::ErrorKind::Interrupted => return Err(e.into()),
             _ => {}
         }
@@ -245,7 +232,7 @@ pub(super) fn dispatch(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
         let Some(waiter) = waiter else { continue };
         match waiter {
             Waiter::Future { future, path } => {
-                let value = value_of(py, slf, completion, path.bind(py));
+                let value = value_of(py, completion, path.bind(py));
                 resolve(future.bind(py), value)?;
             }
             Waiter::Many {
@@ -253,7 +240,7 @@ pub(super) fn dispatch(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
                 sequence,
                 path,
             } => {
-                let value = value_of(py, slf, completion, path.bind(py));
+                let value = value_of(py, completion, path.bind(py));
                 ReadMany::arrived(batch.bind(py), sequence, path, value)?;
             }
         }
@@ -274,21 +261,12 @@ fn resolve(future: &Bound<'_, PyAny>, value: PyResult<Py<PyAny>>) -> PyResult<()
 }
 
 /// What the awaiter gets: the bytes of a file, or the count of a write.
-fn value_of(
-    py: Python<'_>,
-    driver: &Bound<'_, LoopDriver>,
-    completion: Completion,
-    path: &Bound<'_, PyAny>,
-) -> PyResult<Py<PyAny>> {
+fn value_of(py: Python<'_>, completion: Completion, path: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
     if let Err(error) = &completion.result {
         return Err(errors::os_error(py, error, Some(path)));
     }
     match completion.op {
-        Some(Op::ReadFile(read)) => {
-            let bytes = PyBytes::new(py, &read.data);
-            driver.borrow_mut().give_back(read.data);
-            Ok(bytes.into_any().unbind())
-        }
+        Some(Op::ReadFile(mut read)) => Ok(file_bytes(py, &mut read)),
         _ => Ok(completion
             .count()
             .unwrap_or_default()

@@ -13,7 +13,6 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<driver::LoopDriver>()?;
     module.add_class::<call::Call>()?;
     module.add_class::<read_many::ReadMany>()?;
-    module.add_class::<read_many::Next>()?;
     module.add_function(wrap_pyfunction!(call::read_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(call::write_bytes, module)?)
 }

@@ -4,11 +4,12 @@
 //! `concurrency` at once, while the ones before them are being used. Invariant: no more than `concurrency` files are in
 //! flight or held, whatever the consumer does.
 
-use super::call::{read_now, thrown};
+use super::call::{bytes_len, read_now, thrown};
 use super::driver::{self, LoopDriver, Waiter};
 use crate::path::c_path;
+use crate::ready::stop_iteration;
 use proactor::op::ReadFile;
-use pyo3::exceptions::{PyRuntimeError, PyStopAsyncIteration, PyStopIteration, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyStopAsyncIteration, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyTuple};
@@ -17,6 +18,8 @@ use std::time::{Duration, Instant};
 
 /// After this long without a suspension the iterator lets the loop run once: others on the loop are late by no more.
 const BUDGET: Duration = Duration::from_millis(2);
+/// Cached files handed out between two looks at the clock; a large one takes 100 microseconds.
+const LOOK_EVERY: u32 = 8;
 /// New files looked at per file handed out, while some are in flight: keeps the queue full without hogging the loop.
 const TOP_UP: usize = 4;
 /// Files queued before they are sent to the kernel although the loop has not come round.
@@ -42,6 +45,7 @@ pub(crate) struct ReadMany {
     exhausted: bool,
     waiter: Option<Py<PyAny>>,
     last_pause: Option<Instant>,
+    since_look: u32,
 }
 
 #[pymethods]
@@ -73,6 +77,7 @@ impl ReadMany {
             exhausted: false,
             waiter: None,
             last_pause: None,
+            since_look: 0,
         })
     }
 
@@ -80,11 +85,61 @@ impl ReadMany {
         slf
     }
 
-    fn __anext__(slf: Py<Self>) -> Next {
-        Next {
-            batch: slf,
-            waiting: None,
+    /// The batch is its own awaitable: one object less per file.
+    fn __anext__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __await__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        if slf.borrow_mut().must_pause() {
+            // As asyncio.sleep(0) does: a bare yield runs the loop once.
+            return Ok(slf.py().None());
         }
+        let driver = Self::driver(slf)?;
+        loop {
+            if let Some(item) = Self::fill(slf, &driver)? {
+                return Err(Self::hand_out(slf, item));
+            }
+            if slf.borrow().is_spent() {
+                return Err(PyStopAsyncIteration::new_err(()));
+            }
+            // Submits, and takes what is there already: maybe there is no need to suspend.
+            slf.borrow_mut().unflushed = 0;
+            driver::dispatch(&driver)?;
+            if !slf.borrow().deliverable() {
+                return Self::suspend(slf);
+            }
+        }
+    }
+
+    /// Goes on, as a coroutine's `send`.
+    fn send(slf: &Bound<'_, Self>, _value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        Self::__next__(slf)
+    }
+
+    /// Ends this one await. Files in flight stay, and the next `__anext__` goes on: nothing is lost.
+    #[pyo3(signature = (typ, val=None, tb=None))]
+    fn throw(
+        &mut self,
+        typ: &Bound<'_, PyAny>,
+        val: Option<&Bound<'_, PyAny>>,
+        tb: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        self.close();
+        Err(thrown(typ, val, tb)?)
+    }
+
+    /// Gives this one await up.
+    fn close(&mut self) {
+        self.waiter = None;
     }
 }
 
@@ -100,7 +155,7 @@ impl ReadMany {
         let waiter = {
             let mut this = slf.borrow_mut();
             this.in_flight -= 1;
-            this.keep(sequence, path, value);
+            this.ready.insert(sequence, (path, value));
             if this.deliverable() {
                 this.waiter.take()
             } else {
@@ -115,10 +170,6 @@ impl ReadMany {
             }
         }
         Ok(())
-    }
-
-    fn keep(&mut self, sequence: u64, path: Py<PyAny>, value: PyResult<Py<PyAny>>) {
-        self.ready.insert(sequence, (path, value));
     }
 
     fn deliverable(&self) -> bool {
@@ -138,32 +189,33 @@ impl ReadMany {
         self.ready.pop_first().map(|(_, item)| item)
     }
 
+    fn is_spent(&self) -> bool {
+        self.exhausted && self.in_flight == 0 && self.ready.is_empty()
+    }
+
     fn has_room(&self) -> bool {
         !self.exhausted && self.in_flight + self.ready.len() < self.concurrency
     }
 
-    /// Looks at one more path: reads the file if it is cached, hands it to the engine if not.
-    fn start_one(slf: &Bound<'_, Self>, driver: &Bound<'_, LoopDriver>) -> PyResult<()> {
+    /// Looks at one more path: reads the file if it is cached, hands it to the engine if not. Returns the file if it is
+    /// the next to hand out, and keeps it otherwise.
+    fn start_one(slf: &Bound<'_, Self>, driver: &Bound<'_, LoopDriver>) -> PyResult<Option<Item>> {
         let py = slf.py();
         let paths = slf.borrow().paths.clone_ref(py);
         // The caller's iterator may do anything, so nothing is borrowed here.
         let Some(path) = paths.into_bound(py).next().transpose()? else {
             slf.borrow_mut().exhausted = true;
-            return Ok(());
+            return Ok(None);
         };
         let mut this = slf.borrow_mut();
         let sequence = this.next_sequence;
         this.next_sequence += 1;
         let mut read = match c_path(&path) {
             Ok(c_path) => ReadFile::new(c_path),
-            Err(e) => {
-                this.keep(sequence, path.unbind(), Err(e));
-                return Ok(());
-            }
+            Err(e) => return Ok(this.hand_over(sequence, (path.unbind(), Err(e)))),
         };
         if let Some(value) = read_now(driver, &mut read, &path) {
-            this.keep(sequence, path.unbind(), value);
-            return Ok(());
+            return Ok(this.hand_over(sequence, (path.unbind(), value)));
         }
         let waiter = Waiter::Many {
             batch: slf.clone().unbind(),
@@ -173,11 +225,21 @@ impl ReadMany {
         driver.borrow_mut().submit(py, read, waiter)?;
         this.in_flight += 1;
         this.unflushed += 1;
-        Ok(())
+        Ok(None)
+    }
+
+    /// Straight to the consumer if it is this file's turn.
+    fn hand_over(&mut self, sequence: u64, item: Item) -> Option<Item> {
+        if self.in_flight == 0 && self.ready.is_empty() {
+            self.next_out = sequence + 1;
+            return Some(item);
+        }
+        self.ready.insert(sequence, item);
+        None
     }
 
     /// Keeps the engine busy, and finds something to hand out.
-    fn fill(slf: &Bound<'_, Self>, driver: &Bound<'_, LoopDriver>) -> PyResult<()> {
+    fn fill(slf: &Bound<'_, Self>, driver: &Bound<'_, LoopDriver>) -> PyResult<Option<Item>> {
         let mut started = 0;
         loop {
             let mut this = slf.borrow_mut();
@@ -187,141 +249,81 @@ impl ReadMany {
             }
             let enough = this.deliverable() && (this.in_flight == 0 || started >= TOP_UP);
             if enough || !this.has_room() {
-                return Ok(());
+                return Ok(this.take());
             }
             drop(this);
-            Self::start_one(slf, driver)?;
+            if let Some(item) = Self::start_one(slf, driver)? {
+                return Ok(Some(item));
+            }
             started += 1;
         }
     }
 
     /// Whether the loop has waited long enough for its turn.
     fn must_pause(&mut self) -> bool {
+        self.since_look += 1;
+        if self.in_flight == 0 && self.since_look < LOOK_EVERY {
+            return false;
+        }
+        self.since_look = 0;
         let now = Instant::now();
-        match self.last_pause {
-            Some(last) if now - last > BUDGET => {
-                self.last_pause = None;
-                true
-            }
-            Some(_) => false,
-            None => {
-                self.last_pause = Some(now);
-                false
-            }
+        let last = *self.last_pause.get_or_insert(now);
+        let pause = now - last > BUDGET;
+        if pause {
+            self.last_pause = Some(now);
         }
+        pause
+    }
+
+    /// Suspends: the loop has its turn anyway.
+    fn paused(&mut self) {
+        self.last_pause = None;
+        self.since_look = 0;
     }
 }
 
-/// The awaitable of the next file.
-#[pyclass(module = "proactor._native")]
-pub(crate) struct Next {
-    batch: Py<ReadMany>,
-    waiting: Option<Py<PyAny>>,
-}
-
-#[pymethods]
-impl Next {
-    fn __await__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    fn __iter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    fn __next__(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let batch = self.batch.bind(py).clone();
-        if batch.borrow_mut().must_pause() {
-            // As asyncio.sleep(0) does: a bare yield runs the loop once.
-            return Ok(py.None());
-        }
-        let driver = Self::driver(&batch)?;
-        loop {
-            ReadMany::fill(&batch, &driver)?;
-            let item = batch.borrow_mut().take();
-            if let Some(item) = item {
-                return Err(Self::hand_out(py, &batch, item));
-            }
-            let idle = {
-                let this = batch.borrow();
-                this.in_flight == 0 && this.exhausted
-            };
-            if idle {
-                return Err(PyStopAsyncIteration::new_err(()));
-            }
-            // Submits, and takes what is there already: maybe there is no need to suspend.
-            batch.borrow_mut().unflushed = 0;
-            driver::dispatch(&driver)?;
-            if !batch.borrow().deliverable() {
-                return self.suspend(py, &batch);
-            }
-        }
-    }
-
-    fn send(&mut self, py: Python<'_>, _value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        self.__next__(py)
-    }
-
-    /// Ends this one await. Files in flight stay, and the next `__anext__` goes on: nothing is lost.
-    #[pyo3(signature = (typ, val=None, tb=None))]
-    fn throw(
-        &mut self,
-        py: Python<'_>,
-        typ: &Bound<'_, PyAny>,
-        val: Option<&Bound<'_, PyAny>>,
-        tb: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Py<PyAny>> {
-        self.close(py);
-        Err(thrown(typ, val, tb)?)
-    }
-
-    fn close(&mut self, py: Python<'_>) {
-        if self.waiting.take().is_some() {
-            self.batch.borrow_mut(py).waiter = None;
-        }
-    }
-}
-
-impl Next {
-    fn driver<'py>(batch: &Bound<'py, ReadMany>) -> PyResult<Bound<'py, LoopDriver>> {
-        let py = batch.py();
-        let this = batch.borrow();
+impl ReadMany {
+    fn driver<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, LoopDriver>> {
+        let py = slf.py();
+        let this = slf.borrow();
         if let Some(driver) = &this.driver {
             return Ok(driver.bind(py).clone());
         }
         let engine = this.engine.clone();
         drop(this);
         let driver = driver::current(py, engine.as_deref())?;
-        batch.borrow_mut().driver = Some(driver.clone().unbind());
+        slf.borrow_mut().driver = Some(driver.clone().unbind());
         Ok(driver)
     }
 
     /// The exception by which an awaitable returns a value.
-    fn hand_out(py: Python<'_>, batch: &Bound<'_, ReadMany>, (path, value): Item) -> PyErr {
-        let return_exceptions = batch.borrow().return_exceptions;
+    fn hand_out(slf: &Bound<'_, Self>, (path, value): Item) -> PyErr {
+        let py = slf.py();
+        let return_exceptions = slf.borrow().return_exceptions;
         let value = match value {
             Ok(value) => value,
             Err(e) if return_exceptions => e.into_value(py).into_any(),
             Err(e) => return e,
         };
+        let size = bytes_len(py, &value);
         match PyTuple::new(py, [path, value]) {
-            Ok(pair) => PyStopIteration::new_err((pair.unbind(),)),
+            Ok(pair) => stop_iteration(py, pair.into_any().unbind(), size),
             Err(e) => e,
         }
     }
 
-    fn suspend(&mut self, py: Python<'_>, batch: &Bound<'_, ReadMany>) -> PyResult<Py<PyAny>> {
+    fn suspend(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        let py = slf.py();
         let future = driver::new_future(py)?;
-        let mut this = batch.borrow_mut();
+        let mut this = slf.borrow_mut();
         if this.waiter.is_some() {
             return Err(PyRuntimeError::new_err(
                 "another task is waiting for this read_many() already",
             ));
         }
         this.waiter = Some(future.clone().unbind());
-        this.last_pause = None;
+        this.paused();
         drop(this);
-        self.waiting = Some(future.clone().unbind());
         future.setattr(intern!(py, "_asyncio_future_blocking"), true)?;
         Ok(future.unbind())
     }

@@ -12,10 +12,11 @@ pub(crate) use mailbox::Mailbox;
 
 use crate::backend::{CancelOutcome, Raw};
 use crate::inflight::{Slot, Token};
-use crate::op::{Facts, FileKind, Nop, Op, RwFlags};
+use crate::op::{Facts, FileKind, Nop, Op, Options, RwFlags};
 use crate::sys::perform;
 use pool::Pool;
-use reactor::{Reactor, Readiness};
+use reactor::Reactor;
+pub(crate) use reactor::Readiness;
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -47,21 +48,27 @@ impl Helper {
     /// Takes the op out of its slot and finds the right place for it.
     pub(crate) fn submit(&mut self, token: Token, slot: &mut Slot) {
         let op = Box::new(std::mem::replace(&mut slot.op, Op::Nop(Nop)));
-        slot.stoppable |= waits_for_peer(&op);
+        slot.stoppable |=
+            waits_for_peer(&op) || matches!(&*op, Op::WriteFile(o) if perform::writes_to_stream(o));
+        self.submit_op(token, op, slot.skip, &slot.options);
+    }
+
+    /// As `submit`, for an op that has left its slot already.
+    pub(crate) fn submit_op(&mut self, token: Token, op: Box<Op>, skip: usize, options: &Options) {
         // Only a worker can signal the eventfd at the moment of completion, whoever is or is not waiting.
-        let readiness = if slot.options.notify.is_some() {
+        let readiness = if options.notify.is_some() {
             Readiness::None
         } else {
             readiness(&op)
         };
         match readiness {
-            Readiness::None => self.pool.submit(token, op, slot.skip, slot.options.clone()),
+            Readiness::None => self.pool.submit(token, op, skip, options.clone()),
             Readiness::Time(after) => self.reactor.after(token, op, after),
             Readiness::Events(events) => {
-                if let Err((op, e)) = self.reactor.watch(token, op, events, slot.skip) {
+                if let Err((op, e)) = self.reactor.watch(token, op, events, skip) {
                     match e.raw_os_error() {
                         // Always ready, so epoll refuses it: regular files.
-                        Some(libc::EPERM) => self.pool.submit(token, op, slot.skip, slot.options.clone()),
+                        Some(libc::EPERM) => self.pool.submit(token, op, skip, options.clone()),
                         errno => self.mailbox.post(raw_of(token, -errno.unwrap_or(libc::EIO), op)),
                     }
                 }
@@ -92,7 +99,13 @@ impl Helper {
                 done.push(raw_of(token, -libc::ECANCELED, op));
                 CancelOutcome::Cancelled
             }
-            None => self.pool.cancel(token, done),
+            None => {
+                let outcome = self.pool.cancel(token, done);
+                if outcome == CancelOutcome::Finished {
+                    self.mailbox.take(done);
+                }
+                outcome
+            }
         }
     }
 
@@ -120,21 +133,21 @@ pub(crate) fn raw_of(token: Token, res: i32, op: Box<Op>) -> Raw {
 }
 
 /// What an op has to wait for before it can be done without blocking.
-fn readiness(op: &Op) -> Readiness {
+pub(crate) fn readiness(op: &Op) -> Readiness {
     match op {
         Op::Poll(o) => return Readiness::Events(u32::from(o.events)),
         Op::Timeout(o) => return Readiness::Time(o.after),
         _ => {}
     }
     match op {
-        _ if nowait(op) || !waits_for_peer(op) => Readiness::None,
+        _ if nowait(op) || !waits_for_peer(op) || has_wrong_mode(op) => Readiness::None,
         Op::Read(_) | Op::ReadV(_) => Readiness::Events(libc::EPOLLIN as u32),
         _ => Readiness::Events(libc::EPOLLOUT as u32),
     }
 }
 
 /// A transfer on a pipe, socket or terminal.
-fn waits_for_peer(op: &Op) -> bool {
+pub(crate) fn waits_for_peer(op: &Op) -> bool {
     perform::transfer_file(op).is_some_and(|file| {
         matches!(
             file.facts(),
@@ -146,13 +159,27 @@ fn waits_for_peer(op: &Op) -> bool {
     })
 }
 
-/// Whether the caller wants EAGAIN instead of a wait.
+/// Read of what is open for writing only, or the other way round: EBADF at once, where readiness may never come.
+fn has_wrong_mode(op: &Op) -> bool {
+    let Some(file) = perform::transfer_file(op) else {
+        return false;
+    };
+    let wrong = match op {
+        Op::Read(_) | Op::ReadV(_) => libc::O_WRONLY,
+        _ => libc::O_RDONLY,
+    };
+    // SAFETY: no pointers.
+    unsafe { libc::fcntl(file.fd(), libc::F_GETFL) & libc::O_ACCMODE == wrong }
+}
+
+/// Whether the caller wants EAGAIN instead of a wait, or something that only the call itself can judge.
 fn nowait(op: &Op) -> bool {
-    match op {
-        Op::Read(o) => o.flags.contains(RwFlags::NOWAIT),
-        Op::Write(o) => o.flags.contains(RwFlags::NOWAIT),
-        Op::ReadV(o) => o.flags.contains(RwFlags::NOWAIT),
-        Op::WriteV(o) => o.flags.contains(RwFlags::NOWAIT),
-        _ => false,
-    }
+    let flags = match op {
+        Op::Read(o) => o.flags,
+        Op::Write(o) => o.flags,
+        Op::ReadV(o) => o.flags,
+        Op::WriteV(o) => o.flags,
+        _ => return false,
+    };
+    flags.contains(RwFlags::NOWAIT) || flags.has_unknown()
 }

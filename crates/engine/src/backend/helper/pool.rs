@@ -3,7 +3,7 @@
 //! Threads start when there is work and nobody idle, and end after a while without work, or when the pool is dropped.
 //! A worker that is stuck in the kernel when the pool is dropped is interrupted; see `sys::interrupt`.
 
-use super::{raw_of, Mailbox};
+use super::{raw_of, readiness, Mailbox, Readiness};
 use crate::backend::{CancelOutcome, Raw};
 use crate::inflight::Token;
 use crate::op::{Op, Options};
@@ -166,6 +166,8 @@ fn work(shared: &Shared) {
     let cancelled = Arc::new(AtomicBool::new(false));
     while let Some(mut job) = next(shared, tid, &cancelled) {
         let res = run(&mut job, &cancelled);
+        // Posted first: an op that `cancel` does not find here any more is there.
+        finish(shared, job, res);
         let mut state = shared.lock();
         let at = state
             .running
@@ -174,8 +176,6 @@ fn work(shared: &Shared) {
             .expect("next() put it there");
         // Ends the interruption before this thread does anything else that a signal could disturb.
         drop(state.running.swap_remove(at));
-        drop(state);
-        finish(shared, job, res);
     }
 }
 
@@ -220,9 +220,11 @@ fn run(job: &mut Job, cancelled: &AtomicBool) -> i32 {
         if cancelled.load(Ordering::Relaxed) {
             break -libc::ECANCELED;
         }
-        match perform::perform(&mut job.op, job.skip) {
+        match perform::perform_until(&mut job.op, job.skip, cancelled) {
             // Somebody else's signal, or ours: the top of the loop knows.
             e if e == -libc::EINTR => {}
+            // O_NONBLOCK: the ring waits all the same, or such a file would be of no use to an asynchronous program.
+            e if e == -libc::EAGAIN && wait_for_readiness(&job.op) => {}
             res => break res,
         }
     };
@@ -230,6 +232,21 @@ fn run(job: &mut Job, cancelled: &AtomicBool) -> i32 {
         let _ = set_priority_raw(0);
     }
     res
+}
+
+/// False if nothing is to be waited for: the op wants EAGAIN.
+fn wait_for_readiness(op: &Op) -> bool {
+    let (Readiness::Events(events), Some(file)) = (readiness(op), perform::transfer_file(op)) else {
+        return false;
+    };
+    let mut entry = libc::pollfd {
+        fd: file.fd(),
+        events: events as i16,
+        revents: 0,
+    };
+    // SAFETY: one live pollfd. An interruption ends the wait; the caller looks why.
+    unsafe { libc::poll(&raw mut entry, 1, -1) };
+    true
 }
 
 fn finish(shared: &Shared, job: Job, res: i32) {

@@ -3,7 +3,7 @@
 use super::raw_of;
 use crate::backend::Raw;
 use crate::inflight::Token;
-use crate::op::{Op, RwFlags};
+use crate::op::{Handle, Op, RwFlags};
 use crate::sys::{self, perform};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -17,7 +17,7 @@ const TIMER: u64 = u64::MAX - 1;
 /// Events taken from the kernel in one call.
 const BATCH: usize = 64;
 
-pub(super) enum Readiness {
+pub(crate) enum Readiness {
     /// It waits for the device at most: a worker's business.
     None,
     Events(u32),
@@ -223,7 +223,7 @@ impl Reactor {
             }
             return;
         }
-        match without_waiting(&mut watched.op, watched.skip) {
+        match without_waiting(&mut watched.op, watched.skip, watched.fd.as_raw_fd()) {
             // Somebody else was faster: wait again.
             e if e == -libc::EAGAIN => {
                 let (fd, events) = (watched.fd.as_raw_fd(), watched.events | libc::EPOLLONESHOT as u32);
@@ -245,24 +245,26 @@ impl Reactor {
     }
 }
 
-/// Does a transfer with RWF_NOWAIT added.
-fn without_waiting(op: &mut Op, skip: usize) -> i32 {
-    let flags = match op {
-        Op::Read(o) => &mut o.flags,
-        Op::Write(o) => &mut o.flags,
-        Op::ReadV(o) => &mut o.flags,
-        Op::WriteV(o) => &mut o.flags,
-        _ => return -libc::EINVAL,
+/// Does a transfer with RWF_NOWAIT added, on the duplicate: the op's own descriptor may have been closed meanwhile.
+fn without_waiting(op: &mut Op, skip: usize, fd: RawFd) -> i32 {
+    let Some((file, flags)) = target(op) else {
+        return -libc::EINVAL;
     };
-    let own = *flags;
-    *flags = own | RwFlags::NOWAIT;
+    let own = (std::mem::replace(file, Handle::Fd(fd)), *flags);
+    *flags = own.1 | RwFlags::NOWAIT;
     let res = perform::perform(op, skip);
-    match op {
-        Op::Read(o) => o.flags = own,
-        Op::Write(o) => o.flags = own,
-        Op::ReadV(o) => o.flags = own,
-        Op::WriteV(o) => o.flags = own,
-        _ => {}
+    if let Some((file, flags)) = target(op) {
+        (*file, *flags) = own;
     }
     res
+}
+
+fn target(op: &mut Op) -> Option<(&mut Handle, &mut RwFlags)> {
+    match op {
+        Op::Read(o) => Some((&mut o.file, &mut o.flags)),
+        Op::Write(o) => Some((&mut o.file, &mut o.flags)),
+        Op::ReadV(o) => Some((&mut o.file, &mut o.flags)),
+        Op::WriteV(o) => Some((&mut o.file, &mut o.flags)),
+        _ => None,
+    }
 }

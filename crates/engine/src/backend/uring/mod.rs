@@ -4,9 +4,9 @@
 //! serves both. Invariant: an entry is pushed only for an op in its slab slot, which does not move until its completion
 //! queue entry has been read.
 
+mod announce;
 mod setup;
 mod sqe;
-mod watch;
 
 use super::helper::Helper;
 use super::{Backend, CancelOutcome, Raw, Taken};
@@ -17,18 +17,20 @@ use crate::probe::Support;
 use crate::sys;
 use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{cqueue, opcode, squeue, types, IoUring};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io;
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use announce::Announcer;
 use setup::Native;
-use watch::Watch;
 
 /// `user_data` of entries that are no op's. Tokens have the top bit clear.
 const HELPER: u64 = u64::MAX;
-const NOTIFY: u64 = u64::MAX - 1;
-const CANCEL: u64 = u64::MAX - 2;
+const CANCEL: u64 = u64::MAX - 1;
+/// Added to an op's token: the entry that notifies of it.
+const NOTIFY: u64 = 1 << 63;
 
 /// What an eventfd is written to notify: it must outlive any entry.
 static ONE: u64 = 1;
@@ -37,16 +39,23 @@ static ONE: u64 = 1;
 const ENTRIES_PER_OP: usize = 2;
 
 pub(crate) struct Uring {
-    ring: IoUring,
+    /// Dropped first, by hand: in a forked child only its descriptor may be closed.
+    ring: ManuallyDrop<IoUring>,
+    forked: bool,
     native: Native,
     helper: Option<Helper>,
     max_threads: usize,
     /// A poll on the helper's descriptor is in the ring.
     watching: bool,
+    announcer: Option<Announcer>,
     /// Ops whose last completion queue entry has not come.
     in_ring: usize,
     in_helper: usize,
-    watch: Option<Watch>,
+    /// Ops that notify, with their results once they are there. Each is complete when its notification is: the
+    /// kernel may write that only when it is entered again.
+    notifying: HashMap<Token, i32>,
+    /// Ops that found no helper: it could not be made.
+    failed: Vec<Raw>,
     fixed_files: FixedFiles,
     driver_id: u64,
 }
@@ -62,14 +71,17 @@ impl Uring {
     pub(crate) fn new(config: &Config) -> io::Result<Self> {
         let (ring, native) = setup::ring(config)?;
         Ok(Uring {
-            ring,
+            ring: ManuallyDrop::new(ring),
+            forked: false,
+            notifying: HashMap::new(),
+            failed: Vec::new(),
             native,
             helper: None,
             max_threads: config.max_threads,
             watching: false,
+            announcer: None,
             in_ring: 0,
             in_helper: 0,
-            watch: None,
             driver_id: config.driver_id,
             fixed_files: FixedFiles {
                 room: config.fixed_files,
@@ -82,8 +94,8 @@ impl Uring {
     fn helper(&mut self) -> io::Result<&mut Helper> {
         if self.helper.is_none() {
             let helper = Helper::new(self.max_threads)?;
-            if let Some(watch) = &self.watch {
-                sys::epoll_add(watch.epoll.as_raw_fd(), helper.poll_fd())?;
+            if let Some(announcer) = &self.announcer {
+                announcer.add(helper.poll_fd())?;
             }
             self.helper = Some(helper);
         }
@@ -133,8 +145,16 @@ impl Uring {
         for entry in self.ring.completion() {
             match entry.user_data() {
                 HELPER => self.watching = false,
-                NOTIFY => {}
                 CANCEL => cancelled = Some(entry.result()),
+                data if data & NOTIFY != 0 => {
+                    let token = Token(data & !NOTIFY);
+                    let res = self.notifying.remove(&token).unwrap_or(-libc::EIO);
+                    self.in_ring -= 1;
+                    done.push(Raw::new(token, res));
+                }
+                token if !self.notifying.is_empty() && self.notifying.contains_key(&Token(token)) => {
+                    self.notifying.insert(Token(token), entry.result());
+                }
                 token => {
                     let more = cqueue::more(entry.flags());
                     self.in_ring -= usize::from(!more);
@@ -150,16 +170,18 @@ impl Uring {
         cancelled
     }
 
-    fn collect_helper(&mut self, done: &mut Vec<Raw>) -> io::Result<()> {
-        if self.in_helper == 0 || (self.watching && !self.native.iopoll) {
+    fn collect_helper(&mut self, timeout: Duration, done: &mut Vec<Raw>) -> io::Result<()> {
+        // The ring tells of the helper, unless the ring polls or somebody watches both.
+        if self.in_helper == 0 || (self.watching && !self.native.iopoll && self.announcer.is_none()) {
             return Ok(());
         }
         let before = done.len();
-        if let Some(helper) = &mut self.helper {
-            helper.wait(Some(Duration::ZERO), done)?;
-        }
+        let result = self
+            .helper
+            .as_mut()
+            .map_or(Ok(()), |h| h.wait(Some(timeout), done));
         self.in_helper -= done[before..].iter().filter(|raw| !raw.more).count();
-        Ok(())
+        result
     }
 
     /// Whether completions need a system call to appear: deferred task work, an overflown queue, device polling.
@@ -168,24 +190,33 @@ impl Uring {
         !sq.is_empty() || sq.taskrun() || sq.cq_overflow() || self.native.iopoll
     }
 
-    fn enter(&mut self, want: usize, timeout: Option<Duration>) -> io::Result<()> {
+    /// One io_uring_enter. True: its wait was cut short, by a signal or by a timeout op.
+    fn enter(&mut self, want: usize, timeout: Option<Duration>) -> io::Result<bool> {
+        let queued = self.ring.submission().len();
+        let want = want.min(self.ring.completion().capacity());
+        let start = Instant::now();
         // GETEVENTS also flushes an overflown completion queue and runs deferred task work.
         let result = match timeout {
-            _ if want == 0 => self.enter_now(),
-            None => self.ring.submit_and_wait(want).map(drop),
+            _ if want == 0 => self.enter_now().map(|()| 0),
+            None => self.ring.submit_and_wait(want),
             Some(timeout) if self.native.timed_wait => {
                 let timespec = Timespec::new()
                     .sec(timeout.as_secs())
                     .nsec(timeout.subsec_nanos());
                 let args = SubmitArgs::new().timespec(&timespec);
-                self.ring.submitter().submit_with_args(want, &args).map(drop)
+                self.ring.submitter().submit_with_args(want, &args)
             }
-            Some(timeout) => self.wait_by_poll(timeout),
+            Some(timeout) => self.wait_by_poll(timeout).map(|()| 0),
         };
         match result {
+            // A call that has submitted returns that number even if a signal has ended its wait.
+            Ok(submitted) => Ok(submitted > 0
+                && submitted == queued
+                && self.ring.completion().len() < want
+                && timeout.is_none_or(|timeout| start.elapsed() < timeout)),
             // EBUSY: completions have to be read before more can be submitted. ETIME: the time has passed.
-            Err(e) if matches!(e.raw_os_error(), Some(libc::EBUSY | libc::ETIME | libc::EAGAIN)) => Ok(()),
-            other => other,
+            Err(e) if matches!(e.raw_os_error(), Some(libc::EBUSY | libc::ETIME | libc::EAGAIN)) => Ok(false),
+            Err(e) => Err(e),
         }
     }
 
@@ -225,13 +256,18 @@ impl Uring {
         loop {
             match self.reap(done) {
                 Some(0) => return CancelOutcome::Cancelled,
+                // ENOENT may mean that it is complete, and also that the device has it or that it waits for the one
+                // that it is linked to.
                 Some(e) if e == -libc::EALREADY => return CancelOutcome::Running,
-                Some(_) => return CancelOutcome::Finished,
+                Some(_) if done.iter().any(|raw| raw.token == token && !raw.more) => {
+                    return CancelOutcome::Finished
+                }
+                Some(_) => return CancelOutcome::Running,
                 None => {
                     let want = if self.native.iopoll { 0 } else { 1 };
                     // A signal is no reason to leave the answer lying around: the next caller would mistake it for its
                     // own.
-                    let _ = self.enter(want, None);
+                    let _ = self.enter(want, None).map(drop);
                 }
             }
         }
@@ -248,12 +284,21 @@ impl Backend for Uring {
     }
 
     fn submit(&mut self, token: Token, slot: &mut Slot) -> Taken {
-        if !self.native.has(&slot.op) || (self.watch.is_some() && watch::would_go_unheard(&slot.op)) {
-            let Ok(helper) = self.helper() else {
-                return Taken::Full;
-            };
-            helper.submit(token, slot);
-            self.in_helper += 1;
+        let notifies = slot.options.notify.is_some();
+        // A polled ring cannot write to an eventfd.
+        let unheard = self.announcer.is_some() && announce::would_go_unheard(&slot.op);
+        if unheard || !self.native.has(&slot.op) || (notifies && self.native.iopoll) {
+            match self.helper() {
+                Ok(helper) => {
+                    helper.submit(token, slot);
+                    self.in_helper += 1;
+                }
+                Err(e) => {
+                    let errno = e.raw_os_error().unwrap_or(libc::EMFILE);
+                    self.failed.push(Raw::failed(token, slot, errno));
+                    self.wake();
+                }
+            }
             return Taken::Yes;
         }
         if !self.reserve(ENTRIES_PER_OP) {
@@ -268,20 +313,26 @@ impl Backend for Uring {
             // Hard: the notification follows whether the op succeeds or not.
             flags |= squeue::Flags::IO_HARDLINK;
         }
+        if sqe::opens(&mut slot.op) {
+            // The ring's own attempt adds O_NONBLOCK: a FIFO opens without a writer, or fails with ENXIO. What can be
+            // opened without a worker the driver has tried.
+            flags |= squeue::Flags::ASYNC;
+        }
         let entry = sqe::build(&mut slot.op, slot.skip, slot.options.priority, self.driver_id);
         self.push(&entry.flags(flags).user_data(token.0));
         if let Some(fd) = notify {
             let write = opcode::Write::new(types::Fd(fd), (&raw const ONE).cast(), 8);
-            self.push(&write.build().user_data(NOTIFY));
+            self.push(&write.build().user_data(NOTIFY | token.0));
+            self.notifying.insert(token, -libc::EIO);
         }
         self.in_ring += 1;
         Taken::Yes
     }
 
     fn links(&mut self, ops: &[Op]) -> bool {
-        // A whole-file read is several entries, of which only the first is known now.
         ops.iter()
-            .all(|op| self.native.has(op) && !matches!(op, Op::ReadFile(_)))
+            .enumerate()
+            .all(|(i, op)| self.native.has(op) && self.native.links(op, i + 1 == ops.len()))
             && self.reserve(ops.len() * ENTRIES_PER_OP)
     }
 
@@ -290,72 +341,83 @@ impl Backend for Uring {
         if self.ring.submission().is_empty() {
             return Ok(());
         }
-        self.enter(0, None)
+        self.enter(0, None).map(drop)
     }
 
     fn wait(&mut self, min: usize, timeout: Option<Duration>, done: &mut Vec<Raw>) -> io::Result<()> {
-        if let Some(watch) = &self.watch {
-            sys::eventfd_drain(watch.eventfd.as_raw_fd());
+        if let Some(announcer) = &self.announcer {
+            announcer.drain();
         }
-        if self.in_ring + self.in_helper == 0 {
-            // Only entries of our own can be there: notifications, stale watches, wake-ups.
-            self.reap(done);
-            return self.flush();
-        }
+        done.append(&mut self.failed);
         self.watch_helper();
         self.reap(done);
-        self.collect_helper(done)?;
-        let missing = min.saturating_sub(done.len());
+        self.collect_helper(Duration::ZERO, done)?;
+        let pending = self.in_ring + self.in_helper;
+        let missing = min.saturating_sub(done.len()).min(pending);
+        if missing > 0 && self.native.iopoll && self.in_ring == 0 {
+            // The ring cannot watch the helper, and there is nothing to poll for.
+            return self.collect_helper(timeout.unwrap_or(Duration::MAX), done);
+        }
+        let before = done.len();
+        let mut cut_short = false;
         if missing > 0 {
             // The helper's results are not entries of the ring: wait for one thing at a time while it is busy.
-            let want = if self.in_helper > 0 {
-                1
-            } else {
-                missing.min(self.in_ring)
-            };
-            self.enter(if self.native.iopoll { 0 } else { want }, timeout)?;
+            let want = if self.in_helper > 0 { 1 } else { missing };
+            cut_short = self.enter(if self.native.iopoll { 0 } else { want }, timeout)?;
         } else if self.needs_enter() {
             self.enter(0, None)?;
-        } else {
-            return Ok(());
         }
         self.reap(done);
-        self.collect_helper(done)?;
-        // The watch is one-shot, and may have told of something that was collected already.
-        self.flush()
+        self.collect_helper(Duration::ZERO, done)?;
+        if self.native.iopoll && self.in_ring > 0 {
+            // A polled device announces nothing: whoever watches has to look.
+            self.wake();
+        }
+        // A timeout op ends the wait of io_uring_enter too. If none has, it was a signal, and the owner of its handler
+        // waits to hear of it.
+        if cut_short && !done[before..].iter().any(|raw| raw.res == -libc::ETIME) {
+            return Err(io::Error::from_raw_os_error(libc::EINTR));
+        }
+        Ok(())
     }
 
     fn cancel(&mut self, token: Token, done: &mut Vec<Raw>) -> CancelOutcome {
+        done.append(&mut self.failed);
         let before = done.len();
         let outcome = self
             .helper
             .as_mut()
             .map_or(CancelOutcome::Finished, |h| h.cancel(token, done));
         self.in_helper -= done.len() - before;
+        let found = done.iter().any(|raw| raw.token == token);
         match outcome {
-            CancelOutcome::Finished if self.in_ring > 0 => self.cancel_in_ring(token, done),
+            CancelOutcome::Finished if !found && self.in_ring > 0 => self.cancel_in_ring(token, done),
             outcome => outcome,
         }
     }
 
     fn eventfd(&mut self) -> io::Result<RawFd> {
-        if self.watch.is_none() {
-            let watch = Watch::new(&self.ring)?;
-            if let Some(helper) = &self.helper {
-                sys::epoll_add(watch.epoll.as_raw_fd(), helper.poll_fd())?;
-            }
-            self.watch = Some(watch);
+        if let Some(announcer) = &self.announcer {
+            return Ok(announcer.as_raw_fd());
         }
-        Ok(self.watch.as_ref().map_or(-1, |watch| watch.epoll.as_raw_fd()))
+        let announcer = Announcer::new()?;
+        if let Some(helper) = &self.helper {
+            announcer.add(helper.poll_fd())?;
+        }
+        self.ring.submitter().register_eventfd(announcer.eventfd())?;
+        // What completed before the registration has signalled nothing.
+        announcer.signal();
+        Ok(self.announcer.insert(announcer).as_raw_fd())
     }
 
     fn wake(&mut self) {
-        if let Some(watch) = &self.watch {
-            sys::eventfd_signal(watch.eventfd.as_raw_fd());
+        if let Some(announcer) = &self.announcer {
+            announcer.signal();
         }
     }
 
     fn forget_threads(&mut self) {
+        self.forked = true;
         if let Some(helper) = &mut self.helper {
             helper.forget_threads();
         }
@@ -389,6 +451,11 @@ impl Backend for Uring {
     }
 
     fn unregister_file(&mut self, index: u32) -> io::Result<()> {
+        // Entries that name the place must have been read before it is empty.
+        while !self.ring.submission().is_empty() {
+            self.ring.submit()?;
+            std::thread::yield_now();
+        }
         self.ring.submitter().register_files_update(index, &[-1])?;
         // Last in the queue, so that a stale handle is unlikely to meet another file.
         self.fixed_files.free.push_back(index);
@@ -398,5 +465,19 @@ impl Backend for Uring {
     unsafe fn register_buffers(&mut self, iovecs: &[libc::iovec]) -> io::Result<()> {
         // SAFETY: the caller keeps the memory until the ring is gone.
         unsafe { self.ring.submitter().register_buffers(iovecs) }
+    }
+}
+
+impl Drop for Uring {
+    fn drop(&mut self) {
+        if self.forked {
+            // The queues were never mapped here (MADV_DONTFORK). Whatever lies at their addresses now is not ours to
+            // unmap.
+            // SAFETY: the descriptor is this process's copy; the ring that it belongs to is not used or dropped any more.
+            unsafe { libc::close(self.ring.as_raw_fd()) };
+            return;
+        }
+        // SAFETY: dropped only here, and not used after.
+        unsafe { ManuallyDrop::drop(&mut self.ring) };
     }
 }

@@ -27,6 +27,15 @@ fn offset(offset: Option<u64>, skip: usize) -> u64 {
     offset.map_or(u64::MAX, |offset| offset + skip as u64)
 }
 
+/// Whether the next entry opens a file that may be a FIFO.
+pub(super) fn opens(op: &mut Op) -> bool {
+    match op {
+        Op::Open(o) => o.flags as i32 & (libc::O_NONBLOCK | libc::O_DIRECTORY | libc::O_PATH) == 0,
+        Op::ReadFile(o) => matches!(o.call(), Call::Open { .. }),
+        _ => false,
+    }
+}
+
 /// The entry for what is left of the op after `skip` bytes. It points into the op: the op must stay where it is.
 pub(super) fn build(op: &mut Op, skip: usize, priority: Priority, id: u64) -> squeue::Entry {
     match op {

@@ -1,0 +1,127 @@
+//! The machine as far as it matters to asynchronous I/O. Reads; changes nothing; what cannot be read is `None`.
+
+use serde::Serialize;
+use std::fs;
+use std::path::Path;
+
+#[derive(Serialize)]
+pub(super) struct Machine {
+    pub kernel: Option<String>,
+    pub arch: &'static str,
+    /// Those that this process may use.
+    pub cpus: usize,
+    /// Why this looks like a container; empty if nothing does.
+    pub container: Vec<&'static str>,
+    /// `none`, `strict` or `filter`.
+    pub seccomp: Option<&'static str>,
+    pub io_uring_disabled: Option<i64>,
+    pub io_uring_group: Option<i64>,
+    pub aio_max_events: Option<i64>,
+    pub aio_used_events: Option<i64>,
+    pub limits: Limits,
+}
+
+#[derive(Serialize)]
+pub(super) struct Limits {
+    pub memlock_bytes: Limit,
+    pub open_files: Limit,
+    pub processes: Limit,
+}
+
+/// `None`: unlimited.
+#[derive(Serialize)]
+pub(super) struct Limit {
+    pub soft: Option<u64>,
+    pub hard: Option<u64>,
+}
+
+impl Machine {
+    pub fn look() -> Self {
+        Machine {
+            kernel: read("/proc/sys/kernel/osrelease"),
+            arch: std::env::consts::ARCH,
+            cpus: std::thread::available_parallelism().map_or(1, usize::from),
+            container: container(),
+            seccomp: seccomp(),
+            io_uring_disabled: number("/proc/sys/kernel/io_uring_disabled"),
+            io_uring_group: number("/proc/sys/kernel/io_uring_group"),
+            aio_max_events: number("/proc/sys/fs/aio-max-nr"),
+            aio_used_events: number("/proc/sys/fs/aio-nr"),
+            limits: Limits {
+                memlock_bytes: limit(libc::RLIMIT_MEMLOCK),
+                open_files: limit(libc::RLIMIT_NOFILE),
+                processes: limit(libc::RLIMIT_NPROC),
+            },
+        }
+    }
+}
+
+fn read(file: &str) -> Option<String> {
+    Some(fs::read_to_string(file).ok()?.trim().to_owned())
+}
+
+fn number(file: &str) -> Option<i64> {
+    read(file)?.parse().ok()
+}
+
+fn seccomp() -> Option<&'static str> {
+    let status = read("/proc/self/status")?;
+    let mode = status.lines().find_map(|line| line.strip_prefix("Seccomp:"))?;
+    match mode.trim() {
+        "0" => Some("none"),
+        "1" => Some("strict"),
+        "2" => Some("filter"),
+        _ => None,
+    }
+}
+
+/// No single sign is certain, so each is named.
+fn container() -> Vec<&'static str> {
+    let mut signs = Vec::new();
+    let mut sign = |found: bool, what| {
+        if found {
+            signs.push(what);
+        }
+    };
+    sign(Path::new("/.dockerenv").exists(), "/.dockerenv (Docker)");
+    sign(
+        Path::new("/run/.containerenv").exists(),
+        "/run/.containerenv (Podman)",
+    );
+    sign(
+        std::env::var_os("KUBERNETES_SERVICE_HOST").is_some(),
+        "KUBERNETES_SERVICE_HOST (Kubernetes)",
+    );
+    sign(
+        std::env::var_os("container").is_some(),
+        "the variable `container`",
+    );
+    let groups = read("/proc/1/cgroup").unwrap_or_default();
+    let named = ["docker", "kubepods", "lxc", "containerd", "libpod"];
+    sign(
+        named.iter().any(|name| groups.contains(name)),
+        "process 1's control group",
+    );
+    let kernel = read("/proc/version").unwrap_or_default().to_ascii_lowercase();
+    sign(kernel.contains("microsoft"), "a WSL kernel");
+    signs
+}
+
+#[cfg(target_env = "gnu")]
+type Resource = libc::__rlimit_resource_t;
+#[cfg(not(target_env = "gnu"))]
+type Resource = libc::c_int;
+
+fn limit(resource: Resource) -> Limit {
+    let mut limit = libc::rlimit {
+        rlim_cur: libc::RLIM_INFINITY,
+        rlim_max: libc::RLIM_INFINITY,
+    };
+    // SAFETY: `limit` is writable for the call, which fails on bad arguments only.
+    unsafe { libc::getrlimit(resource, &mut limit) };
+    let known = |value| (value != libc::RLIM_INFINITY).then_some(value);
+    Limit {
+        soft: known(limit.rlim_cur),
+        hard: known(limit.rlim_max),
+    }
+}

@@ -1,0 +1,126 @@
+//! `proactor doctor`: what this machine offers, which engine proactor chooses on it, and why.
+
+mod facts;
+mod text;
+
+use clap::Args;
+use facts::Machine;
+use proactor::probe;
+use proactor::Engine;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal};
+
+#[derive(Args)]
+pub(crate) struct Doctor {
+    /// Print one JSON object instead of text (docs/doctor.md names its keys)
+    #[arg(long)]
+    json: bool,
+}
+
+/// The number changes when a key is renamed, removed or gets another meaning; a new key changes nothing.
+const SCHEMA: u32 = 1;
+
+/// Everything that is found, and the JSON form of it (docs/doctor.md).
+#[derive(Serialize)]
+struct Findings {
+    schema: u32,
+    version: &'static str,
+    machine: Machine,
+    choice: Choice,
+    engines: Vec<EngineFindings>,
+}
+
+#[derive(Serialize)]
+struct Choice {
+    engine: Option<&'static str>,
+    reason: String,
+    requested: Option<String>,
+}
+
+#[derive(Serialize)]
+struct EngineFindings {
+    name: &'static str,
+    usable: bool,
+    why_not: Option<String>,
+    features: Vec<&'static str>,
+    ops: BTreeMap<&'static str, OpFindings>,
+    /// The rows of the table, in the engine's own order, which a JSON object does not keep.
+    #[serde(skip)]
+    order: Vec<&'static str>,
+}
+
+#[derive(Serialize)]
+struct OpFindings {
+    how: &'static str,
+    reason: Option<&'static str>,
+}
+
+impl Findings {
+    fn gather() -> Self {
+        let engines = Engine::ALL.iter().filter(|engine| **engine != Engine::Sim);
+        let (engine, reason) = match probe::choose() {
+            Ok(chosen) => (Some(chosen.engine.name()), chosen.reason),
+            Err(error) => (None, error.to_string()),
+        };
+        let requested = std::env::var_os(probe::ENGINE_VARIABLE).filter(|name| !name.is_empty());
+        Findings {
+            schema: SCHEMA,
+            version: env!("CARGO_PKG_VERSION"),
+            machine: Machine::look(),
+            choice: Choice {
+                engine,
+                reason,
+                requested: requested.map(|name| name.to_string_lossy().into_owned()),
+            },
+            engines: engines.map(|&engine| EngineFindings::of(engine)).collect(),
+        }
+    }
+
+    /// Whether a program that uses proactor here gets an engine that does its ops.
+    fn healthy(&self) -> bool {
+        let chosen = |engine: &&EngineFindings| Some(engine.name) == self.choice.engine;
+        // The simulator, chosen by name, is not in the list.
+        match self.engines.iter().find(chosen) {
+            Some(engine) => engine.usable,
+            None => self.choice.engine.is_some(),
+        }
+    }
+}
+
+impl EngineFindings {
+    fn of(engine: Engine) -> Self {
+        let report = probe::report(engine);
+        let found = |support: proactor::Support| OpFindings {
+            how: support.name(),
+            reason: support.reason(),
+        };
+        EngineFindings {
+            name: engine.name(),
+            usable: report.usable.is_ok(),
+            why_not: report.usable.err(),
+            features: report.features,
+            order: report.support.iter().map(|(kind, _)| kind.name()).collect(),
+            ops: report
+                .support
+                .into_iter()
+                .map(|(kind, support)| (kind.name(), found(support)))
+                .collect(),
+        }
+    }
+}
+
+/// 0 if the engine that would be chosen works, 1 if not.
+pub(crate) fn run(args: &Doctor) -> u8 {
+    let findings = Findings::gather();
+    let out = if args.json {
+        let json = serde_json::to_string_pretty(&findings).expect("only strings, numbers, lists and maps");
+        json + "\n"
+    } else {
+        // https://no-color.org: set to anything but nothing.
+        let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        text::render(&findings, io::stdout().is_terminal() && !no_color)
+    };
+    crate::print(&out);
+    u8::from(!findings.healthy())
+}

@@ -1,0 +1,137 @@
+//! Opening a FIFO without blocking, with the effects that a blocking open has.
+//!
+//! A blocking open for reading lets writers in at once and then waits for one. A non-blocking one lets them in too and
+//! returns; so it is made early, kept, and handed over when `tee` (which takes nothing out) says that there is a writer.
+//! A non-blocking open for writing fails with ENXIO until there is a reader.
+
+use crate::op::{Call, Op, ReadFile, RwFlags, Step};
+use crate::sys::{self, perform};
+use std::ffi::CStr;
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
+
+pub(super) struct Fifo {
+    held: Option<OwnedFd>,
+}
+
+impl Fifo {
+    /// If the op opens a FIFO and would wait for the other end.
+    pub(super) fn of(op: &Op) -> Option<Fifo> {
+        let (dir, path, flags) = match op {
+            Op::Open(o) => (o.dir.fd(), &o.path, o.flags as i32),
+            Op::ReadFile(o) => (o.dir.fd(), &o.path, libc::O_RDONLY),
+            Op::WriteFile(o) => (o.dir.fd(), &o.path, o.flags),
+            _ => return None,
+        };
+        let waits = flags & (libc::O_NONBLOCK | libc::O_PATH) == 0 && flags & libc::O_ACCMODE != libc::O_RDWR;
+        (waits && is_fifo(dir, path)).then_some(Fifo { held: None })
+    }
+
+    pub(super) fn attempt(&mut self, op: &mut Op) -> Option<i32> {
+        match op {
+            Op::Open(o) if o.flags as i32 & libc::O_ACCMODE == libc::O_WRONLY => {
+                let how = [o.flags | libc::O_NONBLOCK as u64, o.mode, o.resolve];
+                match perform::openat2(o.dir.fd(), o.path.as_ptr(), how.as_ptr()) {
+                    e if e == -libc::ENXIO => None,
+                    fd if fd >= 0 => Some(blocking(sys::owned(fd)).into_raw_fd()),
+                    e => Some(e),
+                }
+            }
+            Op::Open(o) => {
+                let how = [o.flags | libc::O_NONBLOCK as u64, o.mode, o.resolve];
+                let opened = self.reader(o.dir.fd(), o.path.as_ptr(), how)?;
+                Some(opened.map_or_else(|e| e, |fd| blocking(fd).into_raw_fd()))
+            }
+            Op::ReadFile(o) => self.read_file(o),
+            Op::WriteFile(o) => {
+                let how = [(libc::O_WRONLY | libc::O_NONBLOCK | libc::O_CLOEXEC) as u64, 0, 0];
+                match perform::openat2(o.dir.fd(), o.path.as_ptr(), how.as_ptr()) {
+                    e if e == -libc::ENXIO => None,
+                    fd if fd >= 0 => {
+                        let _keeps_the_reader = sys::owned(fd);
+                        Some(perform::perform(op, 0))
+                    }
+                    e => Some(e),
+                }
+            }
+            other => unreachable!("{} opens nothing", other.name()),
+        }
+    }
+
+    /// The open end for reading, once there is a writer.
+    fn reader(
+        &mut self,
+        dir: RawFd,
+        path: *const libc::c_char,
+        how: [u64; 3],
+    ) -> Option<Result<OwnedFd, i32>> {
+        let fd = match self.held.take() {
+            Some(fd) => fd,
+            None => match perform::openat2(dir, path, how.as_ptr()) {
+                fd if fd >= 0 => sys::owned(fd),
+                e => return Some(Err(e)),
+            },
+        };
+        if has_writer(fd.as_raw_fd()) {
+            return Some(Ok(fd));
+        }
+        self.held = Some(fd);
+        None
+    }
+
+    fn read_file(&mut self, o: &mut ReadFile) -> Option<i32> {
+        loop {
+            let step = match o.call() {
+                Call::Open { dir, path, .. } => {
+                    let how = [(libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK) as u64, 0, 0];
+                    match self.reader(dir, path, how)? {
+                        Ok(fd) => o.opened(fd),
+                        Err(e) => o.advance(e),
+                    }
+                }
+                Call::Read { fd, to, len, offset } => {
+                    match perform::rw(
+                        libc::preadv2,
+                        fd,
+                        &[perform::iovec(to, len)],
+                        offset as i64,
+                        RwFlags::NONE,
+                    ) {
+                        e if e == -libc::EAGAIN => return None,
+                        res => o.advance(res),
+                    }
+                }
+            };
+            if let Step::Done(res) = step {
+                return Some(res);
+            }
+        }
+    }
+}
+
+fn is_fifo(dir: RawFd, path: &CStr) -> bool {
+    // SAFETY: zero is a valid initial value; struct and path outlive the call.
+    unsafe {
+        let mut stat: libc::stat = std::mem::zeroed();
+        libc::fstatat(dir, path.as_ptr(), &raw mut stat, 0) == 0
+            && stat.st_mode & libc::S_IFMT == libc::S_IFIFO
+    }
+}
+
+/// 0 is the end of the file: nobody has it open for writing. EAGAIN: somebody has, and there is nothing yet.
+fn has_writer(fd: RawFd) -> bool {
+    let Ok((_reader, writer)) = std::io::pipe() else {
+        return false;
+    };
+    // SAFETY: no pointers.
+    unsafe { libc::tee(fd, writer.as_raw_fd(), 1, libc::SPLICE_F_NONBLOCK) != 0 }
+}
+
+/// Takes back the O_NONBLOCK of the attempt.
+fn blocking(fd: OwnedFd) -> OwnedFd {
+    // SAFETY: no pointers.
+    unsafe {
+        let flags = libc::fcntl(fd.as_raw_fd(), libc::F_GETFL);
+        libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK);
+    }
+    fd
+}

@@ -1,0 +1,126 @@
+//! Doing an op whole or in part, without waiting for a peer.
+
+use super::faults::Fate;
+use crate::op::{Call, Facts, Handle, Op, ReadFile, RwFlags, Step};
+use crate::sys::{self, perform};
+use std::os::fd::RawFd;
+
+/// An op that waits for the disk at most.
+pub(super) fn perform(op: &mut Op, skip: usize, fate: &Fate) -> i32 {
+    let direct = |file: &Handle| file.facts().is_ok_and(|Facts { direct, .. }| direct);
+    match op {
+        Op::ReadFile(o) => read_file(o, fate),
+        Op::Read(_) | Op::Write(_) | Op::ReadV(_) | Op::WriteV(_) => {
+            let file = perform::transfer_file(op).expect("these are transfers");
+            // Half a block would be an error of its own.
+            let fate = if direct(file) { &Fate::Fine } else { fate };
+            transfer(op, skip, file.fd(), RwFlags::NONE, fate)
+        }
+        _ => perform::perform(op, skip),
+    }
+}
+
+/// A transfer on a pipe or socket, or None if it would wait.
+pub(super) fn without_waiting(op: &mut Op, skip: usize, fd: RawFd, events: u32, fate: &Fate) -> Option<i32> {
+    if sys::poll_now(fd, events as i16) == 0 {
+        return None;
+    }
+    match transfer(op, skip, fd, RwFlags::NOWAIT, fate) {
+        e if e == -libc::EAGAIN => None,
+        // This file knows no RWF_NOWAIT: readiness has to do.
+        e if e == -libc::EOPNOTSUPP => Some(transfer(op, skip, fd, RwFlags::NONE, fate)),
+        res => Some(res),
+    }
+}
+
+fn transfer(op: &mut Op, skip: usize, fd: RawFd, extra: RwFlags, fate: &Fate) -> i32 {
+    match op {
+        Op::Read(o) => {
+            let (ptr, len, offset) = o.prepare(skip);
+            perform::rw(
+                libc::preadv2,
+                fd,
+                &cut(&[perform::iovec(ptr, len)], fate),
+                offset,
+                o.flags | extra,
+            )
+        }
+        Op::Write(o) => {
+            let (ptr, len, offset) = o.prepare(skip);
+            perform::rw(
+                libc::pwritev2,
+                fd,
+                &cut(&[perform::iovec(ptr, len)], fate),
+                offset,
+                o.flags | extra,
+            )
+        }
+        Op::ReadV(o) => {
+            let (offset, flags) = (o.raw_offset(skip), o.flags | extra);
+            perform::rw(libc::preadv2, fd, &cut(o.prepare(skip), fate), offset, flags)
+        }
+        Op::WriteV(o) => {
+            let (offset, flags) = (o.raw_offset(skip), o.flags | extra);
+            perform::rw(libc::pwritev2, fd, &cut(o.prepare(skip), fate), offset, flags)
+        }
+        other => unreachable!("{} is no transfer", other.name()),
+    }
+}
+
+/// The first bytes of the segments, as far as fate allows.
+fn cut(iovecs: &[libc::iovec], fate: &Fate) -> Vec<libc::iovec> {
+    let total = iovecs
+        .iter()
+        .map(|iovec| iovec.iov_len)
+        .fold(0, usize::saturating_add);
+    let mut left = fate.cut(total);
+    let mut segments = iovecs.to_vec();
+    for segment in &mut segments {
+        segment.iov_len = segment.iov_len.min(left);
+        left -= segment.iov_len;
+    }
+    segments
+}
+
+pub(super) fn splice(op: &mut Op, from: RawFd, to: RawFd, fate: &Fate) -> Option<i32> {
+    let Op::Splice(o) = op else {
+        unreachable!("only splices need two pipes")
+    };
+    let mut once = crate::op::Splice {
+        from: Handle::Fd(from),
+        to: Handle::Fd(to),
+        len: fate.cut(o.len as usize) as u32,
+        flags: o.flags | libc::SPLICE_F_NONBLOCK,
+        ..*o
+    }
+    .into();
+    // SPLICE_F_NONBLOCK says nothing of sockets.
+    if is_socket(from) && sys::poll_now(from, libc::POLLIN) == 0
+        || is_socket(to) && sys::poll_now(to, libc::POLLOUT) == 0
+    {
+        return None;
+    }
+    match perform::perform(&mut once, 0) {
+        e if e == -libc::EAGAIN => None,
+        res => Some(res),
+    }
+}
+
+fn is_socket(fd: RawFd) -> bool {
+    perform::fstat(fd).is_ok_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFSOCK)
+}
+
+fn read_file(o: &mut ReadFile, fate: &Fate) -> i32 {
+    loop {
+        let res = match o.call() {
+            Call::Open { dir, path, how } => perform::openat2(dir, path, how),
+            Call::Read { fd, to, len, offset } => {
+                let iovec = perform::iovec(to, fate.cut(len));
+                perform::rw(libc::preadv2, fd, &[iovec], offset as i64, RwFlags::NONE)
+            }
+        };
+        if let Step::Done(res) = o.advance(res) {
+            return res;
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! `proactor._native.Counters`: what a stretch of work cost this process, for the demo and the comparisons. Not public.
+
+use proactor_bench::counters;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::sync::{Mutex, PoisonError};
+
+/// Counts from its construction until `stop()`: CPU, context switches, page faults and, unless `system_calls` is false,
+/// system calls of all threads. To count those makes each of them slower while it lasts.
+#[pyclass(module = "proactor._native", frozen)]
+struct Counters {
+    running: Mutex<Option<counters::Counters>>,
+}
+
+#[pymethods]
+impl Counters {
+    #[new]
+    #[pyo3(signature = (*, system_calls = true))]
+    fn new(system_calls: bool) -> Self {
+        let running = if system_calls {
+            counters::Counters::start()
+        } else {
+            counters::Counters::without_system_calls()
+        };
+        Counters {
+            running: Mutex::new(Some(running)),
+        }
+    }
+
+    /// Ends counting and returns a dict: `wall_s`, `user_s`, `system_s`, `context_switches`, `minor_faults`,
+    /// `major_faults`, `device_read_bytes`, `max_rss_bytes`, and `system_calls` or, where that is None, the reason in
+    /// `system_calls_unavailable`.
+    ///
+    /// Raises RuntimeError the second time.
+    fn stop<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let counts = running
+            .ok_or_else(|| PyRuntimeError::new_err("these counters have been stopped"))?
+            .stop();
+        let dict = PyDict::new(py);
+        dict.set_item("wall_s", counts.wall.as_secs_f64())?;
+        dict.set_item("user_s", counts.user.as_secs_f64())?;
+        dict.set_item("system_s", counts.system.as_secs_f64())?;
+        dict.set_item("context_switches", counts.context_switches)?;
+        dict.set_item("minor_faults", counts.minor_faults)?;
+        dict.set_item("major_faults", counts.major_faults)?;
+        dict.set_item("device_read_bytes", counts.device_read_bytes)?;
+        dict.set_item("max_rss_bytes", counts.max_rss_bytes)?;
+        dict.set_item("system_calls", counts.system_calls.as_ref().ok())?;
+        dict.set_item("system_calls_unavailable", counts.system_calls.as_ref().err())?;
+        Ok(dict)
+    }
+}
+
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Counters>()
+}
