@@ -113,6 +113,11 @@ impl Driver {
             Some(op) => slot.op = *op,
             None if inline => {}
             None => {
+                if res == -libc::ESPIPE && slot.op.forget_offset() {
+                    // A socket, on the ring: everybody else ignores the offset.
+                    self.backlog.push_front(token);
+                    return;
+                }
                 if let Op::ReadFile(read) = &mut slot.op {
                     let cancelled = slot.cancelled;
                     match read.advance(res) {

@@ -168,10 +168,8 @@ pub(super) fn ring(config: &Config) -> io::Result<(IoUring, Native)> {
 }
 
 fn build(config: &Config) -> io::Result<(IoUring, Vec<&'static str>)> {
-    // Room for an entry that notifies beside each op.
-    let entries = (config.depth * super::ENTRIES_PER_OP as u32)
-        .next_power_of_two()
-        .clamp(8, 32_768);
+    // Room for a cancellation and a watch beside the ops.
+    let entries = (config.depth + 2).next_power_of_two().clamp(8, 32_768);
     let mut last = None;
     for (names, flags) in FLAGS {
         let mut builder = IoUring::builder();
