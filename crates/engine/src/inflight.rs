@@ -168,4 +168,41 @@ mod tests {
         assert_eq!(slab.len(), 2);
         assert_eq!(slab.tokens().len(), 2);
     }
+
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Against a map: whatever is inserted and removed, in any order, old tokens stay dead and live ones stay put.
+        #[test]
+        fn behaves_as_a_map(choices in prop::collection::vec((any::<bool>(), any::<prop::sample::Index>()), 0..400)) {
+            let mut slab = Slab::default();
+            let (mut live, mut dead) = (Vec::new(), Vec::new());
+            for (serial, (insert, which)) in choices.into_iter().enumerate() {
+                if insert || live.is_empty() {
+                    let op = crate::op::Truncate { file: 0.into(), len: serial as u64 };
+                    let token = slab.insert(op.into(), Options::default());
+                    let address = std::ptr::from_mut(slab.get_mut(token).unwrap()) as usize;
+                    live.push((token, serial, address));
+                } else {
+                    let (token, serial, _) = live.swap_remove(which.index(live.len()));
+                    let op = slab.remove(token);
+                    prop_assert!(matches!(op, Some(Op::Truncate(op)) if op.len == serial as u64));
+                    dead.push(token);
+                }
+                prop_assert_eq!(slab.len(), live.len());
+            }
+            for (token, _, address) in &live {
+                prop_assert_eq!(std::ptr::from_mut(slab.get_mut(*token).unwrap()) as usize, *address);
+                prop_assert_eq!(token.as_u64() >> 63, 0);
+            }
+            for token in dead {
+                prop_assert!(slab.get_mut(token).is_none() && slab.remove(token).is_none());
+            }
+            let mut tokens = slab.tokens();
+            let mut expected: Vec<Token> = live.iter().map(|(token, ..)| *token).collect();
+            tokens.sort();
+            expected.sort();
+            prop_assert_eq!(tokens, expected);
+        }
+    }
 }

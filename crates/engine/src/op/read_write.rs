@@ -127,13 +127,13 @@ macro_rules! vectored {
             /// prepared again.
             pub(crate) fn prepare(&mut self, mut skip: usize) -> &[libc::iovec] {
                 self.iovecs.clear();
-                for buffer in &self.buffers {
+                for buffer in &mut self.buffers {
                     let len = $name::segment_len(buffer);
                     let skipped = skip.min(len);
                     skip -= skipped;
                     if len > skipped || len == 0 {
                         self.iovecs.push(libc::iovec {
-                            iov_base: buffer.ptr().wrapping_add(skipped).cast(),
+                            iov_base: buffer.mut_ptr().wrapping_add(skipped).cast(),
                             iov_len: len - skipped,
                         });
                     }
@@ -170,10 +170,10 @@ vectored!(
 );
 
 impl Read {
-    pub(crate) fn prepare(&self, skip: usize) -> (*mut u8, usize, i64) {
+    pub(crate) fn prepare(&mut self, skip: usize) -> (*mut u8, usize, i64) {
         let len = (self.buffer.capacity() - skip).min(MAX_RW_BYTES);
         (
-            self.buffer.ptr().wrapping_add(skip),
+            self.buffer.mut_ptr().wrapping_add(skip),
             len,
             raw_offset(self.offset, skip),
         )
@@ -186,7 +186,7 @@ impl Read {
 }
 
 impl Write {
-    pub(crate) fn prepare(&self, skip: usize) -> (*mut u8, usize, i64) {
+    pub(crate) fn prepare(&self, skip: usize) -> (*const u8, usize, i64) {
         let len = (self.buffer.len() - skip).min(MAX_RW_BYTES);
         (
             self.buffer.ptr().wrapping_add(skip),
@@ -214,5 +214,71 @@ impl ReadV {
 impl WriteV {
     fn segment_len(buffer: &Buf) -> usize {
         buffer.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The bytes that prepared segments name.
+    fn gathered(iovecs: &[libc::iovec]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for iovec in iovecs {
+            // SAFETY: the segments lie in buffers of the op, which the caller keeps.
+            bytes.extend_from_slice(unsafe {
+                std::slice::from_raw_parts(iovec.iov_base.cast(), iovec.iov_len)
+            });
+        }
+        bytes
+    }
+
+    proptest! {
+        /// Whatever has been done already, what is left is the rest of the bytes, in order.
+        #[test]
+        fn skipping_leaves_the_rest(
+            parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..20), 0..20),
+            at in any::<prop::sample::Index>(),
+            offset in prop::option::of(0u64..1 << 40),
+        ) {
+            let whole = parts.concat();
+            let skip = at.index(whole.len() + 1);
+            let buffers = || parts.iter().map(|part| Buf::from(part.clone())).collect();
+            let mut write = WriteV { offset, ..WriteV::new(0, buffers()) };
+            prop_assert_eq!(write.total_len(), whole.len());
+            prop_assert_eq!(write.raw_offset(skip), offset.map_or(POSITION, |offset| (offset as usize + skip) as i64));
+            // Twice: the second must not build upon the first.
+            for _ in 0..2 {
+                prop_assert_eq!(gathered(write.prepare(skip)), &whole[skip..]);
+            }
+            prop_assert!(write.prepare(skip).len() <= parts.len());
+            let single = Write { offset, ..Write::new(0, whole.clone()) };
+            let (ptr, len, _) = single.prepare(skip);
+            prop_assert_eq!(gathered(&[crate::sys::perform::iovec(ptr, len)]), &whole[skip..]);
+        }
+
+        /// A read of `count` bytes leaves each buffer with its part of them.
+        #[test]
+        fn filling_spreads_over_the_buffers(
+            capacities in prop::collection::vec(0usize..20, 0..20),
+            at in any::<prop::sample::Index>(),
+        ) {
+            let aligned = |n: &usize| match n {
+                0 => Buf::Vec(Vec::new()),
+                n => crate::buffer::AlignedBuf::new(*n, 1).into(),
+            };
+            let mut read = ReadV::new(0, capacities.iter().map(aligned).collect());
+            let total: usize = capacities.iter().sum();
+            prop_assert_eq!(read.total_len(), total);
+            let count = at.index(total + 1);
+            read.filled(count);
+            prop_assert_eq!(read.buffers.iter().map(Buf::len).sum::<usize>(), count);
+            let mut left = count;
+            for (buffer, capacity) in read.buffers.iter().zip(capacities) {
+                prop_assert_eq!(buffer.len(), left.min(capacity));
+                left -= left.min(capacity);
+            }
+        }
     }
 }

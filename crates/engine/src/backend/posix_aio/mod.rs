@@ -66,6 +66,9 @@ pub(crate) struct PosixAio {
     watched: bool,
     /// Not in a child whose parent has used the library's AIO before.
     native: bool,
+    /// Those of the helper's mailbox when no request is in flight.
+    mailbox_owners: usize,
+    forked: bool,
 }
 
 /// Runs in a thread of the C library's when a loud request is complete.
@@ -82,10 +85,11 @@ extern "C" fn completed(value: libc::sigval) {
             (*control).notify.clone(),
         )
     };
-    mailbox.post(Raw::new(token, res));
     if let Some(fd) = notify {
         sys::eventfd_signal(fd.as_raw_fd());
     }
+    mailbox.post(Raw::new(token, res));
+    // The clone of `mailbox` goes last: `PosixAio::drop` waits for it.
 }
 
 /// The result of a request that is complete: a count or a negated errno. Asked once per request.
@@ -117,8 +121,11 @@ enum Command {
 impl PosixAio {
     pub(crate) fn new(config: &Config) -> io::Result<Self> {
         let used_in = USED_IN.load(Ordering::Relaxed);
+        let helper = Helper::new(config.max_threads)?;
         Ok(PosixAio {
-            helper: Helper::new(config.max_threads)?,
+            mailbox_owners: Arc::strong_count(helper.mailbox()),
+            forked: false,
+            helper,
             in_helper: 0,
             requests: HashMap::new(),
             silent: Vec::new(),
@@ -129,14 +136,14 @@ impl PosixAio {
     }
 
     /// The aiocb and the command for this op, if the library can do it.
-    fn command(&self, slot: &Slot) -> Option<(Command, libc::aiocb)> {
+    fn command(&self, slot: &mut Slot) -> Option<(Command, libc::aiocb)> {
         // SAFETY: zero is a valid value for the C struct.
         let mut aiocb: libc::aiocb = unsafe { std::mem::zeroed() };
         let Options { priority, .. } = &slot.options;
         let transfer = |file: &Handle, offset: Option<u64>, flags| {
             offset.is_some() && flags == RwFlags::NONE && priority.raw() == 0 && is_disk(file)
         };
-        let command = match &slot.op {
+        let command = match &mut slot.op {
             Op::Read(o) if transfer(&o.file, o.offset, o.flags) => {
                 let (ptr, len, offset) = o.prepare(slot.skip);
                 aiocb.aio_fildes = o.file.fd();
@@ -147,7 +154,7 @@ impl PosixAio {
             Op::Write(o) if transfer(&o.file, o.offset, o.flags) => {
                 let (ptr, len, offset) = o.prepare(slot.skip);
                 aiocb.aio_fildes = o.file.fd();
-                (aiocb.aio_buf, aiocb.aio_nbytes) = (ptr.cast(), len);
+                (aiocb.aio_buf, aiocb.aio_nbytes) = (ptr.cast_mut().cast(), len);
                 aiocb.aio_offset = libc::off_t::try_from(offset).ok()?;
                 Command::Write
             }
@@ -393,6 +400,16 @@ impl Backend for PosixAio {
     }
 
     fn forget_threads(&mut self) {
+        self.forked = true;
         self.helper.forget_threads();
+    }
+}
+
+impl Drop for PosixAio {
+    fn drop(&mut self) {
+        // A callback may have posted its result and not yet let go of the mailbox, whose eventfd it would keep open.
+        while !self.forked && Arc::strong_count(self.helper.mailbox()) > self.mailbox_owners {
+            std::thread::yield_now();
+        }
     }
 }

@@ -1,0 +1,198 @@
+//! Ops on open files that carry no data.
+
+use crate::testkit::{pipe, run, Case};
+use proactor::op::{Advise, Allocate, Fsync, Handle, Op, OpKind, SyncRange, Truncate};
+
+pub const COVERS: &[OpKind] = &[
+    OpKind::Fsync,
+    OpKind::SyncRange,
+    OpKind::Allocate,
+    OpKind::Advise,
+    OpKind::Truncate,
+];
+
+conformance! {
+    files { sync, truncate, allocate, advise }
+    inline { bad_descriptors, pipes }
+}
+
+fn sync(t: &Case) {
+    let mut d = t.driver();
+    let file = t.file("f", b"content");
+    assert_eq!(run(&mut d, Fsync::new(&file)), Ok(0));
+    assert_eq!(run(&mut d, Fsync::data(&file)), Ok(0));
+    assert_eq!(
+        run(&mut d, Fsync::new(t.open(".", libc::O_RDONLY))),
+        Ok(0),
+        "a directory"
+    );
+    let range = |offset, flags| SyncRange {
+        file: (&file).into(),
+        offset,
+        len: 4,
+        flags,
+    };
+    assert_eq!(run(&mut d, range(0, libc::SYNC_FILE_RANGE_WRITE)), Ok(0));
+    assert_eq!(run(&mut d, range(0, 1 << 20)), Err(libc::EINVAL));
+    assert_eq!(run(&mut d, range(u64::MAX, 0)), Err(libc::EINVAL));
+}
+
+fn truncate(t: &Case) {
+    let mut d = t.driver();
+    let file = t.file("f", b"0123456789");
+    let mut to = |file: &proactor::op::File, len| {
+        run(
+            &mut d,
+            Truncate {
+                file: file.into(),
+                len,
+            },
+        )
+    };
+    assert_eq!(to(&file, 4), Ok(0));
+    assert_eq!(std::fs::read(t.path("f")).unwrap(), b"0123");
+    assert_eq!(to(&file, 6), Ok(0));
+    assert_eq!(std::fs::read(t.path("f")).unwrap(), b"0123\0\0");
+    assert_eq!(to(&file, u64::MAX), Err(libc::EINVAL));
+    assert_eq!(
+        to(&t.open("f", libc::O_RDONLY), 0),
+        Err(libc::EINVAL),
+        "not open for writing"
+    );
+    assert_eq!(
+        to(&t.open(".", libc::O_RDONLY), 0),
+        Err(libc::EINVAL),
+        "a directory"
+    );
+}
+
+fn allocate(t: &Case) {
+    let mut d = t.driver();
+    let file = t.file("f", b"0123456789");
+    let op = |mode, offset, len| Allocate {
+        file: (&file).into(),
+        mode,
+        offset,
+        len,
+    };
+    assert_eq!(run(&mut d, op(0, 0, 100)), Ok(0));
+    assert_eq!(std::fs::metadata(t.path("f")).unwrap().len(), 100);
+    assert_eq!(run(&mut d, op(libc::FALLOC_FL_KEEP_SIZE, 0, 1 << 16)), Ok(0));
+    assert_eq!(std::fs::metadata(t.path("f")).unwrap().len(), 100);
+    assert_eq!(
+        run(
+            &mut d,
+            op(libc::FALLOC_FL_KEEP_SIZE | libc::FALLOC_FL_PUNCH_HOLE, 2, 3)
+        ),
+        Ok(0)
+    );
+    assert_eq!(&std::fs::read(t.path("f")).unwrap()[..10], b"01\0\0\x0056789");
+    assert_eq!(run(&mut d, op(0, 0, 0)), Err(libc::EINVAL));
+    assert_eq!(run(&mut d, op(0, u64::MAX, 1)), Err(libc::EINVAL));
+    assert_eq!(
+        run(&mut d, op(libc::FALLOC_FL_PUNCH_HOLE, 0, 1)),
+        Err(libc::EOPNOTSUPP),
+        "needs KEEP_SIZE"
+    );
+    let read_only = t.open("f", libc::O_RDONLY);
+    assert_eq!(
+        run(
+            &mut d,
+            Allocate {
+                file: (&read_only).into(),
+                ..op(0, 0, 1)
+            }
+        ),
+        Err(libc::EBADF)
+    );
+}
+
+fn advise(t: &Case) {
+    let mut d = t.driver();
+    let file = t.file("f", b"0123456789");
+    for advice in [
+        libc::POSIX_FADV_SEQUENTIAL,
+        libc::POSIX_FADV_WILLNEED,
+        libc::POSIX_FADV_DONTNEED,
+    ] {
+        assert_eq!(
+            run(
+                &mut d,
+                Advise {
+                    file: (&file).into(),
+                    offset: 0,
+                    len: 0,
+                    advice
+                }
+            ),
+            Ok(0)
+        );
+    }
+    assert_eq!(
+        run(
+            &mut d,
+            Advise {
+                file: (&file).into(),
+                offset: 0,
+                len: 0,
+                advice: 99
+            }
+        ),
+        Err(libc::EINVAL)
+    );
+}
+
+fn each_on(handle: &Handle) -> Vec<Op> {
+    let file = || handle.clone();
+    vec![
+        Fsync::new(file()).into(),
+        Fsync::data(file()).into(),
+        SyncRange {
+            file: file(),
+            offset: 0,
+            len: 1,
+            flags: 0,
+        }
+        .into(),
+        Allocate {
+            file: file(),
+            mode: 0,
+            offset: 0,
+            len: 1,
+        }
+        .into(),
+        Advise {
+            file: file(),
+            offset: 0,
+            len: 0,
+            advice: 0,
+        }
+        .into(),
+        Truncate { file: file(), len: 1 }.into(),
+    ]
+}
+
+fn bad_descriptors(t: &Case) {
+    let mut d = t.driver();
+    for op in each_on(&Handle::Fd(1_000_000)) {
+        let name = op.name();
+        assert_eq!(run(&mut d, op), Err(libc::EBADF), "{name}");
+    }
+}
+
+fn pipes(t: &Case) {
+    let mut d = t.driver();
+    let (_reader, writer) = pipe();
+    let expected = [
+        libc::EINVAL,
+        libc::EINVAL,
+        libc::ESPIPE,
+        libc::ESPIPE,
+        libc::ESPIPE,
+        libc::EINVAL,
+    ];
+    for (op, errno) in each_on(&(&writer).into()).into_iter().zip(expected) {
+        let name = op.name();
+        assert_eq!(run(&mut d, op), Err(errno), "{name}");
+    }
+}

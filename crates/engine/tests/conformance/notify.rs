@@ -1,0 +1,117 @@
+//! A notification eventfd per op: it counts completions, whether or not anybody waits on the driver.
+
+use crate::testkit::{collect, outcomes, pipe, polls, Case, LONG};
+use proactor::op::{Fsync, Nop, Op, Poll, Read, Timeout, Write};
+use proactor::{Driver, Options, Token};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+conformance! { inline { counts, failures_count, before_anybody_waits, cancelled, cancelled_in_the_backlog, refused } }
+
+/// Waits until it has counted this far.
+fn expect(event: &OwnedFd, count: u64) {
+    let mut seen = 0;
+    while seen < count {
+        assert!(
+            polls(event.as_raw_fd(), libc::POLLIN, LONG),
+            "{seen} of {count} notifications came"
+        );
+        let mut more = 0u64;
+        // SAFETY: eight bytes into a live local.
+        let got = unsafe { libc::read(event.as_raw_fd(), (&raw mut more).cast(), 8) };
+        assert_eq!(got, 8);
+        seen += more;
+    }
+    assert_eq!(seen, count, "too many notifications");
+}
+
+fn submit(d: &mut Driver, op: impl Into<Op>, event: &Arc<OwnedFd>) -> Token {
+    d.submit_with(
+        op,
+        Options {
+            notify: Some(Arc::clone(event)),
+            ..Default::default()
+        },
+    )
+    .unwrap()
+}
+
+fn counts(t: &Case) {
+    let mut d = t.driver();
+    let file = t.file("f", b"0123456789");
+    let event = Arc::new(crate::testkit::event());
+    for _ in 0..10 {
+        submit(&mut d, Read::at(&file, 0, Vec::with_capacity(4)), &event);
+        submit(&mut d, Nop::new(), &event);
+        submit(&mut d, Write::at(&file, 0, b"x"), &event);
+        d.submit(Nop::new()).unwrap();
+    }
+    collect(&mut d, 40);
+    expect(&event, 30);
+}
+
+fn failures_count(t: &Case) {
+    let mut d = t.driver();
+    let event = Arc::new(crate::testkit::event());
+    let token = submit(&mut d, Fsync::new(1_000_000), &event);
+    assert_eq!(outcomes(&mut d, 1)[&token], Err(libc::EBADF));
+    expect(&event, 1);
+}
+
+/// The one who waits for the eventfd is not the one who waits on the driver. (Deferred task work of a ring and the
+/// simulator do nothing until the driver's thread asks, so here it asks without waiting.)
+fn before_anybody_waits(t: &Case) {
+    let mut d = t.driver();
+    let (reader, writer) = pipe();
+    let event = Arc::new(crate::testkit::event());
+    submit(&mut d, Read::new(&reader, Vec::with_capacity(9)), &event);
+    submit(&mut d, Poll::new(&reader, libc::POLLIN), &event);
+    submit(&mut d, Timeout::new(Duration::from_millis(1)), &event);
+    d.flush().unwrap();
+    crate::testkit::put(&writer, b"xy");
+    let mut done = Vec::new();
+    while done.len() < 2 {
+        d.wait(0, 9, None, &mut done).unwrap();
+        std::thread::yield_now();
+    }
+    // The poll may find the pipe empty again.
+    let rest = 3 - done.len();
+    crate::testkit::put(&writer, b"xy");
+    collect(&mut d, rest);
+    expect(&event, 3);
+}
+
+fn cancelled(t: &Case) {
+    let mut d = t.driver();
+    let (reader, _writer) = pipe();
+    let event = Arc::new(crate::testkit::event());
+    let token = submit(&mut d, Read::new(&reader, Vec::with_capacity(9)), &event);
+    d.flush().unwrap();
+    d.cancel(token);
+    assert_eq!(outcomes(&mut d, 1)[&token], Err(libc::ECANCELED));
+    expect(&event, 1);
+}
+
+fn cancelled_in_the_backlog(t: &Case) {
+    let mut d = t.config().depth(1).build().unwrap();
+    let (reader, _writer) = pipe();
+    let event = Arc::new(crate::testkit::event());
+    d.submit(Read::new(&reader, Vec::with_capacity(9))).unwrap();
+    let token = submit(&mut d, Read::new(&reader, Vec::with_capacity(9)), &event);
+    d.cancel(token);
+    assert_eq!(outcomes(&mut d, 1)[&token], Err(libc::ECANCELED));
+    expect(&event, 1);
+}
+
+fn refused(t: &Case) {
+    let mut d = t.driver();
+    let (reader, _writer) = pipe();
+    let options = Options {
+        notify: Some(Arc::new(crate::testkit::event())),
+        ..Default::default()
+    };
+    assert!(d
+        .submit_with(Poll::multishot(&reader, libc::POLLIN), options)
+        .is_err());
+}

@@ -1,0 +1,325 @@
+//! Ops on paths and on descriptors as such.
+
+use crate::testkit::{finish, run, with, Case};
+use proactor::op::{
+    Close, File, Handle, Link, Mkdir, Op, OpKind, Open, Read, Rename, Statx, Symlink, Unlink,
+};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+pub const COVERS: &[OpKind] = &[
+    OpKind::Open,
+    OpKind::Close,
+    OpKind::Statx,
+    OpKind::Rename,
+    OpKind::Unlink,
+    OpKind::Mkdir,
+    OpKind::Link,
+    OpKind::Symlink,
+];
+
+conformance! {
+    files {
+        open_reads_and_writes, open_modes, open_how, open_relative, close_errors, statx, rename, unlink, mkdir, link, symlink,
+    }
+}
+
+pub fn open(t: &Case, d: &mut proactor::Driver, name: &str, flags: i32) -> Result<File, i32> {
+    d.run(Open::new(t.c_path(name), flags))
+        .unwrap()
+        .into_file()
+        .map_err(|e| e.errno())
+}
+
+fn open_reads_and_writes(t: &Case) {
+    let mut d = t.driver();
+    t.file("f", b"content");
+    let file = open(t, &mut d, "f", libc::O_RDONLY).unwrap();
+    // SAFETY: no pointers.
+    let flags = unsafe {
+        (
+            libc::fcntl(file.as_raw_fd(), libc::F_GETFL),
+            libc::fcntl(file.as_raw_fd(), libc::F_GETFD),
+        )
+    };
+    assert_eq!(flags.0 & (libc::O_ACCMODE | libc::O_NONBLOCK), libc::O_RDONLY);
+    assert_eq!(flags.1, libc::FD_CLOEXEC);
+    assert_eq!(run(&mut d, Read::new(&file, Vec::with_capacity(9))), Ok(7));
+    let dir = open(t, &mut d, ".", libc::O_RDONLY | libc::O_DIRECTORY).unwrap();
+    assert_eq!(
+        run(&mut d, Read::new(&dir, Vec::with_capacity(9))),
+        Err(libc::EISDIR)
+    );
+    let append = open(t, &mut d, "f", libc::O_WRONLY | libc::O_APPEND).unwrap();
+    assert_eq!(run(&mut d, proactor::op::Write::new(&append, b"!")), Ok(1));
+    assert_eq!(std::fs::read(t.path("f")).unwrap(), b"content!");
+    let plain = d.run(Statx::of(&append)).unwrap();
+    assert!(plain.into_file().is_err_and(|e| e.errno() == libc::EBADMSG));
+}
+
+fn open_modes(t: &Case) {
+    use std::os::unix::fs::PermissionsExt;
+    let mut d = t.driver();
+    let created = d
+        .run(Open::new(t.c_path("new"), libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL).mode(0o600))
+        .unwrap();
+    drop(created.into_file().unwrap());
+    assert_eq!(
+        std::fs::metadata(t.path("new")).unwrap().permissions().mode() & 0o7777,
+        0o600
+    );
+    t.file("f", b"content");
+    drop(open(t, &mut d, "f", libc::O_WRONLY | libc::O_TRUNC).unwrap());
+    assert_eq!(std::fs::read(t.path("f")).unwrap(), b"");
+    let unnamed = open(t, &mut d, ".", libc::O_RDWR | libc::O_TMPFILE).unwrap();
+    assert_eq!(run(&mut d, proactor::op::Write::at(&unnamed, 0, b"x")), Ok(1));
+}
+
+fn open_how(t: &Case) {
+    const RESOLVE_NO_SYMLINKS: u64 = 4;
+    const RESOLVE_BENEATH: u64 = 8;
+    let mut d = t.driver();
+    t.file("f", b"");
+    std::os::unix::fs::symlink("f", t.path("link")).unwrap();
+    let dir = t.open(".", libc::O_RDONLY);
+    let mut errno = |open: Open| d.run(open).unwrap().into_file().map(drop).map_err(|e| e.errno());
+    assert_eq!(
+        errno(
+            Open::new(c"link", libc::O_RDONLY)
+                .dir(&dir)
+                .resolve(RESOLVE_BENEATH)
+        ),
+        Ok(())
+    );
+    assert_eq!(
+        errno(
+            Open::new(c"link", libc::O_RDONLY)
+                .dir(&dir)
+                .resolve(RESOLVE_NO_SYMLINKS)
+        ),
+        Err(libc::ELOOP)
+    );
+    assert_eq!(
+        errno(
+            Open::new(c"../x", libc::O_RDONLY)
+                .dir(&dir)
+                .resolve(RESOLVE_BENEATH)
+        ),
+        Err(libc::EXDEV)
+    );
+    assert_eq!(
+        errno(Open::new(c"f", libc::O_RDONLY).dir(&dir).resolve(1 << 40)),
+        Err(libc::EINVAL)
+    );
+    // openat2(2): a mode where nothing is created, and flags that nobody knows.
+    assert_eq!(
+        errno(Open::new(c"f", libc::O_RDONLY).dir(&dir).mode(0o600)),
+        Err(libc::EINVAL)
+    );
+    let mut unknown = Open::new(c"f", libc::O_RDONLY).dir(&dir);
+    unknown.flags |= 1 << 40;
+    assert_eq!(errno(unknown), Err(libc::EINVAL));
+}
+
+fn open_relative(t: &Case) {
+    let mut d = t.driver();
+    let file = t.file("f", b"");
+    let dir = t.open(".", libc::O_RDONLY);
+    assert!(d
+        .run(Open::new(c"f", libc::O_RDONLY).dir(&dir))
+        .unwrap()
+        .into_file()
+        .is_ok());
+    let mut errno = |handle: Handle| {
+        d.run(Open::new(c"f", libc::O_RDONLY).dir(handle))
+            .unwrap()
+            .into_file()
+            .unwrap_err()
+            .errno()
+    };
+    assert_eq!(errno((&file).into()), libc::ENOTDIR);
+    assert_eq!(errno(1_000_000.into()), libc::EBADF);
+    assert_eq!(
+        run(
+            &mut d,
+            Mkdir {
+                dir: (&dir).into(),
+                path: c"sub".into(),
+                mode: 0o700
+            }
+        ),
+        Ok(0)
+    );
+    let rename = Rename {
+        from_dir: (&dir).into(),
+        to_dir: (&dir).into(),
+        ..Rename::new(c"f", c"sub/g")
+    };
+    assert_eq!(run(&mut d, rename), Ok(0));
+    assert_eq!(
+        run(
+            &mut d,
+            Unlink {
+                dir: (&dir).into(),
+                ..Unlink::new(c"sub/g")
+            }
+        ),
+        Ok(0)
+    );
+}
+
+fn close_errors(t: &Case) {
+    let mut d = t.driver();
+    let file = crate::testkit::open(&t.path("."), libc::O_RDONLY);
+    let fd = file.as_raw_fd();
+    let link = format!("/proc/self/fd/{fd}");
+    assert_eq!(std::fs::read_link(&link).unwrap(), t.path(""));
+    assert_eq!(run(&mut d, Close::new(file)), Ok(0));
+    assert!(
+        std::fs::read_link(&link).map_or(true, |other| other != t.path("")),
+        "still open"
+    );
+    // Far above what any test opens meanwhile, so the number stays nobody's.
+    // SAFETY: no pointers; the number is closed behind its owner's back on purpose, and nobody else has it.
+    let gone = unsafe {
+        let gone = libc::fcntl(
+            t.open(".", libc::O_RDONLY).as_raw_fd(),
+            libc::F_DUPFD_CLOEXEC,
+            15_000 + fd,
+        );
+        libc::close(gone);
+        <OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(gone)
+    };
+    assert_eq!(run(&mut d, Close::new(gone)), Err(libc::EBADF));
+}
+
+fn statx(t: &Case) {
+    let mut d = t.driver();
+    let file = t.file("f", b"0123456789");
+    std::os::unix::fs::symlink("f", t.path("link")).unwrap();
+    let mut stat = |op: Statx| match finish(&mut d, op) {
+        (Ok(0), Some(Op::Statx(op))) => {
+            Ok((op.stat().stx_size, u32::from(op.stat().stx_mode) & libc::S_IFMT))
+        }
+        (res, _) => Err(res.unwrap_err()),
+    };
+    assert_eq!(stat(Statx::new(t.c_path("f"))), Ok((10, libc::S_IFREG)));
+    assert_eq!(stat(Statx::new(t.c_path("link"))), Ok((10, libc::S_IFREG)));
+    assert_eq!(stat(Statx::of(&file)), Ok((10, libc::S_IFREG)));
+    let link = with(Statx::new(t.c_path("link")), |op| {
+        op.flags = libc::AT_SYMLINK_NOFOLLOW
+    });
+    assert_eq!(stat(link), Ok((1, libc::S_IFLNK)));
+    assert_eq!(stat(Statx::new(t.c_path("missing"))), Err(libc::ENOENT));
+    assert_eq!(stat(Statx::new(t.c_path("f/x"))), Err(libc::ENOTDIR));
+    assert_eq!(stat(Statx::new(c"")), Err(libc::ENOENT));
+    assert_eq!(
+        stat(with(Statx::new(t.c_path("f")), |op| op.mask = 1 << 31)),
+        Err(libc::EINVAL)
+    );
+    assert_eq!(
+        stat(with(Statx::new(t.c_path("f")), |op| op.flags = 1 << 30)),
+        Err(libc::EINVAL)
+    );
+    assert_eq!(stat(Statx::of(1_000_000)), Err(libc::EBADF));
+}
+
+fn rename(t: &Case) {
+    let mut d = t.driver();
+    t.file("a", b"a");
+    t.file("b", b"b");
+    assert_eq!(run(&mut d, Rename::new(t.c_path("a"), t.c_path("b"))), Ok(0));
+    assert_eq!(std::fs::read(t.path("b")).unwrap(), b"a");
+    t.file("c", b"c");
+    let exchange = Rename {
+        flags: libc::RENAME_EXCHANGE,
+        ..Rename::new(t.c_path("b"), t.c_path("c"))
+    };
+    assert_eq!(run(&mut d, exchange), Ok(0));
+    assert_eq!(std::fs::read(t.path("b")).unwrap(), b"c");
+}
+
+fn unlink(t: &Case) {
+    let mut d = t.driver();
+    t.file("f", b"");
+    std::fs::create_dir_all(t.path("full/sub")).unwrap();
+    let mut res = |op: Unlink| run(&mut d, op);
+    assert_eq!(res(Unlink::directory(t.c_path("f"))), Err(libc::ENOTDIR));
+    assert_eq!(res(Unlink::new(t.c_path("f"))), Ok(0));
+    assert_eq!(res(Unlink::new(t.c_path("f"))), Err(libc::ENOENT));
+    assert_eq!(res(Unlink::new(t.c_path("full"))), Err(libc::EISDIR));
+    assert_eq!(res(Unlink::directory(t.c_path("full"))), Err(libc::ENOTEMPTY));
+    assert_eq!(res(Unlink::directory(t.c_path("full/sub"))), Ok(0));
+    assert_eq!(
+        res(Unlink {
+            flags: 1,
+            ..Unlink::new(t.c_path("full"))
+        }),
+        Err(libc::EINVAL)
+    );
+}
+
+fn mkdir(t: &Case) {
+    let mut d = t.driver();
+    let mut res = |name: &str| run(&mut d, Mkdir::new(t.c_path(name), 0o700));
+    assert_eq!(res("dir"), Ok(0));
+    assert_eq!(res("dir"), Err(libc::EEXIST));
+    assert_eq!(res("missing/dir"), Err(libc::ENOENT));
+    t.file("f", b"");
+    assert_eq!(res("f"), Err(libc::EEXIST));
+    assert_eq!(res("f/dir"), Err(libc::ENOTDIR));
+}
+
+fn link(t: &Case) {
+    let mut d = t.driver();
+    let file = t.file("f", b"content");
+    assert_eq!(run(&mut d, Link::new(t.c_path("f"), t.c_path("g"))), Ok(0));
+    assert_eq!(std::fs::read(t.path("g")).unwrap(), b"content");
+    assert_eq!(
+        run(&mut d, Link::new(t.c_path("f"), t.c_path("g"))),
+        Err(libc::EEXIST)
+    );
+    assert_eq!(
+        run(&mut d, Link::new(t.c_path("missing"), t.c_path("h"))),
+        Err(libc::ENOENT)
+    );
+    assert_eq!(
+        run(&mut d, Link::new(t.c_path("."), t.c_path("h"))),
+        Err(libc::EPERM),
+        "a directory"
+    );
+    let bad = Link {
+        flags: 1 << 20,
+        ..Link::new(t.c_path("f"), t.c_path("h"))
+    };
+    assert_eq!(run(&mut d, bad), Err(libc::EINVAL));
+    if t.require("root") {
+        let from_dir = (&file).into();
+        let of = Link {
+            from_dir,
+            flags: libc::AT_EMPTY_PATH,
+            ..Link::new(c"", t.c_path("h"))
+        };
+        assert_eq!(run(&mut d, of), Ok(0));
+    }
+}
+
+fn symlink(t: &Case) {
+    let mut d = t.driver();
+    assert_eq!(run(&mut d, Symlink::new(c"no/where", t.c_path("link"))), Ok(0));
+    assert_eq!(
+        std::fs::read_link(t.path("link")).unwrap(),
+        std::path::Path::new("no/where")
+    );
+    assert_eq!(
+        run(&mut d, Symlink::new(c"no/where", t.c_path("link"))),
+        Err(libc::EEXIST)
+    );
+    assert_eq!(
+        run(&mut d, Symlink::new(c"", t.c_path("other"))),
+        Err(libc::ENOENT)
+    );
+    assert_eq!(
+        run(&mut d, Symlink::new(c"x", t.c_path("missing/link"))),
+        Err(libc::ENOENT)
+    );
+}

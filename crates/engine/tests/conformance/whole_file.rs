@@ -1,0 +1,184 @@
+//! Whole files in one op.
+
+use crate::testkit::{bytes_of, finish, run, with, Case};
+use proactor::op::{OpKind, ReadFile, WriteFile};
+
+pub const COVERS: &[OpKind] = &[OpKind::ReadFile, OpKind::WriteFile];
+
+conformance! {
+    files { round_trip, sizes, empty, limit, errors, relative, spent_vector, write_flags, sync }
+    inline { proc_files, endless_and_special }
+}
+
+fn read(t: &Case, name: &str) -> Result<Vec<u8>, i32> {
+    let (res, op) = finish(&mut t.driver(), ReadFile::new(t.c_path(name)));
+    let data = bytes_of(op);
+    res.map(|count| {
+        assert_eq!(count, data.len());
+        data
+    })
+}
+
+fn round_trip(t: &Case) {
+    let mut d = t.driver();
+    assert_eq!(run(&mut d, WriteFile::new(t.c_path("f"), b"content")), Ok(7));
+    assert_eq!(read(t, "f"), Ok(b"content".to_vec()));
+    assert_eq!(
+        run(&mut d, WriteFile::new(t.c_path("f"), b"new")),
+        Ok(3),
+        "replaces"
+    );
+    assert_eq!(read(t, "f"), Ok(b"new".to_vec()));
+}
+
+fn sizes(t: &Case) {
+    let mut d = t.driver();
+    for size in [1, 4095, 4096, 4097, 65_535, 65_536, 65_537, 3 << 20] {
+        let data: Vec<u8> = (0..size)
+            .map(|i: u32| (i.wrapping_mul(2_654_435_761) >> 24) as u8)
+            .collect();
+        assert_eq!(
+            run(&mut d, WriteFile::new(t.c_path("f"), data.clone())),
+            Ok(data.len())
+        );
+        assert!(read(t, "f").unwrap() == data, "{size} bytes");
+    }
+}
+
+fn empty(t: &Case) {
+    assert_eq!(run(&mut t.driver(), WriteFile::new(t.c_path("f"), b"")), Ok(0));
+    assert_eq!(read(t, "f"), Ok(vec![]));
+}
+
+fn limit(t: &Case) {
+    let mut d = t.driver();
+    t.file("f", &[1; 100]);
+    let limited = |limit| with(ReadFile::new(t.c_path("f")), |op| op.limit = limit);
+    assert_eq!(run(&mut d, limited(100)), Ok(100));
+    assert_eq!(run(&mut d, limited(99)), Err(libc::EFBIG));
+    assert_eq!(run(&mut d, limited(0)), Err(libc::EFBIG));
+    // A file that states no size is measured as it is read.
+    let status = with(ReadFile::new(c"/proc/self/status"), |op| op.limit = 10);
+    assert_eq!(run(&mut d, status), Err(libc::EFBIG));
+}
+
+fn errors(t: &Case) {
+    let mut d = t.driver();
+    t.file("f", b"");
+    assert_eq!(run(&mut d, ReadFile::new(t.c_path("missing"))), Err(libc::ENOENT));
+    assert_eq!(run(&mut d, ReadFile::new(t.c_path("."))), Err(libc::EISDIR));
+    assert_eq!(run(&mut d, ReadFile::new(t.c_path("f/x"))), Err(libc::ENOTDIR));
+    assert_eq!(
+        run(&mut d, WriteFile::new(t.c_path("."), b"x")),
+        Err(libc::EISDIR)
+    );
+    assert_eq!(
+        run(&mut d, WriteFile::new(t.c_path("missing/f"), b"x")),
+        Err(libc::ENOENT)
+    );
+    assert_eq!(
+        run(
+            &mut d,
+            WriteFile {
+                dir: 1_000_000.into(),
+                ..WriteFile::new(c"f", b"x")
+            }
+        ),
+        Err(libc::EBADF)
+    );
+    assert_eq!(
+        run(&mut d, with(ReadFile::new(c"f"), |op| op.dir = 1_000_000.into())),
+        Err(libc::EBADF)
+    );
+    let full = WriteFile {
+        flags: libc::O_WRONLY,
+        ..WriteFile::new(c"/dev/full", b"x")
+    };
+    assert_eq!(run(&mut d, full), Err(libc::ENOSPC));
+}
+
+fn relative(t: &Case) {
+    let mut d = t.driver();
+    let dir = t.open(".", libc::O_RDONLY);
+    assert_eq!(
+        run(
+            &mut d,
+            WriteFile {
+                dir: (&dir).into(),
+                ..WriteFile::new(c"f", b"content")
+            }
+        ),
+        Ok(7)
+    );
+    assert_eq!(
+        run(&mut d, with(ReadFile::new(c"f"), |op| op.dir = (&dir).into())),
+        Ok(7)
+    );
+}
+
+fn spent_vector(t: &Case) {
+    let mut d = t.driver();
+    t.file("f", b"new");
+    let spent = with(ReadFile::new(t.c_path("f")), |op| {
+        op.data = b"left over from before".to_vec()
+    });
+    let (res, op) = finish(&mut d, spent);
+    assert_eq!((res, bytes_of(op)), (Ok(3), b"new".to_vec()));
+}
+
+fn write_flags(t: &Case) {
+    use std::os::unix::fs::PermissionsExt;
+    let mut d = t.driver();
+    let flags = |flags| WriteFile {
+        flags,
+        mode: 0o600,
+        ..WriteFile::new(t.c_path("f"), b"ab")
+    };
+    assert_eq!(
+        run(&mut d, flags(libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL)),
+        Ok(2)
+    );
+    assert_eq!(
+        run(&mut d, flags(libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL)),
+        Err(libc::EEXIST)
+    );
+    assert_eq!(run(&mut d, flags(libc::O_WRONLY | libc::O_APPEND)), Ok(2));
+    assert_eq!(read(t, "f"), Ok(b"abab".to_vec()));
+    assert_eq!(
+        std::fs::metadata(t.path("f")).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+}
+
+fn sync(t: &Case) {
+    let op = WriteFile {
+        sync: true,
+        ..WriteFile::new(t.c_path("f"), b"safe")
+    };
+    assert_eq!(run(&mut t.driver(), op), Ok(4));
+}
+
+/// They state a size of 0 and hold more; some give out a page at a time.
+fn proc_files(t: &Case) {
+    let mut d = t.driver();
+    for path in [
+        c"/proc/self/status",
+        c"/proc/self/maps",
+        c"/proc/filesystems",
+        c"/proc/self/mountinfo",
+    ] {
+        let (res, op) = finish(&mut d, ReadFile::new(path));
+        let data = bytes_of(op);
+        assert_eq!(res, Ok(data.len()));
+        assert!(data.len() > 50 && data.ends_with(b"\n"), "{path:?}");
+    }
+    let (_, op) = finish(&mut d, ReadFile::new(c"/proc/filesystems"));
+    assert_eq!(bytes_of(op), std::fs::read("/proc/filesystems").unwrap());
+}
+
+fn endless_and_special(t: &Case) {
+    let mut d = t.driver();
+    let zero = with(ReadFile::new(c"/dev/zero"), |op| op.limit = 200_000);
+    assert_eq!(run(&mut d, zero), Err(libc::EFBIG));
+    assert_eq!(run(&mut d, ReadFile::new(c"/dev/null")), Ok(0));
+}

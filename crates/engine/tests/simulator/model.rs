@@ -1,0 +1,392 @@
+//! The program and the model that it is held against.
+//!
+//! There are a few named places for files. Whatever is submitted is a chain (mostly of one op); the places that a chain
+//! touches take no other op until the whole chain is complete, so that the model knows what every op must have found.
+//! Chains on different places are in flight together and may complete in any order.
+
+use proactor::op::{
+    File, Fsync, Op, Open, Read, ReadFile, ReadV, Rename, Statx, Truncate, Unlink, Write, WriteFile, WriteV,
+};
+use proactor::{Completion, Driver, Output, Token};
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const PLACES: usize = 6;
+/// Large enough for several pages, small enough to be quick.
+const LARGEST_BYTES: u64 = 20_000;
+const LONG: Duration = Duration::from_secs(30);
+
+/// What an engine may do to an op.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Rules {
+    /// Errors without effect, transfers cut short.
+    Faults,
+    /// Neither.
+    Exact,
+}
+
+struct Random(u64);
+
+impl Random {
+    /// xorshift64*: enough to choose with.
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        (self.next() >> 16) % limit
+    }
+
+    fn bytes(&mut self) -> Vec<u8> {
+        let (len, first) = (self.below(LARGEST_BYTES / 2), self.next());
+        (0..len).map(|i| (first.wrapping_add(i) % 251) as u8).collect()
+    }
+}
+
+/// What is known about one place.
+#[derive(Default)]
+struct Place {
+    content: Option<Vec<u8>>,
+    file: Option<File>,
+}
+
+/// What an op was asked to do.
+#[derive(Debug)]
+enum Intent {
+    Write { at: u64, data: Vec<u8> },
+    Read { at: u64, len: usize },
+    Truncate(u64),
+    Sync,
+    Stat,
+    Open,
+    ReadFile,
+    WriteFile(Vec<u8>),
+    Rename { to: usize },
+    Unlink,
+}
+
+struct Chain {
+    place: usize,
+    other: Option<usize>,
+    ops: Vec<(Token, Intent)>,
+    cancelled: bool,
+}
+
+pub struct Program {
+    driver: Driver,
+    rules: Rules,
+    random: Random,
+    dir: PathBuf,
+    places: Vec<Place>,
+    chains: Vec<Chain>,
+    done: HashMap<Token, Completion>,
+    trace: Vec<String>,
+}
+
+impl Program {
+    pub fn new(driver: Driver, rules: Rules, seed: u64, dir: &Path) -> Self {
+        Program {
+            driver,
+            rules,
+            random: Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
+            dir: dir.to_owned(),
+            places: (0..PLACES).map(|_| Place::default()).collect(),
+            chains: Vec::new(),
+            done: HashMap::new(),
+            trace: Vec::new(),
+        }
+    }
+
+    fn path(&self, place: usize) -> CString {
+        CString::new(self.dir.join(place.to_string()).as_os_str().as_bytes()).expect("no NUL in it")
+    }
+
+    pub fn step(&mut self) {
+        match self.random.below(10) {
+            0..7 => self.submit(),
+            7 => self.cancel(),
+            _ => {
+                let (min, max) = (self.random.below(4) as usize, self.random.below(6) as usize);
+                self.wait(min, max);
+            }
+        }
+    }
+
+    fn submit(&mut self) {
+        let busy = |place| {
+            self.chains
+                .iter()
+                .any(|chain| chain.place == place || chain.other == Some(place))
+        };
+        let free: Vec<usize> = (0..PLACES).filter(|&place| !busy(place)).collect();
+        if free.len() < 2 {
+            return self.wait(1, 3);
+        }
+        let at = self.random.below(free.len() as u64) as usize;
+        let (place, spare) = (free[at], free[(at + 1) % free.len()]);
+        // What moves files ends a chain: what it would leave for the next op depends on its success.
+        let length = [1, 1, 1, 2, 3, 6][self.random.below(6) as usize];
+        let mut built: Vec<(Op, Intent)> = (1..length).map(|_| self.on_file(place)).collect();
+        built.push(if self.random.below(3) == 0 {
+            self.on_path(place, spare)
+        } else {
+            self.on_file(place)
+        });
+        let other = built
+            .iter()
+            .any(|(_, intent)| matches!(intent, Intent::Rename { .. }))
+            .then_some(spare);
+        let (ops, intents): (Vec<Op>, Vec<Intent>) = built.into_iter().unzip();
+        let tokens = match <[Op; 1]>::try_from(ops) {
+            Ok([op]) => vec![self.driver.submit(op).expect("there is room")],
+            Err(ops) => self
+                .driver
+                .submit_linked(ops)
+                .map_err(|(_, refusal)| refusal)
+                .expect("there is room"),
+        };
+        let ops = tokens.into_iter().zip(intents).collect();
+        self.chains.push(Chain {
+            place,
+            other,
+            ops,
+            cancelled: false,
+        });
+        if self.random.below(4) == 0 {
+            self.driver.flush().expect("flush");
+        }
+    }
+
+    /// An op on an open file, or one that opens it.
+    fn on_file(&mut self, place: usize) -> (Op, Intent) {
+        let path = self.path(place);
+        let Some(file) = self.places[place].file.clone() else {
+            return (Open::new(path, libc::O_RDWR | libc::O_CREAT).into(), Intent::Open);
+        };
+        let at = self.random.below(LARGEST_BYTES);
+        match self.random.below(9) {
+            0 | 1 => {
+                let data = self.random.bytes();
+                (
+                    Write::at(file, at, data.clone()).into(),
+                    Intent::Write { at, data },
+                )
+            }
+            2 => {
+                let data = self.random.bytes();
+                let (head, tail) = data.split_at(data.len() / 3);
+                (
+                    WriteV::at(file, at, vec![head.into(), tail.into()]).into(),
+                    Intent::Write { at, data },
+                )
+            }
+            3 | 4 => {
+                let buffer = Vec::with_capacity(1 + self.random.below(LARGEST_BYTES) as usize);
+                let len = buffer.capacity();
+                (Read::at(file, at, buffer).into(), Intent::Read { at, len })
+            }
+            5 => {
+                let buffers = [0; 2].map(|_| Vec::with_capacity(1 + self.random.below(5000) as usize));
+                let len = buffers.iter().map(Vec::capacity).sum();
+                (
+                    ReadV::at(file, at, buffers.map(Into::into).into()).into(),
+                    Intent::Read { at, len },
+                )
+            }
+            6 => (
+                Truncate {
+                    file: file.into(),
+                    len: at,
+                }
+                .into(),
+                Intent::Truncate(at),
+            ),
+            7 => (Fsync::data(file).into(), Intent::Sync),
+            _ => (Statx::of(file).into(), Intent::Stat),
+        }
+    }
+
+    fn on_path(&mut self, place: usize, spare: usize) -> (Op, Intent) {
+        let path = self.path(place);
+        match self.random.below(4) {
+            0 => (ReadFile::new(path).into(), Intent::ReadFile),
+            1 => {
+                let data = self.random.bytes();
+                (WriteFile::new(path, data.clone()).into(), Intent::WriteFile(data))
+            }
+            2 => (
+                Rename::new(path, self.path(spare)).into(),
+                Intent::Rename { to: spare },
+            ),
+            _ => (Unlink::new(path).into(), Intent::Unlink),
+        }
+    }
+
+    fn cancel(&mut self) {
+        if self.chains.is_empty() {
+            return;
+        }
+        let at = self.random.below(self.chains.len() as u64) as usize;
+        let nth = self.random.below(self.chains[at].ops.len() as u64) as usize;
+        self.chains[at].cancelled = true;
+        let token = self.chains[at].ops[nth].0;
+        self.driver.cancel(token);
+    }
+
+    fn wait(&mut self, min: usize, max: usize) {
+        let mut done = Vec::new();
+        let pending = self.driver.pending();
+        let count = self.driver.wait(min, max, Some(LONG), &mut done).expect("wait");
+        assert!(
+            count <= max && count >= min.min(max).min(pending),
+            "{count} completions for {min}..={max}"
+        );
+        for completion in done {
+            self.trace.push(format!(
+                "{} {:?}",
+                completion.token.as_u64(),
+                errno_or_count(&completion)
+            ));
+            let twice = self.done.insert(completion.token, completion);
+            assert!(twice.is_none(), "a token came twice");
+        }
+        let complete =
+            |chain: &Chain, done: &HashMap<_, _>| chain.ops.iter().all(|(token, _)| done.contains_key(token));
+        while let Some(at) = self.chains.iter().position(|chain| complete(chain, &self.done)) {
+            let chain = self.chains.swap_remove(at);
+            self.apply(chain);
+        }
+    }
+
+    fn apply(&mut self, chain: Chain) {
+        let mut broken = false;
+        for (token, intent) in chain.ops {
+            let completion = self.done.remove(&token).expect("the chain is complete");
+            let result = errno_or_count(&completion);
+            if broken {
+                assert_eq!(
+                    result,
+                    Err(libc::ECANCELED),
+                    "{intent:?} after the chain was broken"
+                );
+                continue;
+            }
+            broken = match result {
+                Err(libc::ECANCELED) => {
+                    assert!(chain.cancelled, "nobody has cancelled {intent:?}");
+                    true
+                }
+                _ => !self.check(chain.place, &intent, completion),
+            };
+        }
+    }
+
+    /// Whether this is what the op had to do, applied to the model; says whether it was done in full.
+    fn check(&mut self, place: usize, intent: &Intent, completion: Completion) -> bool {
+        let result = errno_or_count(&completion);
+        let exact = self.rules == Rules::Exact;
+        let missing = self.places[place].content.is_none();
+        let by_path = matches!(intent, Intent::ReadFile | Intent::Rename { .. } | Intent::Unlink);
+        let count = match result {
+            Err(libc::ENOENT) if by_path && missing => return false,
+            Err(errno) => {
+                assert!(!exact, "{intent:?}: errno {errno}");
+                return false;
+            }
+            Ok(count) => count,
+        };
+        assert!(!(by_path && missing), "{intent:?} of nothing");
+        let content = self.places[place].content.get_or_insert_default();
+        match intent {
+            Intent::Write { at, data } => {
+                assert!(
+                    count == data.len() || (!exact && count > 0 && count < data.len()),
+                    "{count} of {}",
+                    data.len()
+                );
+                let (at, end) = (*at as usize, *at as usize + count);
+                if count > 0 && content.len() < end {
+                    content.resize(end, 0);
+                }
+                if count > 0 {
+                    content[at..end].copy_from_slice(&data[..count]);
+                }
+                return count == data.len();
+            }
+            Intent::Read { at, len } => {
+                let there = content.get(*at as usize..).unwrap_or_default();
+                let there = &there[..there.len().min(*len)];
+                let short = !exact && count > 0 && count < there.len();
+                assert!(count == there.len() || short, "{count} of {}", there.len());
+                assert!(
+                    read_bytes(completion) == there[..count],
+                    "{intent:?}: other bytes than were written"
+                );
+                return count == *len;
+            }
+            Intent::Truncate(len) => content.resize(*len as usize, 0),
+            Intent::Sync => {}
+            Intent::Stat => {
+                let Some(Op::Statx(op)) = &completion.op else {
+                    panic!("the op comes back")
+                };
+                assert_eq!(op.stat().stx_size, content.len() as u64);
+            }
+            Intent::Open => self.places[place].file = Some(completion.into_file().expect("it is open")),
+            Intent::ReadFile => assert!(
+                read_bytes(completion) == *content,
+                "other bytes than were written"
+            ),
+            Intent::WriteFile(data) => {
+                assert_eq!(count, data.len());
+                content.clone_from(data);
+            }
+            Intent::Rename { to } => self.places[*to] = std::mem::take(&mut self.places[place]),
+            Intent::Unlink => self.places[place] = Place::default(),
+        }
+        true
+    }
+
+    /// Lets everything end, compares what is on the disk, and gives all completions in their order.
+    pub fn finish(mut self) -> Vec<String> {
+        while !self.chains.is_empty() {
+            self.wait(1, usize::MAX);
+        }
+        assert_eq!(
+            (self.driver.pending(), self.driver.ready(), self.done.len()),
+            (0, 0, 0)
+        );
+        for (place, known) in self.places.iter().enumerate() {
+            let on_disk = std::fs::read(self.dir.join(place.to_string())).ok();
+            assert!(on_disk == known.content, "place {place} holds something else");
+        }
+        self.trace
+    }
+}
+
+fn errno_or_count(completion: &Completion) -> Result<usize, i32> {
+    match &completion.result {
+        Ok(Output::Count(count)) => Ok(*count),
+        Ok(_) => Ok(0),
+        Err(error) => Err(error.errno()),
+    }
+}
+
+fn read_bytes(completion: Completion) -> Vec<u8> {
+    match completion.op {
+        Some(Op::Read(op)) => op.buffer.into_vec(),
+        Some(Op::ReadV(op)) => op
+            .buffers
+            .into_iter()
+            .flat_map(|buffer| buffer.into_vec())
+            .collect(),
+        Some(Op::ReadFile(op)) => op.data,
+        other => panic!("nothing was read by {other:?}"),
+    }
+}
