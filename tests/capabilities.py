@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import functools
-import importlib
+import importlib.util
 import mmap
 import os
 import platform
@@ -164,6 +164,11 @@ def _module(name: str) -> str | None:
     return None
 
 
+def _installed(name: str) -> str | None:
+    """For a module whose import warns or does more."""
+    return None if importlib.util.find_spec(name) else f"no module named {name!r}"
+
+
 def _program(name: str) -> str | None:
     return None if shutil.which(name) else f"no {name} on PATH"
 
@@ -182,6 +187,7 @@ CAPABILITIES: dict[str, Capability] = {
     "xfs mount": Capability(_xfs),
     "fio": Capability(functools.partial(_program, "fio"), installed_by_us=True),
     "numpy": Capability(functools.partial(_module, "numpy"), installed_by_us=True),
+    "linux_aio package": Capability(functools.partial(_installed, "linux_aio")),
     "uvloop": Capability(functools.partial(_module, "uvloop"), installed_by_us=True),
     "aiofiles": Capability(functools.partial(_module, "aiofiles"), installed_by_us=True),
     "aiofile": Capability(functools.partial(_module, "aiofile"), installed_by_us=True),
@@ -238,7 +244,7 @@ def main() -> None:
         print(",".join(name for name in CAPABILITIES if missing(name) is None))
         return
     for name in CAPABILITIES:
-        print(f"{name:16} {missing(name) or 'yes'}")
+        print(f"{name:18} {missing(name) or 'yes'}")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,16 @@
 """The native half of the package: what the Rust module exposes, checked by stubtest."""
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Coroutine, Iterable
 from enum import Enum, IntEnum
 from types import TracebackType
-from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, final
+from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar, final
 
 from typing_extensions import Buffer, Self
+
+from proactor._files import StrOrBytesPath
+
+_T_co = TypeVar("_T_co", covariant=True)
+_P = TypeVar("_P", bound=StrOrBytesPath)
 
 __version__: Final[str]
 
@@ -15,7 +20,11 @@ class _HasFileno(Protocol):
 _File: TypeAlias = int | _HasFileno
 _State: TypeAlias = Literal["new", "submitted", "done"]
 
+def cli_main(argv: list[str]) -> int: ...
 def engines() -> list[str]: ...
+def chosen_engine() -> tuple[str, str]: ...
+
+# proactor.aio
 
 RWF_HIPRI: Final[int]
 RWF_DSYNC: Final[int]
@@ -29,14 +38,21 @@ class PriorityClass(IntEnum):
     BEST_EFFORT = 2
     IDLE = 3
 
-class Priority(NamedTuple):
-    cls: PriorityClass
-    value: int = 0
+@final
+class Priority:
+    def __new__(_cls, cls: PriorityClass | int, value: int = 0) -> Self: ...
+    @property
+    def cls(self) -> PriorityClass: ...
+    @property
+    def value(self) -> int: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
 
 class CancelOutcome(Enum):
-    CANCELLED = ...
-    RUNNING = ...
-    FINISHED = ...
+    CANCELLED = "cancelled"
+    RUNNING = "running"
+    FINISHED = "finished"
 
 class Op:
     file: _File
@@ -45,18 +61,16 @@ class Op:
     @property
     def state(self) -> _State: ...
 
-class _Prioritised(Op):
-    priority: Priority | None
-
-class _Transfer(_Prioritised):
+class _Transfer(Op):
     offset: int | None
     rw_flags: int
+    priority: Priority | None
 
 @final
 class Read(_Transfer):
     buffer: Buffer
-    def __init__(
-        self,
+    def __new__(
+        cls,
         file: _File,
         buffer: Buffer | int,
         offset: int | None = None,
@@ -65,13 +79,13 @@ class Read(_Transfer):
         priority: Priority | None = None,
         resfd: _File | None = None,
         user_data: Any = None,
-    ) -> None: ...
+    ) -> Self: ...
 
 @final
 class Write(_Transfer):
     buffer: Buffer
-    def __init__(
-        self,
+    def __new__(
+        cls,
         file: _File,
         buffer: Buffer,
         offset: int | None = None,
@@ -80,13 +94,16 @@ class Write(_Transfer):
         priority: Priority | None = None,
         resfd: _File | None = None,
         user_data: Any = None,
-    ) -> None: ...
+    ) -> Self: ...
 
 @final
 class ReadV(_Transfer):
-    buffers: tuple[Buffer, ...]
-    def __init__(
-        self,
+    @property
+    def buffers(self) -> tuple[Buffer, ...]: ...
+    @buffers.setter
+    def buffers(self, buffers: Iterable[Buffer | int]) -> None: ...
+    def __new__(
+        cls,
         file: _File,
         buffers: Iterable[Buffer | int],
         offset: int | None = None,
@@ -95,13 +112,16 @@ class ReadV(_Transfer):
         priority: Priority | None = None,
         resfd: _File | None = None,
         user_data: Any = None,
-    ) -> None: ...
+    ) -> Self: ...
 
 @final
 class WriteV(_Transfer):
-    buffers: tuple[Buffer, ...]
-    def __init__(
-        self,
+    @property
+    def buffers(self) -> tuple[Buffer, ...]: ...
+    @buffers.setter
+    def buffers(self, buffers: Iterable[Buffer]) -> None: ...
+    def __new__(
+        cls,
         file: _File,
         buffers: Iterable[Buffer],
         offset: int | None = None,
@@ -110,36 +130,36 @@ class WriteV(_Transfer):
         priority: Priority | None = None,
         resfd: _File | None = None,
         user_data: Any = None,
-    ) -> None: ...
+    ) -> Self: ...
 
 @final
-class Fsync(_Prioritised):
-    def __init__(
-        self,
+class Fsync(Op):
+    def __new__(
+        cls,
         file: _File,
         *,
         priority: Priority | None = None,
         resfd: _File | None = None,
         user_data: Any = None,
-    ) -> None: ...
+    ) -> Self: ...
 
 @final
-class Fdatasync(_Prioritised):
-    def __init__(
-        self,
+class Fdatasync(Op):
+    def __new__(
+        cls,
         file: _File,
         *,
         priority: Priority | None = None,
         resfd: _File | None = None,
         user_data: Any = None,
-    ) -> None: ...
+    ) -> Self: ...
 
 @final
 class Poll(Op):
     events: int
-    def __init__(
-        self, file: _File, events: int, *, resfd: _File | None = None, user_data: Any = None
-    ) -> None: ...
+    def __new__(
+        cls, file: _File, events: int, *, resfd: _File | None = None, user_data: Any = None
+    ) -> Self: ...
 
 @final
 class Event:
@@ -147,10 +167,10 @@ class Event:
     def op(self) -> Op: ...
     @property
     def result(self) -> int: ...
-    # For vectors the tuple of buffers; None for an op without one.
+    # A tuple of buffers for a vectored op; None for an op without one.
     @property
     def buffer(self) -> Any: ...
-    # The bytes that a read has put into its buffer. For vectors a tuple, one entry a buffer.
+    # A memoryview; a tuple of them for a vectored read; None for other ops and after an error.
     @property
     def data(self) -> Any: ...
     @property
@@ -161,19 +181,22 @@ class Event:
 
 @final
 class Context:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         max_jobs: int = 128,
         *,
         engine: str | None = None,
-        sqpoll: bool | float = False,
+        sqpoll: bool | float | None = None,
         sqpoll_cpu: int | None = None,
         iopoll: bool = False,
         backlog: int = 0,
         inline: bool = True,
-    ) -> None: ...
+        max_threads: int | None = None,
+    ) -> Self: ...
     @property
     def engine(self) -> str: ...
+    @property
+    def engine_reason(self) -> str: ...
     @property
     def max_jobs(self) -> int: ...
     @property
@@ -196,6 +219,67 @@ class Context:
         kind: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
+        /,
     ) -> None: ...
 
+# The owner of aligned()'s memory, in its memoryview's `obj`.
+@final
+class AlignedMemory:
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
 def aligned(n: int, alignment: int | None = None) -> memoryview: ...
+def direct_alignment(file: _File) -> tuple[int, int]: ...
+
+# Whole files
+
+# One awaited operation: a coroutine to any event loop.
+@final
+class Call(Coroutine[Any, Any, _T_co]):
+    @property
+    def __name__(self) -> str: ...
+    @property
+    def __qualname__(self) -> str: ...
+    def __await__(self) -> Self: ...
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Any: ...
+    def send(self, value: Any, /) -> Any: ...
+    def throw(self, typ: Any, val: Any = None, tb: Any = None) -> Any: ...
+    def close(self) -> None: ...
+
+def read_bytes(path: StrOrBytesPath, *, engine: str | None = None) -> Call[bytes]: ...
+def write_bytes(
+    path: StrOrBytesPath,
+    data: Buffer,
+    *,
+    append: bool = False,
+    exclusive: bool = False,
+    mode: int = 0o666,
+    sync: bool = False,
+    engine: str | None = None,
+) -> Call[int]: ...
+
+# The asynchronous iterator of read_many(), and the awaitable of its next file.
+@final
+class ReadMany(Coroutine[Any, Any, tuple[_P, Any]], AsyncIterator[tuple[_P, Any]]):
+    def __new__(
+        cls,
+        paths: Iterable[_P],
+        *,
+        concurrency: int = 64,
+        ordered: bool = True,
+        return_exceptions: bool = True,
+        engine: str | None = None,
+    ) -> Self: ...
+    def __anext__(self) -> Self: ...
+    def __aiter__(self) -> Self: ...
+    def __await__(self) -> Self: ...
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Any: ...
+    def send(self, value: Any, /) -> Any: ...
+    def throw(self, typ: Any, val: Any = None, tb: Any = None) -> Any: ...
+    def close(self) -> None: ...
+
+# The bridge between an event loop and an engine; not made directly.
+@final
+class LoopDriver:
+    def chosen(self) -> tuple[str, str]: ...

@@ -7,17 +7,16 @@ import warnings
 from typing import Any
 
 import pytest
+from capabilities import require
 
 # What the original leaves behind is not ours to find.
 THEIRS = pytest.param("theirs", marks=pytest.mark.leaks("the original's own descriptors and threads"))
 
 
 def rival(module: str, capability: str) -> Any:
-    """Import the original. The text of the skip is the one that tests/capabilities.py knows."""
-    try:
-        with warnings.catch_warnings():
-            # Its source makes the compiler warn, which fails a test where warnings are errors.
-            warnings.simplefilter("ignore", SyntaxWarning)
-            return importlib.import_module(module)
-    except ImportError as error:
-        pytest.skip(f"needs {capability}: {error}")
+    """Import the original, where it is installed."""
+    require(capability)
+    with warnings.catch_warnings():
+        # Its source makes the compiler warn, which fails a test where warnings are errors.
+        warnings.simplefilter("ignore", SyntaxWarning)
+        return importlib.import_module(module)

@@ -1,7 +1,6 @@
-"""What the compat packages must know of a descriptor before they submit: its mode and its offsets.
+"""What the compat packages must know of a descriptor before they submit: its mode.
 
-The kernel interfaces they bind take any offset for a pipe or a socket and ignore it. `proactor.aio` says
-ESPIPE, so it is dropped here. O_DIRECT needs aligned memory, which their users do not have: copies stand in.
+O_DIRECT needs aligned memory, which their users do not have: copies stand in.
 """
 
 from __future__ import annotations
@@ -35,15 +34,6 @@ def can_write(flags: int) -> bool:
 
 def is_direct(flags: int) -> bool:
     return bool(flags & os.O_DIRECT)
-
-
-def position(fd: int, offset: int) -> int | None:
-    """The offset to submit: None for what has no offsets, such as a pipe."""
-    try:
-        os.lseek(fd, 0, os.SEEK_CUR)
-    except OSError:
-        return None
-    return offset
 
 
 def is_aligned(buffer: Buffer) -> bool:

@@ -138,8 +138,11 @@ impl LoopDriver {
             flush_scheduled: false,
         };
         let this = Bound::new(py, this)?;
+        let reader = Reader {
+            driver: this.clone().unbind(),
+        };
         event_loop
-            .call_method1("add_reader", (fd, this.getattr("_wake")?))
+            .call_method1("add_reader", (fd, Bound::new(py, reader)?))
             .map_err(|e| {
                 if e.is_instance_of::<PyNotImplementedError>(py) {
                     PyRuntimeError::new_err("proactor needs an event loop with add_reader()")
@@ -178,6 +181,12 @@ impl LoopDriver {
         Ok(self.driver.get()?.flush()?)
     }
 
+    /// Cancels and drains. Nobody will be told any more.
+    fn loop_closed(&mut self) -> HashMap<Token, Waiter> {
+        self.driver.let_go();
+        std::mem::take(&mut self.waiting)
+    }
+
     /// Nobody waits for this op any more. Harmless if it is complete.
     pub(super) fn abandon(&mut self, token: Token) {
         if self.waiting.remove(&token).is_some() {
@@ -198,6 +207,33 @@ impl LoopDriver {
             .into_iter()
             .map(|c| (self.waiting.remove(&c.token), c))
             .collect())
+    }
+}
+
+/// What the loop calls when the driver has something to say. The loop drops it when it is closed, and with it everything
+/// the driver holds: futures know their loop, so the two would keep each other alive.
+#[pyclass(module = "proactor._native")]
+struct Reader {
+    driver: Py<LoopDriver>,
+}
+
+#[pymethods]
+impl Reader {
+    fn __call__(&self, py: Python<'_>) -> PyResult<()> {
+        dispatch(self.driver.bind(py))
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let _ = Python::try_attach(|py| {
+            let waiting = self
+                .driver
+                .try_borrow_mut(py)
+                .map(|mut driver| driver.loop_closed());
+            // Not while it is borrowed: the end of a task runs Python code.
+            drop(waiting);
+        });
     }
 }
 

@@ -45,8 +45,10 @@ def _check(operations: tuple[Operation, ...]) -> None:
 class _Core:
     """A `proactor.aio.Context` and the operations in it. For one thread."""
 
-    def __init__(self, max_requests: int, engine: str | None, sqpoll: bool = False) -> None:
-        self.context = aio.Context(max_requests, engine=engine, sqpoll=sqpoll)
+    def __init__(
+        self, max_requests: int, engine: str | None, sqpoll: bool = False, max_threads: int | None = None
+    ) -> None:
+        self.context = aio.Context(max_requests, engine=engine, sqpoll=sqpoll, max_threads=max_threads)
         self.flying: dict[aio.Op, Operation] = {}
         # Collected, and not yet finished.
         self.ended: deque[tuple[Operation, int, OSError | None]] = deque()
@@ -170,9 +172,9 @@ class QueueContext(AbstractContext):
 class _Pump(threading.Thread):
     """The thread of a `ThreadContext`. It does not know it, so that a forgotten context ends its thread."""
 
-    def __init__(self, max_requests: int, engine: str | None) -> None:
+    def __init__(self, max_requests: int, engine: str | None, pool_size: int) -> None:
         super().__init__(name="proactor-caio", daemon=True)
-        self.max_requests, self.engine = max_requests, engine
+        self.max_requests, self.engine, self.pool_size = max_requests, engine, pool_size
         self.pid = os.getpid()
         self.wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self.lock = threading.Lock()
@@ -215,7 +217,7 @@ class _Pump(threading.Thread):
     def run(self) -> None:
         try:
             # One more than the operations: the poll of `wake`.
-            core = _Core(self.max_requests + 1, self.engine)
+            core = _Core(self.max_requests + 1, self.engine, max_threads=self.pool_size)
         except BaseException as error:
             self.problem = error
             self.ready.set()
@@ -274,7 +276,7 @@ class ThreadContext(AbstractContext):
         self._pool_size = operator.index(pool_size) or _DEFAULT_POOL_SIZE
         if not 0 < self._pool_size <= _MAX_POOL_SIZE:
             raise ValueError(f"pool_size must be between 1 and {_MAX_POOL_SIZE}, got {pool_size}")
-        self._pump = _Pump(self._max_requests, self.ENGINE)
+        self._pump = _Pump(self._max_requests, self.ENGINE, self._pool_size)
         self._pump.start()
         self._pump.ready.wait()
         if self._pump.problem:
@@ -290,7 +292,7 @@ class ThreadContext(AbstractContext):
 
     @property
     def pool_size(self) -> int:
-        """Kept; proactor's pool has its own bound."""
+        """How many threads may work at once."""
         return self._pool_size
 
     def submit(self, *aio_operations: Operation) -> int:

@@ -173,7 +173,7 @@ class Operation(AbstractOperation):
             return aio.Fsync(self._fd)
         if self._kind == _FDSYNC:
             return aio.Fdatasync(self._fd)
-        direct, where = _files.is_direct(flags), _files.position(self._fd, self._offset)
+        direct, where = _files.is_direct(flags), self._offset
         if self._kind == _READ:
             if direct:
                 self._payload = aio.aligned(self._nbytes, _files.DIRECT_ALIGNMENT_BYTES)

@@ -236,7 +236,7 @@ class RWBlock(AIOBlock):
 
     def _ready(self) -> tuple[Any, int | None, list[memoryview], Finish | None]:
         """File, offset, memory, and what to do at the end."""
-        file, fd, flags = self._target()
+        file, _, flags = self._target()
         if not (_files.can_write if self._WRITES else _files.can_read)(flags):
             raise os_error(errno.EBADF)
         if self._offset < 0:
@@ -256,7 +256,7 @@ class RWBlock(AIOBlock):
                         user[:part] = copy[:part]
                         count -= part
 
-        return file, _files.position(fd, self._offset), views, finish
+        return file, self._offset, views, finish
 
 
 def _bytes_view(buffer: Buffer) -> memoryview:
