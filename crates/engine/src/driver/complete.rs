@@ -113,8 +113,10 @@ impl Driver {
             Some(op) => slot.op = *op,
             None if inline => {}
             None => {
-                if res == -libc::ESPIPE && slot.op.forget_offset() {
-                    // A socket, on the ring: everybody else ignores the offset.
+                // What is cancelled or linked has had its consequences.
+                let alone = !slot.cancelled && !slot.link;
+                if res == -libc::ESPIPE && alone && slot.op.forget_offset() {
+                    // A socket refuses an offset on the ring; everybody else ignores it.
                     self.backlog.push_front(token);
                     return;
                 }
