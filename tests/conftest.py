@@ -91,7 +91,7 @@ def _threads() -> dict[int, str]:
     for task in Path("/proc/self/task").iterdir():
         try:
             name = (task / "comm").read_text().strip()
-            # The kernel's own: it keeps one such worker per task until the task ends, whatever rings there were.
+            # The kernel's own: one such worker stays until its task ends, whatever rings there were.
             if not name.startswith("iou-wrk"):
                 found[int(task.name)] = name
         except OSError:

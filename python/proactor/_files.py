@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar, Union, overload
 from proactor._native import ReadMany, read_bytes, write_bytes
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeAlias
+    from typing import TypeAlias
 
 StrOrBytesPath: TypeAlias = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 P = TypeVar("P", bound=StrOrBytesPath)
