@@ -150,9 +150,10 @@ impl Backend for Uring {
 
     fn submit(&mut self, token: Token, slot: &mut Slot) -> Taken {
         let notifies = slot.options.notify.is_some();
-        // A polled ring cannot write to an eventfd.
+        // A polled ring cannot write to an eventfd, and one with deferred work does so only when it is asked.
         let unheard = self.announcer.is_some() && announce::would_go_unheard(&slot.op);
-        if unheard || !self.native.has(&slot.op) || (notifies && self.native.iopoll) {
+        if unheard || !self.native.has(&slot.op) || (notifies && (self.native.iopoll || self.native.deferred))
+        {
             match self.helper() {
                 Ok(helper) => {
                     helper.submit(token, slot);

@@ -13,6 +13,8 @@ pub(super) struct Native {
     opcodes: [bool; 256],
     pub(super) iopoll: bool,
     pub(super) sqpoll: bool,
+    /// Nothing happens, notifications neither, while this thread does not ask.
+    pub(super) deferred: bool,
     /// io_uring_enter takes a timeout (Linux 5.11).
     pub(super) timed_wait: bool,
     pub(super) features: Vec<&'static str>,
@@ -161,6 +163,7 @@ pub(super) fn ring(config: &Config) -> io::Result<(IoUring, Native)> {
         opcodes,
         iopoll: config.iopoll,
         sqpoll: config.sqpoll.is_some(),
+        deferred: features.contains(&"DEFER_TASKRUN"),
         timed_wait: params.is_feature_ext_arg(),
         features,
     };
