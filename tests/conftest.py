@@ -22,7 +22,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # In CI a skip is a failure unless what the test needs is truly not there.
 STRICT = os.environ.get("PROACTOR_CI") == "1"
 
-# The kernel takes a ring's workers down, and we an idle pool's threads, a moment after the last use.
+# Idle threads of a pool end a moment after the last use.
 LEAK_GRACE_S = 5.0
 
 BACKENDS = ["io_uring", "linux_aio", "posix_aio", "threads"]
@@ -86,13 +86,16 @@ def _descriptors() -> dict[int, str]:
 
 
 def _threads() -> dict[int, str]:
-    """All of the process's threads, with those Python knows nothing of and io_uring's workers."""
+    """All of the process's threads, with those Python knows nothing of, less io_uring's workers."""
     found = {}
     for task in Path("/proc/self/task").iterdir():
         try:
-            found[int(task.name)] = (task / "comm").read_text().strip()
+            name = (task / "comm").read_text().strip()
         except OSError:
             continue
+        # A thread that ever used a ring keeps idle ones of these, a few seconds or until it ends.
+        if not name.startswith("iou-wrk-"):
+            found[int(task.name)] = name
     return found
 
 
