@@ -93,15 +93,17 @@ def read_many(
 ) -> AsyncIterator[tuple[P, bytes | Exception]]:
     """Reads many whole files: `async for path, data in read_many(paths)`.
 
-    - `paths`: any iterable of str, bytes or path-like; taken from as the files are used, so it may be endless.
+    - `paths`: any iterable of str, bytes or path-like; taken from as the files are used, so it may be
+      endless.
     - `concurrency`: the most files in flight or read ahead, at least 1; memory is bounded by that many files.
-    - `ordered`: in the order of `paths`; otherwise as they arrive, which is faster where some files are cached.
-    - `return_exceptions`: a file that cannot be read gives its exception (an OSError with filename) in place of its
-      bytes, and the batch goes on. False raises it; the next iteration goes on with the next file.
+    - `ordered`: in the order of `paths`; otherwise as they arrive, which is faster where some files are
+      cached.
+    - `return_exceptions`: a file that cannot be read gives its exception (an OSError with filename) in place
+      of its bytes, and the batch goes on. False raises it; the next iteration goes on with the next file.
     - `engine`: as in `proactor.aio.Context`.
 
-    Cached files are read in the calling thread without suspending; the loop gets its turn every 2 ms at least. A
-    cancelled `__anext__` loses nothing: files in flight stay, and iterating goes on.
+    Cached files are read in the calling thread without suspending; the loop gets its turn every 2 ms at
+    least. A cancelled `__anext__` loses nothing: files in flight stay, and iterating goes on.
     """
     return ReadMany(
         paths,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import os
 import select
 from pathlib import Path
@@ -370,8 +371,7 @@ class TestOps:
 
     def test_numpys_integers_are_sizes(self, context: aio.Context, fd: int) -> None:
         require("numpy")
-        import numpy
-
+        numpy: Any = importlib.import_module("numpy")
         assert run_one(context, aio.Read(fd, numpy.int64(5), 0)).data == b"hello"
         zero_dimensions = numpy.zeros((), dtype="u1")
         assert run_one(context, aio.Read(fd, zero_dimensions, 0)).data == b"h"

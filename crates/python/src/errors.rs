@@ -21,6 +21,20 @@ pub(crate) fn os_error(py: Python<'_>, error: &Error, filename: Option<&Bound<'_
     PyErr::from_value(error_object.into_bound(py).into_any())
 }
 
+/// An OSError for an engine that cannot be had. Its message says why; its errno is the nearest one.
+pub(crate) fn no_engine(error: &io::Error) -> PyErr {
+    let errno = match (error.raw_os_error(), error.kind()) {
+        (Some(errno), _) => errno,
+        (None, io::ErrorKind::OutOfMemory) => libc::ENOMEM,
+        (None, io::ErrorKind::PermissionDenied) => libc::EPERM,
+        (None, io::ErrorKind::WouldBlock) => libc::EAGAIN,
+        (None, io::ErrorKind::InvalidInput) => return PyValueError::new_err(error.to_string()),
+        (None, io::ErrorKind::Unsupported) => libc::ENOSYS,
+        (None, _) => libc::EIO,
+    };
+    PyOSError::new_err((errno, error.to_string()))
+}
+
 fn strerror(errno: i32) -> String {
     let text = io::Error::from_raw_os_error(errno).to_string();
     // Rust adds " (os error N)", which OSError says itself.

@@ -36,9 +36,13 @@ fn engines(py: Python<'_>) -> Vec<&'static str> {
 }
 
 /// The engine that is used when none is named, and why: `(name, reason)`.
+///
+/// `PROACTOR_ENGINE` names one; ValueError if it is unknown, OSError if it cannot be had.
 #[pyfunction]
 fn chosen_engine(py: Python<'_>) -> PyResult<(&'static str, String)> {
-    let chosen = py.detach(proactor::probe::choose)?;
+    let chosen = py
+        .detach(proactor::probe::choose)
+        .map_err(|e| errors::no_engine(&e))?;
     Ok((chosen.engine.name(), chosen.reason))
 }
 

@@ -112,14 +112,16 @@ impl Driver {
         match raw.op {
             Some(op) => slot.op = *op,
             None if inline => {}
+            // A socket refuses any offset but 0, where a pipe takes it for none; the wish is the same. What is linked or
+            // notified has had its consequences.
+            None if res == -libc::ESPIPE
+                && !(slot.cancelled || slot.link || slot.options.notify.is_some())
+                && slot.op.drop_offset() =>
+            {
+                self.backlog.push_front(token);
+                return;
+            }
             None => {
-                // What is cancelled or linked has had its consequences.
-                let alone = !slot.cancelled && !slot.link;
-                if res == -libc::ESPIPE && alone && slot.op.forget_offset() {
-                    // A socket refuses an offset on the ring; everybody else ignores it.
-                    self.backlog.push_front(token);
-                    return;
-                }
                 if let Op::ReadFile(read) = &mut slot.op {
                     let cancelled = slot.cancelled;
                     match read.advance(res) {

@@ -134,18 +134,6 @@ impl Op {
         Error::new(errno, self.name()).with_path(self.path().cloned())
     }
 
-    /// Makes a transfer one at the file's position. False if it is one already, or no transfer.
-    pub(crate) fn forget_offset(&mut self) -> bool {
-        let offset = match self {
-            Op::Read(o) => &mut o.offset,
-            Op::Write(o) => &mut o.offset,
-            Op::ReadV(o) => &mut o.offset,
-            Op::WriteV(o) => &mut o.offset,
-            _ => return false,
-        };
-        offset.take().is_some()
-    }
-
     fn path(&self) -> Option<&CString> {
         match self {
             Op::Open(o) => Some(&o.path),

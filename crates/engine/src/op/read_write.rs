@@ -1,6 +1,6 @@
 //! Reads and writes, plain and vectored.
 
-use super::Handle;
+use super::{Handle, Op};
 use crate::buffer::Buf;
 use crate::sys::MAX_RW_BYTES;
 
@@ -29,6 +29,20 @@ impl RwFlags {
 
     pub(crate) fn contains(self, other: RwFlags) -> bool {
         self.0 & other.0 == other.0
+    }
+}
+
+impl Op {
+    /// Takes a transfer's offset away. False if there is none.
+    pub(crate) fn drop_offset(&mut self) -> bool {
+        let offset = match self {
+            Op::Read(o) => &mut o.offset,
+            Op::Write(o) => &mut o.offset,
+            Op::ReadV(o) => &mut o.offset,
+            Op::WriteV(o) => &mut o.offset,
+            _ => return false,
+        };
+        offset.take().is_some()
     }
 }
 

@@ -59,6 +59,10 @@ fn offset_is_ignored(t: &Case) {
         run(&mut d, Read::at(&reader, 1 << 40, Vec::with_capacity(9))),
         Ok(5)
     );
+    let (left, right) = UnixStream::pair().unwrap();
+    let (left, right) = (File::new(left), File::new(right));
+    assert_eq!(run(&mut d, Write::at(&left, 7, b"bytes")), Ok(5));
+    assert_eq!(run(&mut d, Read::at(&right, 7, Vec::with_capacity(9))), Ok(5));
 }
 
 fn closed_peer(t: &Case) {

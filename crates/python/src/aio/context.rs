@@ -231,7 +231,7 @@ impl Context {
         if let Some(sqpoll) = parse_sqpoll(sqpoll, sqpoll_cpu)? {
             config = config.sqpoll(sqpoll);
         }
-        let driver = config.build()?;
+        let driver = config.build().map_err(|e| errors::no_engine(&e))?;
         let chosen = driver.chosen().clone();
         let inner = Inner {
             driver: ThreadBound::new(driver),

@@ -128,7 +128,7 @@ impl LoopDriver {
         // Not every kernel lets the limit be set (Linux 5.15), and not every engine has one.
         let mut driver = match config.clone().io_workers(IO_WORKERS, 0).build() {
             Ok(driver) => driver,
-            Err(_) => config.build()?,
+            Err(_) => config.build().map_err(|e| errors::no_engine(&e))?,
         };
         let fd = driver.eventfd()?;
         let this = LoopDriver {

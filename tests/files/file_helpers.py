@@ -1,0 +1,95 @@
+"""What the tests of whole files share."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import resource
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from conftest import Run
+
+T = TypeVar("T")
+
+MIB = 1 << 20
+# Above this a file always goes to the engine.
+LARGE_BYTES = 3 * MIB + 12345
+DEADLINE_S = 30
+
+
+def content(size_bytes: int, seed: int = 0) -> bytes:
+    block = bytes((at * 7 + seed) % 251 for at in range(min(size_bytes, 4099)))
+    return (block * (size_bytes // 4099 + 1))[:size_bytes]
+
+
+def evict(*paths: Path) -> None:
+    """Take files out of the page cache, and their names out of the kernel's. Needs "drop caches"."""
+    for path in paths:
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    Path("/proc/sys/vm/drop_caches").write_text("2")
+
+
+def descriptors() -> set[str]:
+    return set(os.listdir("/proc/self/fd"))
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def resizable(data: bytearray) -> bool:
+    """Whether nobody holds its memory. Adds a byte."""
+    try:
+        data.append(0)
+    except BufferError:
+        return False
+    return True
+
+
+def failure(run: Run, awaitable: Callable[[], Awaitable[object]]) -> OSError:
+    async def main() -> OSError:
+        with pytest.raises(OSError, match=r"Errno") as caught:
+            await in_time(awaitable())
+        return caught.value
+
+    return run(main())
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Let the loop run until it holds."""
+
+    async def wait() -> None:
+        while not condition():
+            gc.collect()
+            await asyncio.sleep(0.001)
+
+    await asyncio.wait_for(wait(), DEADLINE_S)
+
+
+async def in_time(awaitable: Awaitable[T]) -> T:
+    return await asyncio.wait_for(awaitable, DEADLINE_S)
+
+
+@contextmanager
+def turns() -> Iterator[Callable[[], int]]:
+    """Count the loop's iterations."""
+    count, handle = 0, None
+    loop = asyncio.get_running_loop()
+
+    def tick() -> None:
+        nonlocal count, handle
+        count += 1
+        handle = loop.call_soon(tick)
+
+    handle = loop.call_soon(tick)
+    try:
+        yield lambda: count
+    finally:
+        handle.cancel()

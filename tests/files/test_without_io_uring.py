@@ -1,0 +1,182 @@
+"""Where io_uring is denied, or another engine is named: everything works, and `chosen_engine()` says why.
+
+Each in a process of its own: a filter cannot be taken off, and the choice is made once.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import proactor
+import pytest
+from capabilities import needs, require
+
+# Installs a filter that answers io_uring_setup with an errno. Its number is the same on every architecture.
+DENY = textwrap.dedent(
+    """
+    import ctypes, struct, sys
+    errno = int(sys.argv[1])
+
+    def instruction(code, to, unless, value):
+        return struct.pack("=HBBI", code, to, unless, value)
+
+    program = b"".join([
+        instruction(0x20, 0, 0, 0),  # load the system call's number
+        instruction(0x15, 0, 1, 425),  # io_uring_setup?
+        instruction(0x06, 0, 0, 0x00050000 | errno),  # SECCOMP_RET_ERRNO
+        instruction(0x06, 0, 0, 0x7FFF0000),  # SECCOMP_RET_ALLOW
+    ])
+    memory = ctypes.create_string_buffer(program, len(program))
+    filter = struct.pack("HxxxxxxP", 4, ctypes.addressof(memory))
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.prctl(38, 1, 0, 0, 0) == 0  # PR_SET_NO_NEW_PRIVS
+    assert libc.prctl(22, 2, filter, 0, 0) == 0, ctypes.get_errno()  # PR_SET_SECCOMP
+    """
+)
+
+# Something of everything.
+WORK = textwrap.dedent(
+    """
+    import asyncio, os, sys, tempfile
+    import proactor
+    from proactor import aio
+
+    name, reason = proactor.chosen_engine()
+    print(name, "|", reason)
+    print(",".join(proactor.engines()))
+
+    async def main(directory):
+        paths = [os.path.join(directory, str(at)) for at in range(50)]
+        big = bytes(range(256)) * 20_000
+        for at, path in enumerate(paths):
+            await proactor.write_bytes(path, big if at == 7 else path.encode())
+        assert await proactor.read_bytes(paths[7]) == big
+        assert await proactor.read_text(paths[3]) == paths[3]
+        for ordered in (True, False):
+            found = {path: data async for path, data in proactor.read_many(paths, ordered=ordered)}
+            assert found == {path: big if at == 7 else path.encode() for at, path in enumerate(paths)}
+        task = asyncio.ensure_future(proactor.read_bytes(paths[7]))
+        await asyncio.sleep(0)
+        task.cancel()
+        try:
+            await task
+        except asyncio.CancelledError:
+            pass
+        try:
+            await proactor.read_bytes("/missing")
+        except FileNotFoundError as error:
+            assert error.filename == "/missing"
+
+    with tempfile.TemporaryDirectory() as directory:
+        asyncio.run(main(directory))
+
+    reader, writer = os.pipe()
+    with aio.Context(8) as context:
+        assert context.engine == name, context.engine
+        waiting = aio.Read(reader, 3)
+        assert context.submit(waiting, aio.Write(writer, b"abc")) == 2
+        results = {event.op: event.check() for event in context.wait(2)}
+        assert results[waiting] == 3
+        waiting = aio.Read(reader, 3)
+        context.submit(waiting)
+        assert context.cancel(waiting) is aio.CancelOutcome.CANCELLED
+        assert len(context.wait()) == 1
+    try:
+        aio.Context(engine="io_uring").close()
+        print("io_uring can be had")
+    except OSError as error:
+        print("io_uring:", error)
+    """
+)
+
+
+def python(program: str, *arguments: str, **environment: str) -> list[str]:
+    """The lines that it prints."""
+    clean = {name: value for name, value in os.environ.items() if name != "PROACTOR_ENGINE"}
+    done = subprocess.run(
+        [sys.executable, "-X", "dev", "-W", "error", "-c", program, *arguments],
+        env=clean | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout.splitlines()
+
+
+@needs("seccomp filter")
+@pytest.mark.parametrize("code", ["ENOSYS", "EPERM", "EACCES", "ENOMEM"])
+def test_denied(code: str) -> None:
+    import errno
+
+    number = getattr(errno, code)
+    choice, engines, named = python(DENY + WORK, str(number))
+    name, _, reason = choice.partition(" | ")
+    assert name in ("linux_aio", "threads")
+    assert "io_uring" in reason
+    assert os.strerror(number) in reason or code in reason
+    assert "io_uring" not in engines.split(",")
+    assert named.startswith("io_uring:")
+    assert os.strerror(number) in named
+
+
+@needs("seccomp filter")
+def test_denied_for_the_command() -> None:
+    program = DENY + "from proactor.__main__ import main; sys.argv = ['proactor', 'doctor']; main()"
+    text = "\n".join(python(program, "1"))
+    assert "io_uring" in text
+    assert "Operation not permitted" in text or "EPERM" in text
+
+
+@pytest.mark.parametrize("name", ["io_uring", "linux_aio", "posix_aio", "threads"])
+def test_named_by_the_environment(name: str) -> None:
+    if name in ("io_uring", "linux_aio"):
+        require(name)
+    choice, engines, _ = python(WORK, PROACTOR_ENGINE=name)
+    found, _, reason = choice.partition(" | ")
+    assert found == name
+    assert "PROACTOR_ENGINE" in reason
+    assert name in engines.split(",")
+
+
+@pytest.mark.parametrize("name", ["auto", ""])
+def test_the_environment_leaves_the_choice(name: str) -> None:
+    choice, _, _ = python(WORK, PROACTOR_ENGINE=name)
+    assert choice.partition(" | ")[0] == proactor.chosen_engine()[0]
+
+
+@pytest.mark.parametrize("name", ["no_such_engine", "uring2"])
+def test_an_unknown_name_in_the_environment(name: str, tmp_path: Path) -> None:
+    program = textwrap.dedent(
+        """
+        import asyncio, sys
+        import proactor
+        from proactor import aio
+
+        def told(call):
+            try:
+                call()
+            except (ValueError, OSError) as error:
+                assert sys.argv[1] in str(error) and "PROACTOR_ENGINE" in str(error), error
+                assert "io_uring" in str(error), error  # what it could be
+                print(type(error).__name__)
+
+        async def read():
+            await proactor.read_bytes("/proc/self/comm")
+
+        told(proactor.chosen_engine)
+        told(aio.Context)
+        told(lambda: asyncio.run(read()))
+        aio.Context(engine="threads").close()  # named by the caller, so nobody asks the environment
+        print("import works")
+        """
+    )
+    lines = python(program, name, PROACTOR_ENGINE=name)
+    assert lines[-1] == "import works"
+    assert len(lines) == 4
