@@ -21,25 +21,22 @@ pub(crate) fn attempt(op: &mut Op, skip: &mut usize) -> Option<i32> {
             let at_end = can_transfer(&o.file, o.flags)?;
             let len = o.buffer.capacity();
             let flags = o.flags | RwFlags::NOWAIT;
-            transfer(&o.file, len, at_end, skip, |skip| {
+            let fd = o.file.fd();
+            let tried = transfer(len, at_end, skip, |skip| {
                 let (ptr, len, offset) = o.prepare(skip);
-                perform::rw(
-                    libc::preadv2,
-                    o.file.fd(),
-                    &[perform::iovec(ptr, len)],
-                    offset,
-                    flags,
-                )
-            })
+                perform::rw(libc::preadv2, fd, &[perform::iovec(ptr, len)], offset, flags)
+            });
+            remember(&o.file, tried)
         }
         Op::ReadV(o) => {
             let at_end = can_transfer(&o.file, o.flags)?;
             let len = o.total_len();
-            let (handle, flags) = (o.file.clone(), o.flags | RwFlags::NOWAIT);
-            transfer(&handle, len, at_end, skip, |skip| {
+            let (fd, flags) = (o.file.fd(), o.flags | RwFlags::NOWAIT);
+            let tried = transfer(len, at_end, skip, |skip| {
                 let offset = o.raw_offset(skip);
-                perform::rw(libc::preadv2, handle.fd(), o.prepare(skip), offset, flags)
-            })
+                perform::rw(libc::preadv2, fd, o.prepare(skip), offset, flags)
+            });
+            remember(&o.file, tried)
         }
         Op::Poll(o) if !o.multishot => {
             let events = sys::poll_now(o.file.fd(), o.events as i16);
@@ -75,26 +72,30 @@ fn can_transfer(file: &Handle, flags: RwFlags) -> Option<bool> {
     }
 }
 
+/// The result, `Err(refused)` if the op has to be queued; refused: this file knows no RWF_NOWAIT.
 fn transfer(
-    file: &Handle,
     len: usize,
     look_further: bool,
     skip: &mut usize,
     mut once: impl FnMut(usize) -> i32,
-) -> Option<i32> {
+) -> Result<i32, bool> {
     loop {
         match once(*skip) {
-            0 => return Some(0),
-            e if e == -libc::EAGAIN || e == -libc::EINTR => return None,
-            e if e == -libc::EOPNOTSUPP => {
-                file.refuse_nowait();
-                return None;
-            }
-            e if e < 0 => return Some(e),
-            n if !look_further || *skip + n as usize >= len.min(sys::MAX_RW_BYTES) => return Some(n),
+            0 => return Ok(0),
+            e if e == -libc::EAGAIN || e == -libc::EINTR => return Err(false),
+            e if e == -libc::EOPNOTSUPP => return Err(true),
+            e if e < 0 => return Ok(e),
+            n if !look_further || *skip + n as usize >= len.min(sys::MAX_RW_BYTES) => return Ok(n),
             n => *skip += n as usize,
         }
     }
+}
+
+fn remember(file: &Handle, tried: Result<i32, bool>) -> Option<i32> {
+    if tried == Err(true) {
+        file.refuse_nowait();
+    }
+    tried.ok()
 }
 
 /// A plain open for reading of a path that is all in the cache.

@@ -93,9 +93,20 @@ impl Buf {
         }
     }
 
-    pub(crate) fn ptr(&self) -> *mut u8 {
+    /// The first byte, to be read only.
+    pub(crate) fn ptr(&self) -> *const u8 {
         match self {
-            Buf::Vec(v) => v.as_ptr().cast_mut(),
+            Buf::Vec(v) => v.as_ptr(),
+            Buf::Aligned(a) => a.ptr(),
+            Buf::Registered(r) => r.ptr(),
+            Buf::Shared(m) => m.ptr(),
+        }
+    }
+
+    /// The first byte, to be written.
+    pub(crate) fn mut_ptr(&mut self) -> *mut u8 {
+        match self {
+            Buf::Vec(v) => v.as_mut_ptr(),
             Buf::Aligned(a) => a.ptr(),
             Buf::Registered(r) => r.ptr(),
             Buf::Shared(m) => m.ptr(),

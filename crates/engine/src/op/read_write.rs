@@ -127,13 +127,13 @@ macro_rules! vectored {
             /// prepared again.
             pub(crate) fn prepare(&mut self, mut skip: usize) -> &[libc::iovec] {
                 self.iovecs.clear();
-                for buffer in &self.buffers {
+                for buffer in &mut self.buffers {
                     let len = $name::segment_len(buffer);
                     let skipped = skip.min(len);
                     skip -= skipped;
                     if len > skipped || len == 0 {
                         self.iovecs.push(libc::iovec {
-                            iov_base: buffer.ptr().wrapping_add(skipped).cast(),
+                            iov_base: buffer.mut_ptr().wrapping_add(skipped).cast(),
                             iov_len: len - skipped,
                         });
                     }
@@ -170,10 +170,10 @@ vectored!(
 );
 
 impl Read {
-    pub(crate) fn prepare(&self, skip: usize) -> (*mut u8, usize, i64) {
+    pub(crate) fn prepare(&mut self, skip: usize) -> (*mut u8, usize, i64) {
         let len = (self.buffer.capacity() - skip).min(MAX_RW_BYTES);
         (
-            self.buffer.ptr().wrapping_add(skip),
+            self.buffer.mut_ptr().wrapping_add(skip),
             len,
             raw_offset(self.offset, skip),
         )
@@ -186,7 +186,7 @@ impl Read {
 }
 
 impl Write {
-    pub(crate) fn prepare(&self, skip: usize) -> (*mut u8, usize, i64) {
+    pub(crate) fn prepare(&self, skip: usize) -> (*const u8, usize, i64) {
         let len = (self.buffer.len() - skip).min(MAX_RW_BYTES);
         (
             self.buffer.ptr().wrapping_add(skip),

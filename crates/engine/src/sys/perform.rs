@@ -112,9 +112,10 @@ fn plain(op: &mut Op) -> i32 {
     }
 }
 
-pub(crate) fn iovec(ptr: *mut u8, len: usize) -> libc::iovec {
+/// One segment. The kernel only reads from a write's.
+pub(crate) fn iovec(ptr: *const u8, len: usize) -> libc::iovec {
     libc::iovec {
-        iov_base: ptr.cast(),
+        iov_base: ptr.cast_mut().cast(),
         iov_len: len,
     }
 }
@@ -262,7 +263,7 @@ fn xattr(op: &mut Op) -> i32 {
     unsafe {
         raw(match op {
             Op::GetXattr(o) => {
-                let (name, to, len) = (o.name.as_ptr(), o.buffer.ptr().cast(), o.buffer.capacity());
+                let (name, to, len) = (o.name.as_ptr(), o.buffer.mut_ptr().cast(), o.buffer.capacity());
                 match &o.target {
                     Path(path) => libc::getxattr(path.as_ptr(), name, to, len),
                     LinkPath(path) => libc::lgetxattr(path.as_ptr(), name, to, len),
@@ -280,7 +281,7 @@ fn xattr(op: &mut Op) -> i32 {
                 .unwrap_or(-1)
             }
             Op::ListXattr(o) => {
-                let (to, len) = (o.buffer.ptr().cast(), o.buffer.capacity());
+                let (to, len) = (o.buffer.mut_ptr().cast(), o.buffer.capacity());
                 match &o.target {
                     Path(path) => libc::listxattr(path.as_ptr(), to, len),
                     LinkPath(path) => libc::llistxattr(path.as_ptr(), to, len),

@@ -129,14 +129,14 @@ impl PosixAio {
     }
 
     /// The aiocb and the command for this op, if the library can do it.
-    fn command(&self, slot: &Slot) -> Option<(Command, libc::aiocb)> {
+    fn command(&self, slot: &mut Slot) -> Option<(Command, libc::aiocb)> {
         // SAFETY: zero is a valid value for the C struct.
         let mut aiocb: libc::aiocb = unsafe { std::mem::zeroed() };
         let Options { priority, .. } = &slot.options;
         let transfer = |file: &Handle, offset: Option<u64>, flags| {
             offset.is_some() && flags == RwFlags::NONE && priority.raw() == 0 && is_disk(file)
         };
-        let command = match &slot.op {
+        let command = match &mut slot.op {
             Op::Read(o) if transfer(&o.file, o.offset, o.flags) => {
                 let (ptr, len, offset) = o.prepare(slot.skip);
                 aiocb.aio_fildes = o.file.fd();
@@ -147,7 +147,7 @@ impl PosixAio {
             Op::Write(o) if transfer(&o.file, o.offset, o.flags) => {
                 let (ptr, len, offset) = o.prepare(slot.skip);
                 aiocb.aio_fildes = o.file.fd();
-                (aiocb.aio_buf, aiocb.aio_nbytes) = (ptr.cast(), len);
+                (aiocb.aio_buf, aiocb.aio_nbytes) = (ptr.cast_mut().cast(), len);
                 aiocb.aio_offset = libc::off_t::try_from(offset).ok()?;
                 Command::Write
             }

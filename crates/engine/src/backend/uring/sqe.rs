@@ -231,7 +231,7 @@ fn xattr(op: &mut Op) -> squeue::Entry {
         Op::GetXattr(o) => {
             let (name, to, len) = (
                 o.name.as_ptr(),
-                o.buffer.ptr(),
+                o.buffer.mut_ptr(),
                 o.buffer.capacity().min(MAX_RW_BYTES) as u32,
             );
             match &o.target {
