@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from aio_helpers import CONTENT, run_one
+from capabilities import require
 from proactor import aio
 
 pytest_plugins = ["aio_fixtures"]
@@ -23,10 +24,8 @@ PAGE_BYTES = 4096
 
 
 def numpy() -> Any:
-    try:
-        return importlib.import_module("numpy")
-    except ImportError as error:
-        pytest.skip(f"needs numpy: {error}")
+    require("numpy")
+    return importlib.import_module("numpy")
 
 
 WRITABLE: dict[str, Callable[[], Any]] = {
@@ -187,7 +186,11 @@ class TestAligned:
         view = aio.aligned(PAGE_BYTES, alignment)
         assert ctypes.addressof(ctypes.c_char.from_buffer(view)) % (alignment or 512) == 0
 
-    @pytest.mark.parametrize("arguments", [(-1,), (1, 0), (1, 3), (1, -512)])
+    def test_too_much(self) -> None:
+        with pytest.raises(MemoryError):
+            aio.aligned(1 << 60)
+
+    @pytest.mark.parametrize("arguments", [(-1,), (1, 0), (1, 3), (1, -512), (1, 1 << 31)])
     def test_bad(self, arguments: tuple[int, ...]) -> None:
         with pytest.raises(ValueError, match=r"size|alignment"):
             aio.aligned(*arguments)
@@ -195,10 +198,8 @@ class TestAligned:
     def test_direct(self, context: aio.Context, tmp_path: Path) -> None:
         path, content = tmp_path / "direct", os.urandom(2 * PAGE_BYTES)
         path.write_bytes(content)
-        try:
-            fd = os.open(path, os.O_RDWR | os.O_DIRECT)
-        except OSError as error:
-            pytest.skip(f"needs O_DIRECT: {error}")
+        require("O_DIRECT")
+        fd = os.open(path, os.O_RDWR | os.O_DIRECT)
         try:
             buffer = aio.aligned(PAGE_BYTES)
             assert run_one(context, aio.Read(fd, buffer, PAGE_BYTES)).data == content[PAGE_BYTES:]

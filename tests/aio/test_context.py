@@ -54,6 +54,20 @@ class TestMaking:
         with pytest.raises(TypeError):
             aio.Context(8, engine)  # type: ignore[call-arg]
 
+    @pytest.mark.parametrize("max_threads", [0, -1, 1025])
+    def test_bad_max_threads(self, engine: str, max_threads: int) -> None:
+        with pytest.raises(ValueError, match="max_threads"):
+            aio.Context(engine=engine, max_threads=max_threads)
+
+    def test_max_threads(self, fd: int) -> None:
+        def threads() -> set[str]:
+            return set(os.listdir("/proc/self/task"))
+
+        before = threads()
+        with aio.Context(64, engine="threads", max_threads=2, inline=False) as context:
+            run(context, *(aio.Fdatasync(fd) for _ in range(64)))
+            assert 1 <= len(threads() - before) <= 2
+
     def test_without_inline(self, engine: str, fd: int) -> None:
         with aio.Context(8, engine=engine, inline=False) as context:
             assert run_one(context, aio.Read(fd, 5)).data == b"hello"
@@ -205,6 +219,8 @@ class TestFileno:
     def test_readable_while_events_wait(self, context: aio.Context, pipe: tuple[int, int]) -> None:
         assert isinstance(context.fileno(), int)
         context.submit(*(aio.Read(pipe[0], 1) for _ in range(3)))
+        # It may tell once too often, never once too rarely.
+        assert context.wait(0) == []
         assert not readable(context)
         os.write(pipe[1], b"abc")
         taken = 0

@@ -9,6 +9,7 @@ import select
 import signal
 import sys
 import threading
+import time
 import traceback
 import warnings
 import weakref
@@ -121,9 +122,47 @@ class TestThreads:
         assert in_thread(work) is None
         with pytest.raises(RuntimeError, match="thread"):
             left[0].wait()
+        # A thread's end frees what it had, a moment after join() returns.
+        deadline = time.monotonic() + JOIN_S
+        while True:
+            try:
+                buffer.extend(b"free")
+                break
+            except BufferError:
+                assert time.monotonic() < deadline
+                time.sleep(0.001)
         left.clear()
         gc.collect()
-        buffer.extend(b"free")
+
+    def test_dropped_by_another_thread_than_the_main_one(self, engine: str, pipe: tuple[int, int]) -> None:
+        """The thread that made it frees it when it makes or uses another."""
+        buffer = bytearray(4)
+        made, dropped = threading.Event(), threading.Event()
+        holder: list[aio.Context] = []
+
+        def work() -> None:
+            holder.append(aio.Context(engine=engine))
+            holder[0].submit(aio.Read(pipe[0], buffer))
+            made.set()
+            assert dropped.wait(JOIN_S)
+            with pytest.raises(BufferError):
+                buffer.extend(b"in use")
+            aio.Context(engine=engine).close()
+            buffer.extend(b"free")
+
+        thread = threading.Thread(target=lambda: results.append(in_thread(work)))
+        results: list[BaseException | None] = []
+        thread.start()
+        assert made.wait(JOIN_S)
+        holder.clear()
+        dropped.set()
+        thread.join(JOIN_S)
+        assert results == [None]
+
+    def test_a_closed_context_is_anyones_to_drop(self, engine: str) -> None:
+        holder = [aio.Context(engine=engine)]
+        holder[0].close()
+        assert in_thread(holder.clear) is None
 
 
 def in_child(work: Callable[[], object]) -> None:

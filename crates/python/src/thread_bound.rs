@@ -1,50 +1,102 @@
 //! A driver inside a Python object, which any thread may touch or free.
+//!
+//! Only the thread that made a driver may use or free it, for the kernel may be writing into its buffers and answers
+//! nobody else. So each thread keeps what it made: a driver whose object went away elsewhere is freed at its thread's next
+//! use of one (in the main thread as soon as Python code runs there), and at the thread's end at the latest.
 
 use proactor::Driver;
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::ffi;
 use pyo3::prelude::*;
-use std::sync::Mutex;
+use std::cell::{RefCell, UnsafeCell};
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Arc;
 use std::thread::{self, ThreadId};
 
 /// A driver that only the thread that made it can reach.
 pub(crate) struct ThreadBound {
-    driver: Option<Driver>,
+    slot: Arc<Slot>,
     owner: ThreadId,
+    closed: AtomicBool,
 }
 
-// SAFETY: `get` and `close` hand out the driver only on the thread that made it, and `Drop` frees it only there; from
-// any other thread nothing of it is read but the owner's id.
-unsafe impl Send for ThreadBound {}
-// SAFETY: as above; shared access from other threads reads the owner's id only.
-unsafe impl Sync for ThreadBound {}
+struct Slot {
+    driver: UnsafeCell<Option<Driver>>,
+    /// The object is gone.
+    unwanted: AtomicBool,
+}
 
-/// Drivers whose last owner went away on the wrong thread, until their own thread comes by. The kernel may still be
-/// writing into their buffers, and only their own thread may wait for it.
-static ORPHANS: Mutex<Vec<ThreadBound>> = Mutex::new(Vec::new());
+// SAFETY: `driver` is read and written on its own thread only: by `ThreadBound`, which compares ids, and by the list that
+// is that thread's own. The list lets go of a slot only when the driver is out of it, so nobody else frees one either.
+unsafe impl Send for Slot {}
+// SAFETY: as above.
+unsafe impl Sync for Slot {}
+
+/// Slots, of whatever thread, that wait for their thread to come by.
+static UNWANTED: AtomicUsize = AtomicUsize::new(0);
+
+/// This thread's drivers.
+struct Mine(RefCell<Vec<Arc<Slot>>>);
+
+thread_local! {
+    static MINE: Mine = const { Mine(RefCell::new(Vec::new())) };
+}
+
+impl Drop for Mine {
+    fn drop(&mut self) {
+        // The thread ends. Whoever still has an object of its own can only hear that it is another thread's.
+        for slot in self.0.take() {
+            if slot.unwanted.load(Ordering::Acquire) {
+                UNWANTED.fetch_sub(1, Ordering::Relaxed);
+            }
+            // SAFETY: this is the driver's thread, and no call of it is on the stack.
+            drop(unsafe { (*slot.driver.get()).take() });
+        }
+    }
+}
 
 impl ThreadBound {
     pub(crate) fn new(driver: Driver) -> Self {
-        reap_orphans();
+        reap();
+        let slot = Arc::new(Slot {
+            driver: UnsafeCell::new(Some(driver)),
+            unwanted: AtomicBool::new(false),
+        });
+        MINE.with(|mine| mine.0.borrow_mut().push(Arc::clone(&slot)));
         ThreadBound {
-            driver: Some(driver),
+            slot,
             owner: thread::current().id(),
+            closed: AtomicBool::new(false),
         }
     }
 
     /// The driver.
     ///
     /// # Errors
-    /// `RuntimeError` on another thread and after `close`. A forked child of the owner gets the driver, which refuses by
-    /// itself.
+    /// `RuntimeError` on another thread and in a forked child, `ValueError` after `close`.
     pub(crate) fn get(&mut self) -> PyResult<&mut Driver> {
-        if !self.is_mine() {
+        self.check_thread()?;
+        reap();
+        // SAFETY: this is the driver's thread; `&mut self` and the result's lifetime keep it the only reference, for the
+        // list looks into unwanted slots only.
+        let driver = unsafe { (*self.slot.driver.get()).as_mut() };
+        let driver = driver.ok_or_else(|| PyValueError::new_err("the context is closed"))?;
+        if driver.is_forked() {
             return Err(PyRuntimeError::new_err(
-                "this object belongs to another thread: make one in each thread that needs one",
+                "this object was made before fork(): make a new one in the child",
             ));
         }
-        self.driver
-            .as_mut()
-            .ok_or_else(|| PyRuntimeError::new_err("it is closed"))
+        Ok(driver)
+    }
+
+    fn check_thread(&self) -> PyResult<()> {
+        if self.is_mine() {
+            return Ok(());
+        }
+        Err(PyRuntimeError::new_err(
+            "this object belongs to another thread: make one in each thread that needs one",
+        ))
     }
 
     pub(crate) fn is_mine(&self) -> bool {
@@ -52,49 +104,69 @@ impl ThreadBound {
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.driver.is_none()
+        self.closed.load(Ordering::Relaxed)
     }
 
-    /// Waits for the kernel to let go of everything, without holding the GIL, then frees the driver.
-    pub(crate) fn close(&mut self, py: Python<'_>) -> PyResult<()> {
-        if self.driver.is_none() {
-            return Ok(());
+    /// Waits for the kernel to let go of everything, without holding the GIL, then frees the driver. In a forked child it
+    /// only frees.
+    ///
+    /// # Errors
+    /// `RuntimeError` on another thread.
+    pub(crate) fn close(&mut self) -> PyResult<()> {
+        if !self.is_closed() {
+            self.check_thread()?;
+            self.let_go();
         }
-        self.get()?;
-        let driver = AssertSend(self.driver.take());
-        py.detach(|| drop(driver));
         Ok(())
+    }
+
+    /// Closes, or sees to it that the driver's own thread will.
+    pub(crate) fn let_go(&mut self) {
+        if self.closed.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        UNWANTED.fetch_add(1, Ordering::Relaxed);
+        self.slot.unwanted.store(true, Ordering::Release);
+        if self.is_mine() {
+            reap();
+        } else {
+            // SAFETY: the function takes no argument. If the queue is full, the next use or the thread's end do it.
+            unsafe { ffi::Py_AddPendingCall(Some(reap_in_main_thread), std::ptr::null_mut()) };
+        }
     }
 }
 
 impl Drop for ThreadBound {
     fn drop(&mut self) {
-        let Some(driver) = self.driver.take() else { return };
-        if !self.is_mine() {
-            let orphan = ThreadBound {
-                driver: Some(driver),
-                owner: self.owner,
-            };
-            ORPHANS
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner)
-                .push(orphan);
-            return;
-        }
-        let driver = AssertSend(Some(driver));
-        // Without an interpreter there is no GIL to let go of.
-        match Python::try_attach(|py| py.detach(|| drop(driver))) {
-            Some(()) | None => {}
-        }
+        self.let_go();
     }
 }
 
-fn reap_orphans() {
-    let me = thread::current().id();
-    let mut orphans = ORPHANS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let mine: Vec<ThreadBound> = orphans.extract_if(.., |orphan| orphan.owner == me).collect();
-    drop(orphans);
-    drop(mine);
+/// Frees this thread's unwanted drivers.
+fn reap() {
+    if UNWANTED.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    // The borrow ends before anything is freed: releasing a Python buffer may run code that comes back here. The list may
+    // be gone, at the thread's end.
+    let unwanted = MINE.try_with(|mine| {
+        let is_unwanted = |slot: &mut Arc<Slot>| slot.unwanted.load(Ordering::Acquire);
+        let mut mine = mine.0.borrow_mut();
+        mine.extract_if(.., is_unwanted).collect::<Vec<_>>()
+    });
+    for slot in unwanted.unwrap_or_default() {
+        UNWANTED.fetch_sub(1, Ordering::Relaxed);
+        // SAFETY: the slot was in this thread's list, so this is the driver's thread; its object is gone.
+        let mut driver = AssertSend(unsafe { (*slot.driver.get()).take() });
+        // Without an interpreter there is no GIL to let go of.
+        let _ = Python::try_attach(|py| py.detach(|| drop(driver.get().take())));
+        drop(driver);
+    }
+}
+
+extern "C" fn reap_in_main_thread(_: *mut c_void) -> c_int {
+    reap();
+    0
 }
 
 /// A value that `Python::detach` may take along: the closure runs on this very thread.

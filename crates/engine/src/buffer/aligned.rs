@@ -24,12 +24,25 @@ impl AlignedBuf {
     pub fn new(capacity: usize, alignment: usize) -> Self {
         assert!(capacity > 0, "an aligned buffer needs at least one byte");
         let layout = Layout::from_size_align(capacity, alignment).expect("alignment must be a power of two");
-        // SAFETY: the layout's size is not zero.
-        let ptr = unsafe { alloc::alloc_zeroed(layout) };
-        let Some(ptr) = NonNull::new(ptr) else {
-            alloc::handle_alloc_error(layout)
-        };
-        AlignedBuf { ptr, layout, len: 0 }
+        Self::allocate(layout).unwrap_or_else(|| alloc::handle_alloc_error(layout))
+    }
+
+    /// As [`zeroed`](Self::zeroed), but `None` for no memory, no bytes, or an `alignment` that is not a power of two.
+    pub fn try_zeroed(len: usize, alignment: usize) -> Option<Self> {
+        let layout = Layout::from_size_align(len, alignment).ok()?;
+        if len == 0 {
+            return None;
+        }
+        let mut buf = Self::allocate(layout)?;
+        buf.len = len;
+        Some(buf)
+    }
+
+    fn allocate(layout: Layout) -> Option<Self> {
+        debug_assert_ne!(layout.size(), 0);
+        // SAFETY: the layout's size is not zero: both callers have looked.
+        let ptr = NonNull::new(unsafe { alloc::alloc_zeroed(layout) })?;
+        Some(AlignedBuf { ptr, layout, len: 0 })
     }
 
     /// A full buffer: `len() == capacity()`, zeroed, ready to be changed and written.

@@ -2,59 +2,93 @@
 
 use super::event::Event;
 use super::op::Op;
+use super::priority::python_enum;
 use crate::errors;
 use crate::thread_bound::{AssertSend, ThreadBound};
 use proactor::{CancelOutcome, Completion, Config, Engine, Refusal, SqPoll, Token};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::gc::PyVisit;
+use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyList, PyTuple};
+use pyo3::PyTraverseError;
 use std::collections::HashMap;
 use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-/// What became of a request to cancel.
-#[pyclass(
-    eq,
-    eq_int,
-    frozen,
-    hash,
-    name = "CancelOutcome",
-    module = "proactor.aio",
-    rename_all = "SCREAMING_SNAKE_CASE"
-)]
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum PyCancelOutcome {
-    /// It was stopped. Its event, with ECANCELED, will come from `wait`.
-    Cancelled,
-    /// It is being worked on and was asked to stop; its event says how that ended.
-    Running,
-    /// It is complete: its event waits or was taken.
-    Finished,
+/// The Python enum.
+static OUTCOME: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+const OUTCOME_DOC: &str = "\
+What became of a request to cancel.
+
+- CANCELLED: it was stopped. Its event, with ECANCELED, will come from `wait`.
+- RUNNING: it is being worked on and was asked to stop; its event says how that ended.
+- FINISHED: it is complete: its event waits or was taken.";
+
+fn outcome_enum(py: Python<'_>) -> PyResult<&Py<PyAny>> {
+    OUTCOME.get_or_try_init(py, || {
+        let members = ["CANCELLED", "RUNNING", "FINISHED"].map(|name| (name, name.to_lowercase()));
+        python_enum(py, "Enum", "CancelOutcome", OUTCOME_DOC, members.into())
+    })
+}
+
+fn outcome(py: Python<'_>, outcome: CancelOutcome) -> PyResult<Py<PyAny>> {
+    let name = match outcome {
+        CancelOutcome::Cancelled => "CANCELLED",
+        CancelOutcome::Running => "RUNNING",
+        CancelOutcome::Finished => "FINISHED",
+    };
+    outcome_enum(py)?.getattr(py, name)
+}
+
+pub(super) fn add_outcome_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("CancelOutcome", outcome_enum(module.py())?)
 }
 
 /// A queue of ops, used by the thread that made it, and a context manager that closes it.
 ///
 /// - `max_jobs`: how many ops may be submitted and not yet be taken by `wait`, 1 to 32768.
 /// - `engine`: "io_uring", "linux_aio", "posix_aio", "threads", "sim"; None or "auto" for the best that works here, or
-///   what PROACTOR_ENGINE names. An engine named here that cannot be had raises OSError.
-/// - `sqpoll`: let a kernel thread poll the submission queue (io_uring): True for an idle time of 1 s, or seconds.
-///   `sqpoll_cpu` binds it to a processor.
+///   what PROACTOR_ENGINE names. An unknown name raises ValueError, one that cannot be had OSError.
+/// - `sqpoll`: let a kernel thread poll the submission queue (io_uring, Linux 5.13 without privilege): True for an idle
+///   time of 1 s, or that many seconds; None or False for none. `sqpoll_cpu` binds it to a processor.
 /// - `iopoll`: poll the device for completions (io_uring, O_DIRECT, devices with poll queues).
 /// - `backlog`: ops accepted beyond `max_jobs`, which wait in user space.
 /// - `inline`: finish at once what needs no waiting, such as reads of cached pages.
+/// - `max_threads`: the most worker threads for what the engine has no other way to do, 1 to 1024; None is 8 per
+///   processor, at most 64. They start with the first such op, and end when idle.
 ///
-/// Another thread's call raises RuntimeError, as does any call after `close()` or in a forked child.
-#[pyclass(weakref, module = "proactor.aio")]
+/// io_uring is there since Linux 5.10 and Linux AIO in every Linux; where neither may be used, threads do it all.
+///
+/// Another thread's call raises RuntimeError, as does a forked child's: make a context in each. The attributes may be
+/// read by any. A context that is dropped closes itself; dropped in another thread, its own thread does that at its next
+/// use of a context, or at its end. In a forked child a copy can be dropped or closed, and touches nothing of the
+/// parent's.
+#[pyclass(frozen, weakref, module = "proactor.aio")]
 pub(crate) struct Context {
-    driver: ThreadBound,
-    submitted: HashMap<Token, Py<Op>>,
+    inner: Mutex<Inner>,
     engine: Engine,
     reason: String,
     max_jobs: u32,
+    pending: AtomicUsize,
+    closed: AtomicBool,
+    owner: ThreadId,
+}
+
+struct Inner {
+    driver: ThreadBound,
+    submitted: HashMap<Token, Py<Op>>,
 }
 
 /// The simulator and `backlog` aside, what io_uring and Linux AIO take at most.
 const MAX_JOBS: u32 = 32_768;
+/// Beyond that, threads cost more than they bring.
+const MAX_THREADS: usize = 1024;
 
 pub(crate) fn parse_engine(name: Option<&str>) -> PyResult<Option<Engine>> {
     match name {
@@ -72,7 +106,7 @@ fn parse_sqpoll(sqpoll: Option<&Bound<'_, PyAny>>, cpu: Option<u32>) -> PyResult
         Some(value) if value.is_instance_of::<pyo3::types::PyBool>() => {
             value.extract::<bool>()?.then_some(Duration::from_secs(1))
         }
-        Some(value) => Some(seconds(value.extract()?)?),
+        Some(value) => Some(seconds("sqpoll", value.extract()?)?),
     };
     match (idle, cpu) {
         (Some(idle), cpu) => Ok(Some(SqPoll { idle, cpu })),
@@ -81,17 +115,20 @@ fn parse_sqpoll(sqpoll: Option<&Bound<'_, PyAny>>, cpu: Option<u32>) -> PyResult
     }
 }
 
-fn seconds(value: f64) -> PyResult<Duration> {
+fn seconds(name: &str, value: f64) -> PyResult<Duration> {
     if value.is_nan() || value < 0.0 {
-        return Err(PyValueError::new_err("a time must not be negative"));
+        return Err(PyValueError::new_err(format!(
+            "{name} is a number of seconds, not {value}"
+        )));
     }
     Ok(Duration::try_from_secs_f64(value).unwrap_or(Duration::MAX))
 }
 
-impl Context {
+impl Inner {
     fn submit_one(&mut self, py: Python<'_>, op: &Bound<'_, Op>) -> PyResult<bool> {
-        let driver = self.driver.get()?;
         let (prepared, options) = op.borrow().prepare(py)?;
+        // Not before: a file's fileno() is the caller's code.
+        let driver = self.driver.get()?;
         match driver.submit_with(prepared, options) {
             Ok(token) => {
                 op.borrow_mut().submitted(token);
@@ -112,39 +149,82 @@ impl Context {
         Ok(match completion.count() {
             Ok(count) => Event::new(op, count as i64, None),
             Err(error) => {
-                let filename = op.borrow(py).filename(py);
-                let exception = errors::os_error(py, &error, filename.as_ref());
-                let result = -i64::from(error.errno());
-                Event::new(op, result, Some(exception.into_value(py).into_any()))
+                let this = op.borrow(py);
+                let filename = this.filename(py);
+                let exception = errors::os_error(py, &error, filename.as_ref()).into_value(py);
+                exception
+                    .bind(py)
+                    .setattr(intern!(py, "op"), this.kind().name())?;
+                drop(this);
+                Event::new(op, -i64::from(error.errno()), Some(exception.into_any()))
             }
         })
+    }
+
+    /// What became of the ops is nobody's business any more.
+    fn forget_ops(&mut self, py: Python<'_>) {
+        for (_, op) in std::mem::take(&mut self.submitted) {
+            if let Ok(mut op) = op.try_borrow_mut(py) {
+                op.done();
+            }
+        }
+    }
+}
+
+impl Context {
+    /// The inner part, on its own thread and while nothing else uses it.
+    fn inner(&self) -> PyResult<MutexGuard<'_, Inner>> {
+        if thread::current().id() != self.owner {
+            return Err(PyRuntimeError::new_err(
+                "this context belongs to another thread: make one in each thread that needs one",
+            ));
+        }
+        match self.inner.try_lock() {
+            Ok(inner) => Ok(inner),
+            Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => Err(PyRuntimeError::new_err(
+                "this context is in use already, in the code that this one interrupts",
+            )),
+        }
+    }
+
+    fn note_pending(&self, inner: &Inner) {
+        self.pending.store(inner.submitted.len(), Ordering::Relaxed);
     }
 }
 
 #[pymethods]
 impl Context {
     #[new]
-    #[pyo3(signature = (max_jobs=128, *, engine=None, sqpoll=None, sqpoll_cpu=None, iopoll=false, backlog=0, inline=true))]
+    #[pyo3(signature = (max_jobs=128, *, engine=None, sqpoll=None, sqpoll_cpu=None, iopoll=false, backlog=0, inline=true, max_threads=None))]
     #[allow(clippy::too_many_arguments)]
     fn new(
-        max_jobs: u32,
+        max_jobs: i64,
         engine: Option<&str>,
         sqpoll: Option<&Bound<'_, PyAny>>,
         sqpoll_cpu: Option<u32>,
         iopoll: bool,
         backlog: usize,
         inline: bool,
+        max_threads: Option<i64>,
     ) -> PyResult<Self> {
-        if !(1..=MAX_JOBS).contains(&max_jobs) {
-            return Err(PyValueError::new_err(format!(
-                "max_jobs is 1 to {MAX_JOBS}, not {max_jobs}"
-            )));
-        }
+        let max_jobs = u32::try_from(max_jobs)
+            .ok()
+            .filter(|jobs| (1..=MAX_JOBS).contains(jobs))
+            .ok_or_else(|| PyValueError::new_err(format!("max_jobs is 1 to {MAX_JOBS}, not {max_jobs}")))?;
         let mut config = Config::default()
             .depth(max_jobs)
             .backlog(backlog)
             .inline(inline)
             .iopoll(iopoll);
+        if let Some(threads) = max_threads {
+            let bounded = usize::try_from(threads)
+                .ok()
+                .filter(|threads| (1..=MAX_THREADS).contains(threads));
+            config = config.max_threads(bounded.ok_or_else(|| {
+                PyValueError::new_err(format!("max_threads is 1 to {MAX_THREADS}, not {threads}"))
+            })?);
+        }
         if let Some(engine) = parse_engine(engine)? {
             config = config.engine(engine);
         }
@@ -153,12 +233,18 @@ impl Context {
         }
         let driver = config.build()?;
         let chosen = driver.chosen().clone();
-        Ok(Context {
+        let inner = Inner {
             driver: ThreadBound::new(driver),
             submitted: HashMap::new(),
+        };
+        Ok(Context {
+            inner: Mutex::new(inner),
             engine: chosen.engine,
             reason: chosen.reason,
             max_jobs,
+            pending: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+            owner: thread::current().id(),
         })
     }
 
@@ -183,13 +269,13 @@ impl Context {
     /// Ops submitted whose events have not been taken.
     #[getter]
     fn pending(&self) -> usize {
-        self.submitted.len()
+        self.pending.load(Ordering::Relaxed)
     }
 
     /// Whether `close()` was called.
     #[getter]
     fn closed(&self) -> bool {
-        self.driver.is_closed()
+        self.closed.load(Ordering::Relaxed)
     }
 
     /// Submits ops in order and returns how many were accepted; the rest is untouched. Fewer than all means that
@@ -198,23 +284,30 @@ impl Context {
     /// Raises ValueError for an op that is submitted already or can never succeed, if it is the first; otherwise such an
     /// op ends the count.
     #[pyo3(signature = (*ops))]
-    fn submit(&mut self, py: Python<'_>, ops: &Bound<'_, PyTuple>) -> PyResult<usize> {
-        self.driver.get()?;
+    fn submit(&self, py: Python<'_>, ops: &Bound<'_, PyTuple>) -> PyResult<usize> {
+        let mut inner = self.inner()?;
+        inner.driver.get()?;
         let mut accepted = 0;
+        let mut refused = None;
         for op in ops {
             let outcome = op
                 .cast_into::<Op>()
                 .map_err(PyErr::from)
-                .and_then(|op| self.submit_one(py, &op));
+                .and_then(|op| inner.submit_one(py, &op));
             match outcome {
                 Ok(true) => accepted += 1,
                 Ok(false) => break,
-                Err(e) if accepted == 0 => return Err(e),
-                Err(_) => break,
+                Err(e) => {
+                    refused = Some(e);
+                    break;
+                }
             }
         }
-        if accepted > 0 {
-            self.driver.get()?.flush()?;
+        self.note_pending(&inner);
+        match refused {
+            Some(e) if accepted == 0 => return Err(e),
+            _ if accepted > 0 => inner.driver.get()?.flush()?,
+            _ => {}
         }
         Ok(accepted)
     }
@@ -223,33 +316,34 @@ impl Context {
     ///
     /// `timeout` 0 only looks; None waits for ever. Never waits for more events than ops are pending. A signal's Python
     /// handler runs meanwhile; if it raises, no event is lost.
+    ///
+    /// Raises ValueError for a negative number, NaN, or `max` below `min`.
     #[pyo3(signature = (min=1, max=None, timeout=None))]
     fn wait<'py>(
-        slf: &Bound<'py, Self>,
-        min: usize,
-        max: Option<usize>,
+        &self,
+        py: Python<'py>,
+        min: isize,
+        max: Option<isize>,
         timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyList>> {
-        let py = slf.py();
+        let count = |name, value: isize| {
+            usize::try_from(value).map_err(|_| PyValueError::new_err(format!("{name} must not be negative")))
+        };
+        let (min, max) = (count("min", min)?, max.map(|max| count("max", max)).transpose()?);
         let max = max.unwrap_or(usize::MAX);
         if max < min {
             return Err(PyValueError::new_err("max must not be less than min"));
         }
-        let timeout = timeout.map(seconds).transpose()?;
+        let timeout = timeout.map(|t| seconds("timeout", t)).transpose()?;
         let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
         loop {
             let left = match deadline {
                 Some(deadline) => Some(deadline.saturating_duration_since(Instant::now())),
                 None => timeout,
             };
-            let mut guard = slf.try_borrow_mut().map_err(|_| {
-                PyRuntimeError::new_err(
-                    "this context is waiting already, in the code that this one interrupts",
-                )
-            })?;
-            let this = &mut *guard;
+            let mut inner = self.inner()?;
             let mut done = Vec::new();
-            let driver = this.driver.get()?;
+            let driver = inner.driver.get()?;
             let waited = if driver.ready() >= min || left == Some(Duration::ZERO) {
                 driver.wait(min, max, Some(Duration::ZERO), &mut done)
             } else {
@@ -261,7 +355,7 @@ impl Context {
             };
             match waited {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {
-                    drop(guard);
+                    drop(inner);
                     // Runs the handlers, which may use this context.
                     py.check_signals()?;
                 }
@@ -269,8 +363,9 @@ impl Context {
                 Ok(_) => {
                     let events = PyList::empty(py);
                     for completion in done {
-                        events.append(this.event(py, completion)?)?;
+                        events.append(inner.event(py, completion)?)?;
                     }
+                    self.note_pending(&inner);
                     return Ok(events);
                 }
             }
@@ -279,55 +374,82 @@ impl Context {
 
     /// Asks for one op to stop and says what came of it. Its event comes all the same.
     ///
-    /// Raises ValueError for an op that was not submitted here.
-    fn cancel(&mut self, py: Python<'_>, op: &Bound<'_, Op>) -> PyResult<PyCancelOutcome> {
-        let driver = self.driver.get()?;
-        if driver.is_forked() {
-            return Err(errors::refusal(py, &Refusal::Forked));
-        }
-        let token = match op.borrow().token() {
-            Some(token) if self.submitted.get(&token).is_some_and(|own| own.is(op)) => token,
-            None if !op.borrow().is_new() => return Ok(PyCancelOutcome::Finished),
+    /// Raises ValueError for an op that was never submitted, or is submitted to another context.
+    fn cancel(&self, py: Python<'_>, op: &Bound<'_, Op>) -> PyResult<Py<PyAny>> {
+        let mut inner = self.inner()?;
+        inner.driver.get()?;
+        let token = op.borrow().token();
+        let token = match token {
+            Some(token) if inner.submitted.get(&token).is_some_and(|own| own.is(op)) => token,
+            None if !op.borrow().is_new() => return outcome(py, CancelOutcome::Finished),
             _ => return Err(PyValueError::new_err("this op is not submitted to this context")),
         };
-        Ok(match driver.cancel(token) {
-            CancelOutcome::Cancelled => PyCancelOutcome::Cancelled,
-            CancelOutcome::Running => PyCancelOutcome::Running,
-            CancelOutcome::Finished => PyCancelOutcome::Finished,
-        })
+        outcome(py, inner.driver.get()?.cancel(token))
     }
 
     /// A descriptor for another event loop, readable while events wait. Do not read from it or close it: `wait` does
     /// what is needed.
-    fn fileno(&mut self) -> PyResult<i32> {
-        Ok(self.driver.get()?.eventfd()?)
+    fn fileno(&self) -> PyResult<i32> {
+        Ok(self.inner()?.driver.get()?.eventfd()?)
     }
 
     /// Ends the context: writes and syncs run to their end, everything else is cancelled, and the call returns when the
     /// kernel has let go of all buffers. Events that were not taken are lost. May be called twice.
-    fn close(&mut self, py: Python<'_>) -> PyResult<()> {
-        self.driver.close(py)?;
-        for (_, op) in self.submitted.drain() {
-            op.borrow_mut(py).done();
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        if self.closed.load(Ordering::Relaxed) {
+            return Ok(());
         }
+        let mut inner = self.inner()?;
+        inner.driver.close()?;
+        self.closed.store(true, Ordering::Relaxed);
+        inner.forget_ops(py);
+        self.note_pending(&inner);
         Ok(())
     }
 
-    fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        slf.get().inner()?.driver.get()?;
+        Ok(slf)
     }
 
     #[pyo3(signature = (*_exc))]
-    fn __exit__(&mut self, py: Python<'_>, _exc: &Bound<'_, PyTuple>) -> PyResult<()> {
+    fn __exit__(&self, py: Python<'_>, _exc: &Bound<'_, PyTuple>) -> PyResult<()> {
         self.close(py)
     }
 
     fn __repr__(&self) -> String {
-        let state = if self.driver.is_closed() {
+        let state = if self.closed() {
             "closed".into()
         } else {
-            format!("{} pending", self.submitted.len())
+            format!("{} pending", self.pending())
         };
         format!("<proactor.aio.Context on {}, {state}>", self.engine.name())
+    }
+
+    // What is not visited, because the context is waiting in its thread, counts as used: right.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match self.inner.try_lock() {
+            Ok(inner) => inner.submitted.values().try_for_each(|op| visit.call(op)),
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn __clear__(&self) {
+        if let Ok(mut inner) = self.inner.try_lock() {
+            inner.driver.let_go();
+            let ops = std::mem::take(&mut inner.submitted);
+            drop(inner);
+            drop(ops);
+        }
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
+        inner.driver.let_go();
+        if !inner.submitted.is_empty() {
+            let _ = Python::try_attach(|py| inner.forget_ops(py));
+        }
     }
 }

@@ -1,10 +1,13 @@
 //! What comes out of a context.
 
 use super::op::Op;
+use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyMemoryView, PySlice};
+use pyo3::types::{PyBytes, PyMemoryView, PySlice, PyTuple};
+use pyo3::PyTraverseError;
 
-/// The end of one op.
+/// The end of one op. `Context.wait` makes it; it never changes, but shows the op as it is now: look before the op is
+/// changed or submitted again.
 #[pyclass(frozen, module = "proactor.aio")]
 pub(crate) struct Event {
     /// The op, which may be submitted again.
@@ -34,14 +37,16 @@ impl Event {
         }
     }
 
-    /// The buffer as it was given to the op; a list of them for a vectored op; None for an op without one.
+    /// The op's buffer; a tuple of them for a vectored op; None for an op without one.
     #[getter]
     fn buffer(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        Ok(self.op.borrow(py).buffer(py)?.unbind())
+        Ok(self.op.borrow(py).memory(py)?.unbind())
     }
 
-    /// What a read has filled: a memoryview of the first `result` bytes of the buffer, or a list of such views for a
-    /// vectored read (empty ones left out). None for other ops and after an error.
+    /// What a read has filled: a memoryview of the first `result` bytes of the buffer, format "B"; for a vectored read a
+    /// tuple of such views, one for each buffer. None for other ops and after an error.
+    ///
+    /// The view pins its buffer as any memoryview does.
     #[getter]
     fn data<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let op = self.op.borrow(py);
@@ -49,20 +54,24 @@ impl Event {
             return Ok(None);
         }
         let mut left = self.result as usize;
-        let views = PyList::empty(py);
+        let mut views = Vec::with_capacity(op.buffers().len());
         for buffer in op.buffers() {
-            let view = PyMemoryView::from(buffer.bind(py))?.call_method1("cast", ("B",))?;
-            let here = left.min(view.len()?);
+            let view = PyMemoryView::from(buffer.bind(py))?;
+            let size: usize = view.getattr("nbytes")?.extract()?;
+            let here = left.min(size);
             left -= here;
-            let part = view.get_item(PySlice::new(py, 0, here as isize, 1))?;
-            if !op.is_vectored() {
-                return Ok(Some(part));
-            }
-            if here > 0 {
-                views.append(part)?;
-            }
+            // Views with a zero in their shape cannot be cast.
+            views.push(if size == 0 {
+                PyMemoryView::from(&PyBytes::new(py, b""))?.into_any()
+            } else {
+                view.call_method1("cast", ("B",))?
+                    .get_item(PySlice::new(py, 0, here as isize, 1))?
+            });
         }
-        Ok(Some(views.into_any()))
+        if op.is_vectored() {
+            return Ok(Some(PyTuple::new(py, views)?.into_any()));
+        }
+        Ok(views.pop())
     }
 
     /// What the op was given as `user_data`.
@@ -77,5 +86,11 @@ impl Event {
             Some(error) => Ok(format!("<Event of {op}: {}>", error.bind(py).repr()?)),
             None => Ok(format!("<Event of {op}: {}>", self.result)),
         }
+    }
+
+    // The op and what it refers to break a cycle; nothing here changes.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.op)?;
+        visit.call(&self.error)
     }
 }

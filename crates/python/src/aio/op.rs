@@ -4,14 +4,17 @@ use super::priority::PyPriority;
 use crate::memory;
 use proactor::op::{self as engine, RwFlags};
 use proactor::{Options, Token};
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::ffi;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyList, PyMemoryView};
+use pyo3::types::{PyByteArray, PyInt, PyTuple};
 use pyo3::PyTraverseError;
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
+
+/// Linux, `UIO_MAXIOV`.
+const UIO_MAXIOV: usize = 1024;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
@@ -31,32 +34,34 @@ enum State {
     Done,
 }
 
-/// One thing to do; the base of Read, Write, ReadV, WriteV, Fsync, Fdatasync and Poll.
+/// One thing to do; the base of Read, Write, ReadV, WriteV, Fsync, Fdatasync and Poll, and not made itself.
 ///
 /// An op may be submitted again once its event has been taken. While it is submitted, nothing about it can be changed
-/// (RuntimeError), and its buffers are exported: a bytearray, for one, refuses to be resized (BufferError).
+/// (RuntimeError), and its buffers are exported: a bytearray, for one, refuses to be resized (BufferError). Ops are equal
+/// and hash by identity. A number that is no open descriptor is an event with EBADF; a file object that is closed raises
+/// ValueError at `submit`.
 #[pyclass(subclass, module = "proactor.aio")]
 pub(crate) struct Op {
     kind: Kind,
     state: State,
     file: Py<PyAny>,
-    offset: Option<u64>,
+    pub(super) offset: Option<u64>,
     buffers: Vec<Py<PyAny>>,
-    events: u16,
-    rw_flags: i32,
-    priority: Option<PyPriority>,
+    pub(super) events: u16,
+    pub(super) rw_flags: u32,
+    pub(super) priority: Option<PyPriority>,
     resfd: Option<Py<PyAny>>,
     user_data: Option<Py<PyAny>>,
 }
 
 /// What a constructor collects besides the file.
 #[derive(Default)]
-struct Rest {
-    offset: Option<u64>,
-    rw_flags: i32,
-    priority: Option<PyPriority>,
-    resfd: Option<Py<PyAny>>,
-    user_data: Option<Py<PyAny>>,
+pub(super) struct Rest {
+    pub(super) offset: Option<u64>,
+    pub(super) rw_flags: u32,
+    pub(super) priority: Option<PyPriority>,
+    pub(super) resfd: Option<Py<PyAny>>,
+    pub(super) user_data: Option<Py<PyAny>>,
 }
 
 /// The descriptor of an int or of an object with `fileno()`.
@@ -69,15 +74,48 @@ pub(crate) fn descriptor(file: &Bound<'_, PyAny>) -> PyResult<RawFd> {
     Ok(fd)
 }
 
-fn duplicate(fd: RawFd) -> PyResult<OwnedFd> {
+/// A duplicate of an eventfd: the caller may close its own before the op is done.
+fn eventfd(object: &Bound<'_, PyAny>) -> PyResult<OwnedFd> {
+    let refused =
+        |errno: i32, why: &str| PyOSError::new_err((errno, format!("{why}: resfd must be an eventfd")));
+    let fd = descriptor(object)?;
     // SAFETY: the descriptor is only borrowed for the duplication; a wrong number gives EBADF.
-    let borrowed = unsafe { std::os::fd::BorrowedFd::borrow_raw(fd) };
-    Ok(borrowed.try_clone_to_owned()?)
+    let duplicate = unsafe { std::os::fd::BorrowedFd::borrow_raw(fd) }
+        .try_clone_to_owned()
+        .map_err(|_| refused(libc::EBADF, "Bad file descriptor"))?;
+    // Without /proc nobody can tell; then it is written to like any other.
+    match std::fs::read_link(format!("/proc/self/fd/{}", duplicate.as_raw_fd())) {
+        Ok(what) if what.as_os_str() != "anon_inode:[eventfd]" => {
+            Err(refused(libc::EINVAL, "Invalid argument"))
+        }
+        _ => Ok(duplicate),
+    }
+}
+
+impl Kind {
+    /// What an OSError's `op` says.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Kind::Read => "read",
+            Kind::Write => "write",
+            Kind::ReadV => "readv",
+            Kind::WriteV => "writev",
+            Kind::Fsync => "fsync",
+            Kind::Fdatasync => "fdatasync",
+            Kind::Poll => "poll",
+        }
+    }
 }
 
 impl Op {
-    fn make(kind: Kind, file: &Bound<'_, PyAny>, buffers: Vec<Py<PyAny>>, rest: Rest) -> PyResult<Self> {
+    pub(super) fn make(
+        kind: Kind,
+        file: &Bound<'_, PyAny>,
+        buffers: Vec<Py<PyAny>>,
+        rest: Rest,
+    ) -> PyResult<Self> {
         descriptor(file)?;
+        check_priority(kind, rest.priority)?;
         let Rest {
             offset,
             rw_flags,
@@ -99,6 +137,10 @@ impl Op {
             resfd,
             user_data,
         })
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        self.kind
     }
 
     pub(super) fn reads(&self) -> bool {
@@ -148,7 +190,7 @@ impl Op {
     pub(super) fn prepare(&self, py: Python<'_>) -> PyResult<(engine::Op, Options)> {
         if let State::Submitted(_) = self.state {
             return Err(PyValueError::new_err(
-                "this op is submitted already: take its event first",
+                "this op is in flight already: take its event first",
             ));
         }
         let fd = descriptor(self.file.bind(py))?;
@@ -157,10 +199,9 @@ impl Op {
             options.priority = priority.to_engine();
         }
         if let Some(resfd) = &self.resfd {
-            // A duplicate: the caller may close its own before the op is done.
-            options.notify = Some(Arc::new(duplicate(descriptor(resfd.bind(py))?)?));
+            options.notify = Some(Arc::new(eventfd(resfd.bind(py))?));
         }
-        let flags = RwFlags(self.rw_flags);
+        let flags = RwFlags(self.rw_flags as i32);
         let single = |writable| memory::buffer(self.buffers[0].bind(py), writable);
         let vector = |writable| {
             self.buffers
@@ -198,7 +239,32 @@ impl Op {
         Ok((op, options))
     }
 
-    fn unlocked(&self) -> PyResult<()> {
+    /// The buffer as given; a tuple of them for a vectored op; None for an op without one.
+    pub(super) fn memory<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match self.kind {
+            Kind::ReadV | Kind::WriteV => Ok(PyTuple::new(py, &self.buffers)?.into_any()),
+            _ => Ok(self
+                .buffers
+                .first()
+                .map_or_else(|| py.None(), |b| b.clone_ref(py))
+                .into_bound(py)),
+        }
+    }
+
+    pub(super) fn set_memory(&mut self, py: Python<'_>, memory: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.unlocked()?;
+        self.buffers = memory_of(py, self.kind, memory)?;
+        Ok(())
+    }
+
+    pub(super) fn set_priority(&mut self, priority: Option<PyPriority>) -> PyResult<()> {
+        self.unlocked()?;
+        check_priority(self.kind, priority)?;
+        self.priority = priority;
+        Ok(())
+    }
+
+    pub(super) fn unlocked(&self) -> PyResult<()> {
         match self.state {
             State::Submitted(_) => Err(PyRuntimeError::new_err(
                 "a submitted op cannot be changed: take its event first",
@@ -220,7 +286,7 @@ impl Op {
         }
     }
 
-    /// The file: an int or an object with `fileno()`.
+    /// The file: an int or an object with `fileno()`, which is asked at each `submit`.
     #[getter]
     fn file(&self, py: Python<'_>) -> Py<PyAny> {
         self.file.clone_ref(py)
@@ -234,69 +300,8 @@ impl Op {
         Ok(())
     }
 
-    /// Where in the file, in bytes; None is the file's position.
-    #[getter]
-    fn offset(&self) -> Option<u64> {
-        self.offset
-    }
-
-    #[setter]
-    fn set_offset(&mut self, offset: Option<u64>) -> PyResult<()> {
-        self.unlocked()?;
-        self.offset = check_offset(offset)?;
-        Ok(())
-    }
-
-    /// The buffer as given; a list of buffers for a vectored op; None for an op without one.
-    #[getter]
-    pub(super) fn buffer<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        match self.kind {
-            Kind::Read | Kind::Write => Ok(self.buffers[0].bind(py).clone()),
-            Kind::ReadV | Kind::WriteV => Ok(PyList::new(py, &self.buffers)?.into_any()),
-            _ => Ok(py.None().into_bound(py)),
-        }
-    }
-
-    #[setter]
-    fn set_buffer(&mut self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.unlocked()?;
-        self.buffers = match self.kind {
-            Kind::Read => vec![readable_into(py, buffer)?],
-            Kind::Write => one(buffer, false)?,
-            Kind::ReadV => many(buffer, true)?,
-            Kind::WriteV => many(buffer, false)?,
-            _ => return Err(PyTypeError::new_err("this op has no buffer")),
-        };
-        Ok(())
-    }
-
-    /// `RWF_*` flags.
-    #[getter]
-    fn rw_flags(&self) -> i32 {
-        self.rw_flags
-    }
-
-    #[setter]
-    fn set_rw_flags(&mut self, flags: i32) -> PyResult<()> {
-        self.unlocked()?;
-        self.rw_flags = flags;
-        Ok(())
-    }
-
-    /// The I/O priority, or None for the submitting thread's own.
-    #[getter]
-    fn priority(&self) -> Option<PyPriority> {
-        self.priority
-    }
-
-    #[setter]
-    fn set_priority(&mut self, priority: Option<PyPriority>) -> PyResult<()> {
-        self.unlocked()?;
-        self.priority = priority;
-        Ok(())
-    }
-
-    /// An eventfd (int or object with `fileno()`) to which one is added when this op is complete, or None.
+    /// An eventfd (int or object with `fileno()`) to which one is added when this op is complete, or None. `submit`
+    /// raises OSError, EBADF or EINVAL, if it is none.
     #[getter]
     fn resfd(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         self.resfd.as_ref().map(|fd| fd.clone_ref(py))
@@ -339,19 +344,23 @@ impl Op {
 
     fn __clear__(&mut self) {
         self.user_data = None;
+        self.resfd = None;
+        self.buffers.clear();
+        Python::attach(|py| self.file = py.None());
     }
 }
 
-fn check_offset(offset: Option<u64>) -> PyResult<Option<u64>> {
-    match offset {
-        Some(offset) if offset > i64::MAX as u64 => {
-            Err(PyValueError::new_err("an offset is at most 2**63 - 1"))
-        }
-        offset => Ok(offset),
-    }
+/// An offset in bytes; None is the file's position.
+///
+/// # Errors
+/// ValueError if it is negative, OverflowError above 2**63 - 1, as `os.pread` has it.
+pub(super) fn parse_offset(offset: Option<i64>) -> PyResult<Option<u64>> {
+    let checked =
+        |offset| u64::try_from(offset).map_err(|_| PyValueError::new_err("offset must not be negative"));
+    offset.map(checked).transpose()
 }
 
-fn check_resfd(resfd: Option<Bound<'_, PyAny>>) -> PyResult<Option<Py<PyAny>>> {
+pub(super) fn check_resfd(resfd: Option<Bound<'_, PyAny>>) -> PyResult<Option<Py<PyAny>>> {
     match resfd {
         Some(fd) => {
             descriptor(&fd)?;
@@ -361,211 +370,49 @@ fn check_resfd(resfd: Option<Bound<'_, PyAny>>) -> PyResult<Option<Py<PyAny>>> {
     }
 }
 
-/// A buffer that can be exported, now at least.
-fn one(object: &Bound<'_, PyAny>, writable: bool) -> PyResult<Vec<Py<PyAny>>> {
-    memory::Exported::new(object, writable)?;
-    Ok(vec![object.clone().unbind()])
+fn check_priority(kind: Kind, priority: Option<PyPriority>) -> PyResult<()> {
+    let ignored = matches!(kind, Kind::Fsync | Kind::Fdatasync) && priority.is_some_and(|p| !p.is_none());
+    if ignored {
+        return Err(PyValueError::new_err(
+            "the kernel would ignore the priority of an fsync: use ioprio_set(2) on the thread",
+        ));
+    }
+    Ok(())
 }
 
-fn many(objects: &Bound<'_, PyAny>, writable: bool) -> PyResult<Vec<Py<PyAny>>> {
-    let mut buffers = Vec::new();
-    for object in objects.try_iter()? {
-        buffers.append(&mut one(&object?, writable)?);
+/// What an op of this kind was given as memory, checked.
+pub(super) fn memory_of(py: Python<'_>, kind: Kind, memory: &Bound<'_, PyAny>) -> PyResult<Vec<Py<PyAny>>> {
+    let one = |object: &Bound<'_, PyAny>| match kind {
+        Kind::Read | Kind::ReadV => readable_into(py, object),
+        // A buffer that can be exported, now at least.
+        _ => memory::Exported::new(object, false).map(|_| object.clone().unbind()),
+    };
+    if matches!(kind, Kind::Read | Kind::Write) {
+        return Ok(vec![one(memory)?]);
     }
-    // Linux, UIO_MAXIOV.
-    if buffers.len() > 1024 {
-        return Err(PyValueError::new_err(format!(
-            "{} buffers in one op: the kernel takes 1024",
-            buffers.len()
-        )));
+    let mut buffers = Vec::new();
+    for object in memory.try_iter()? {
+        if buffers.len() == UIO_MAXIOV {
+            return Err(PyValueError::new_err(format!(
+                "the kernel takes at most {UIO_MAXIOV} buffers in one op"
+            )));
+        }
+        buffers.push(one(&object?)?);
     }
     Ok(buffers)
 }
 
 /// A writable buffer, or a size for which a bytearray is made.
 fn readable_into(py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-    if let Ok(size) = buffer.extract::<usize>() {
-        return Ok(PyByteArray::new_with(py, size, |_| Ok(()))?.into_any().unbind());
-    }
-    Ok(one(buffer, true)?.remove(0))
-}
-
-macro_rules! transfer {
-    ($(#[$doc:meta])* $name:ident, $argument:ident, |$py:ident, $buffer:ident| $make:expr) => {
-        $(#[$doc])*
-        #[pyclass(extends = Op, module = "proactor.aio")]
-        pub(crate) struct $name;
-
-        #[pymethods]
-        impl $name {
-            #[new]
-            #[pyo3(signature = (file, $argument, offset=None, *, rw_flags=0, priority=None, resfd=None, user_data=None))]
-            #[allow(clippy::too_many_arguments)]
-            fn new(
-                $py: Python<'_>,
-                file: &Bound<'_, PyAny>,
-                $argument: &Bound<'_, PyAny>,
-                offset: Option<u64>,
-                rw_flags: i32,
-                priority: Option<PyPriority>,
-                resfd: Option<Bound<'_, PyAny>>,
-                user_data: Option<Py<PyAny>>,
-            ) -> PyResult<PyClassInitializer<Self>> {
-                let $buffer = $argument;
-                let (offset, resfd) = (check_offset(offset)?, check_resfd(resfd)?);
-                let rest = Rest { offset, rw_flags, priority, resfd, user_data };
-                Ok(PyClassInitializer::from(Op::make(Kind::$name, file, $make, rest)?).add_subclass($name))
-            }
-        }
+    let refused = match memory::Exported::new(buffer, true) {
+        Ok(_) => return Ok(buffer.clone().unbind()),
+        Err(e) => e,
     };
-}
-
-transfer!(
-    /// Read into `buffer`: a writable buffer (bytearray, memoryview, mmap, array, NumPy), or a size in bytes for which a
-    /// bytearray is made. `offset` None is the file's position; pipes and sockets ignore it.
-    Read, buffer, |py, buffer| vec![readable_into(py, buffer)?]
-);
-transfer!(
-    /// Write `buffer`: anything with the buffer protocol. May write less than all of it; see `Event.result`.
-    Write, buffer, |_py, buffer| one(buffer, false)?
-);
-transfer!(
-    /// Read into several writable buffers in order: at most 1024.
-    ReadV, buffers, |_py, buffers| many(buffers, true)?
-);
-transfer!(
-    /// Write several buffers in order: at most 1024.
-    WriteV, buffers, |_py, buffers| many(buffers, false)?
-);
-
-macro_rules! sync {
-    ($(#[$doc:meta])* $name:ident) => {
-        $(#[$doc])*
-        #[pyclass(extends = Op, module = "proactor.aio")]
-        pub(crate) struct $name;
-
-        #[pymethods]
-        impl $name {
-            #[new]
-            #[pyo3(signature = (file, *, priority=None, resfd=None, user_data=None))]
-            fn new(
-                file: &Bound<'_, PyAny>,
-                priority: Option<PyPriority>,
-                resfd: Option<Bound<'_, PyAny>>,
-                user_data: Option<Py<PyAny>>,
-            ) -> PyResult<PyClassInitializer<Self>> {
-                let rest = Rest { priority, resfd: check_resfd(resfd)?, user_data, ..Rest::default() };
-                Ok(PyClassInitializer::from(Op::make(Kind::$name, file, Vec::new(), rest)?).add_subclass($name))
-            }
-        }
-    };
-}
-
-sync!(
-    /// Bring a file's data and metadata to the device: fsync(2).
-    Fsync
-);
-sync!(
-    /// Bring a file's data to the device, and the metadata needed to read it: fdatasync(2).
-    Fdatasync
-);
-
-/// Wait until a descriptor is ready for `events` (`select.POLLIN` and so on). `Event.result` is the event mask.
-#[pyclass(extends = Op, module = "proactor.aio")]
-pub(crate) struct Poll;
-
-#[pymethods]
-impl Poll {
-    #[new]
-    #[pyo3(signature = (file, events, *, resfd=None, user_data=None))]
-    fn new(
-        file: &Bound<'_, PyAny>,
-        events: u16,
-        resfd: Option<Bound<'_, PyAny>>,
-        user_data: Option<Py<PyAny>>,
-    ) -> PyResult<PyClassInitializer<Self>> {
-        let rest = Rest {
-            resfd: check_resfd(resfd)?,
-            user_data,
-            ..Rest::default()
-        };
-        let base = Op {
-            events,
-            ..Op::make(Kind::Poll, file, Vec::new(), rest)?
-        };
-        Ok(PyClassInitializer::from(base).add_subclass(Poll))
+    // NumPy's integers are both, a read-only buffer and a number.
+    if !buffer.is_instance_of::<PyInt>() && !buffer.hasattr("__index__")? {
+        return Err(refused);
     }
-
-    /// The event mask that is waited for.
-    #[getter]
-    fn events(this: PyRef<'_, Self>) -> u16 {
-        this.as_super().events
-    }
-}
-
-/// The owner of aligned memory, which memoryviews keep alive.
-#[pyclass(module = "proactor.aio")]
-pub(crate) struct AlignedMemory {
-    memory: proactor::buffer::AlignedBuf,
-}
-
-#[pymethods]
-impl AlignedMemory {
-    /// # Safety
-    /// Called by the interpreter with a Py_buffer to be filled.
-    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: i32) -> PyResult<()> {
-        let (ptr, len) = {
-            let mut this = slf.borrow_mut();
-            (this.memory.as_mut_ptr(), this.memory.len())
-        };
-        // SAFETY: the memory lives as long as the object, to which the view holds a reference.
-        let ret = unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), ptr.cast(), len as isize, 0, flags) };
-        if ret != 0 {
-            return Err(PyErr::fetch(slf.py()));
-        }
-        Ok(())
-    }
-}
-
-pub(super) fn aligned_memory(
-    py: Python<'_>,
-    n: usize,
-    alignment: Option<usize>,
-) -> PyResult<Bound<'_, PyMemoryView>> {
-    // SAFETY: no pointers.
-    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize };
-    let alignment = alignment.unwrap_or(page);
-    if n == 0 || n > isize::MAX as usize / 2 || !alignment.is_power_of_two() {
-        return Err(PyValueError::new_err(
-            "n must be at least 1, and alignment a power of two",
-        ));
-    }
-    let owner = Bound::new(
-        py,
-        AlignedMemory {
-            memory: proactor::buffer::AlignedBuf::zeroed(n, alignment),
-        },
-    )?;
-    PyMemoryView::from(owner.as_any())
-}
-
-pub(super) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<Op>()?;
-    module.add_class::<Read>()?;
-    module.add_class::<Write>()?;
-    module.add_class::<ReadV>()?;
-    module.add_class::<WriteV>()?;
-    module.add_class::<Fsync>()?;
-    module.add_class::<Fdatasync>()?;
-    module.add_class::<Poll>()?;
-    for (name, flag) in [
-        ("RWF_HIPRI", RwFlags::HIPRI),
-        ("RWF_DSYNC", RwFlags::DSYNC),
-        ("RWF_SYNC", RwFlags::SYNC),
-        ("RWF_NOWAIT", RwFlags::NOWAIT),
-        ("RWF_APPEND", RwFlags::APPEND),
-    ] {
-        module.add(name, flag.0)?;
-    }
-    Ok(())
+    let size = usize::try_from(buffer.extract::<isize>()?)
+        .map_err(|_| PyValueError::new_err("a size in bytes must not be negative"))?;
+    Ok(PyByteArray::new_with(py, size, |_| Ok(()))?.into_any().unbind())
 }

@@ -253,8 +253,9 @@ fn finish(shared: &Shared, job: Job, res: i32) {
     let Job {
         token, op, options, ..
     } = job;
-    shared.mailbox.post(raw_of(token, res, op));
+    // First the caller's eventfd: whoever has the completion can count on it.
     signal(&options);
+    shared.mailbox.post(raw_of(token, res, op));
 }
 
 fn signal(options: &Options) {

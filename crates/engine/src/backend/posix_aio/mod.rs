@@ -66,6 +66,9 @@ pub(crate) struct PosixAio {
     watched: bool,
     /// Not in a child whose parent has used the library's AIO before.
     native: bool,
+    /// Those of the helper's mailbox when no request is in flight.
+    mailbox_owners: usize,
+    forked: bool,
 }
 
 /// Runs in a thread of the C library's when a loud request is complete.
@@ -82,10 +85,11 @@ extern "C" fn completed(value: libc::sigval) {
             (*control).notify.clone(),
         )
     };
-    mailbox.post(Raw::new(token, res));
     if let Some(fd) = notify {
         sys::eventfd_signal(fd.as_raw_fd());
     }
+    mailbox.post(Raw::new(token, res));
+    // The clone of `mailbox` goes last: `PosixAio::drop` waits for it.
 }
 
 /// The result of a request that is complete: a count or a negated errno. Asked once per request.
@@ -117,8 +121,11 @@ enum Command {
 impl PosixAio {
     pub(crate) fn new(config: &Config) -> io::Result<Self> {
         let used_in = USED_IN.load(Ordering::Relaxed);
+        let helper = Helper::new(config.max_threads)?;
         Ok(PosixAio {
-            helper: Helper::new(config.max_threads)?,
+            mailbox_owners: Arc::strong_count(helper.mailbox()),
+            forked: false,
+            helper,
             in_helper: 0,
             requests: HashMap::new(),
             silent: Vec::new(),
@@ -393,6 +400,16 @@ impl Backend for PosixAio {
     }
 
     fn forget_threads(&mut self) {
+        self.forked = true;
         self.helper.forget_threads();
+    }
+}
+
+impl Drop for PosixAio {
+    fn drop(&mut self) {
+        // A callback may have posted its result and not yet let go of the mailbox, whose eventfd it would keep open.
+        while !self.forked && Arc::strong_count(self.helper.mailbox()) > self.mailbox_owners {
+            std::thread::yield_now();
+        }
     }
 }

@@ -131,10 +131,15 @@ impl Uring {
                 // ENOENT may mean that it is complete, and also that the device has it or that it waits for the one
                 // that it is linked to.
                 Some(e) if e == -libc::EALREADY => return CancelOutcome::Running,
-                Some(_) if done.iter().any(|raw| raw.token == token && !raw.more) => {
-                    return CancelOutcome::Finished
+                // Now and then a worker drops the op while the kernel looks for it: not found, and cancelled all the same.
+                Some(_) => {
+                    let ended = done.iter().find(|raw| raw.token == token && !raw.more);
+                    return match ended.map(|raw| raw.res) {
+                        Some(res) if res == -libc::ECANCELED => CancelOutcome::Cancelled,
+                        Some(_) => CancelOutcome::Finished,
+                        None => CancelOutcome::Running,
+                    };
                 }
-                Some(_) => return CancelOutcome::Running,
                 None => {
                     let want = if self.native.iopoll { 0 } else { 1 };
                     // A signal is no reason to leave the answer lying around: the next caller would mistake it for its
