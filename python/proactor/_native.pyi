@@ -14,6 +14,11 @@ _T_co = TypeVar("_T_co", covariant=True)
 _P = TypeVar("_P", bound=StrOrBytesPath)
 
 __all__ = [
+    "RWF_APPEND",
+    "RWF_DSYNC",
+    "RWF_HIPRI",
+    "RWF_NOWAIT",
+    "RWF_SYNC",
     "AlignedMemory",
     "Call",
     "CancelOutcome",
@@ -27,11 +32,6 @@ __all__ = [
     "Poll",
     "Priority",
     "PriorityClass",
-    "RWF_APPEND",
-    "RWF_DSYNC",
-    "RWF_HIPRI",
-    "RWF_NOWAIT",
-    "RWF_SYNC",
     "Read",
     "ReadMany",
     "ReadV",
