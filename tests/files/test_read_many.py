@@ -331,6 +331,22 @@ class TestLoop:
 
         assert run(in_time(main())) == [True] * 5
 
+    def test_what_is_queued_is_read_meanwhile(
+        self, run: Run, engine: str, tree: list[Path], large: Path
+    ) -> None:
+        """The consumer may be busy with the file it has, or gone."""
+
+        async def main() -> None:
+            await proactor.read_bytes(large, engine=engine)
+            before = descriptors()
+            many = proactor.read_many([large, tree[1]], ordered=False, engine=engine)
+            assert (await anext(many))[0] == tree[1]
+            await until(lambda: descriptors() <= before)
+            assert (await in_time(anext(many)))[0] == large
+
+        for _ in range(5):
+            run(main())
+
     def test_beside_single_reads(self, run: Run, engine: str, tree: list[Path], large: Path) -> None:
         async def main() -> None:
             async for path, _ in proactor.read_many(tree, engine=engine):

@@ -106,6 +106,10 @@ impl ReadMany {
         let driver = Self::driver(slf)?;
         loop {
             if let Some(item) = Self::fill(slf, &driver)? {
+                if slf.borrow().unflushed > 0 {
+                    // Nobody knows when, or whether, the consumer comes back.
+                    driver::schedule_flush(&driver)?;
+                }
                 return Err(Self::hand_out(slf, item));
             }
             if slf.borrow().is_spent() {
