@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """Random 4 KiB O_DIRECT reads: proactor against fio, interleaved, on one file.
 
-Both sides get the same file, depth, run time, engine, registered files and buffers, and submit as many reads in one
-system call (--batch), or fewer before a wait. fio runs a second time as it is without that: one read per call.
+Both sides get the same file, depth, run time, engine, registered files and buffers, and submit as many reads
+in one system call (--batch), or fewer before a wait. fio runs a second time as it is without that: one read
+per call.
 
-Rounds alternate their order, and a ratio is the median of the ratios within each round, because a device shared with
-others changes its speed from round to round. Prints a table, or with --json everything that was measured.
+Rounds alternate their order, and a ratio is the median of the ratios within each round, because a device
+shared with others changes its speed from round to round. Prints a table, or with --json
+everything that was measured.
 
     cargo build --release -p proactor-bench
     comparisons/randread.py --file /data/some-big-file
-    comparisons/randread.py            # writes 1 GiB of random data to the temporary folder, and deletes it afterwards
+    comparisons/randread.py            # writes 1 GiB of random data to the temporary folder; deletes it
     comparisons/randread.py --smoke    # a tiny run: does it work at all?
 """
 
@@ -51,7 +53,7 @@ def ours(args, file, engine):
 def fio(args, file, engine, more):
     command = ["fio", "--name=randread", f"--filename={file}", "--direct=1", "--rw=randread", "--bs=4k"]
     command += [f"--ioengine={ENGINES[engine]}", f"--iodepth={args.depth}", "--time_based"]
-    # Without these fio keeps a map of the blocks read and takes the time of each: work that the other side does not do.
+    # Without these fio keeps a map of the blocks read and takes the time of each: more work than ours.
     command += [f"--runtime={args.seconds}", "--norandommap", "--randrepeat=0", "--gtod_reduce=1"]
     command += ["--output-format=json", *more]
     if engine == "io_uring":
@@ -81,7 +83,7 @@ def measure(args, file):
         runs = {name: [] for name, _ in rows}
         for number in range(args.rounds):
             for name, subject in rows if number % 2 == 0 else reversed(rows):
-                # A virtual disk's allowance of operations recovers while nothing runs, so everybody gets the same pause.
+                # A virtual disk's allowance recovers while nothing runs: the same pause for everybody.
                 time.sleep(args.pause)
                 runs[name].append(subject())
         results[engine] = runs
@@ -121,7 +123,10 @@ def environment(args):
 
 def markdown(env, tables):
     lines = ["Random 4 KiB O_DIRECT reads. " + ", ".join(f"{k} {v}" for k, v in env.items()), ""]
-    lines += ["| engine | program | IOPS, median | min to max | CPU, microseconds per read | proactor is, median (min to max) |"]
+    lines += [
+        "| engine | program | IOPS, median | min to max | CPU, microseconds per read "
+        "| proactor is, median (min to max) |"
+    ]
     lines += ["| --- | --- | --- | --- | --- | --- |"]
     for engine, table in tables.items():
         for name, row in table.items():
@@ -144,9 +149,13 @@ def fill(path, size):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--file", help="an existing file to read from, 1 GiB or more")
-    parser.add_argument("--dir", help="where to make the file if none is given (default: the temporary folder)")
+    parser.add_argument(
+        "--dir", help="where to make the file if none is given (default: the temporary folder)"
+    )
     parser.add_argument("--size-mib", type=int, default=1024)
     parser.add_argument("--depth", type=int, default=64)
     parser.add_argument("--batch", type=int, default=8, help="reads submitted in one system call, at most")

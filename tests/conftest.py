@@ -22,7 +22,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # In CI a skip is a failure unless what the test needs is truly not there.
 STRICT = os.environ.get("PROACTOR_CI") == "1"
 
-# Idle threads of a pool end a moment after the last use.
+# The kernel takes a ring's polling thread down, and we an idle pool's threads, a moment after the last use.
 LEAK_GRACE_S = 5.0
 
 BACKENDS = ["io_uring", "linux_aio", "posix_aio", "threads"]
@@ -86,16 +86,16 @@ def _descriptors() -> dict[int, str]:
 
 
 def _threads() -> dict[int, str]:
-    """All of the process's threads, with those Python knows nothing of, less io_uring's workers."""
+    """All of the process's threads, with those Python knows nothing of."""
     found = {}
     for task in Path("/proc/self/task").iterdir():
         try:
             name = (task / "comm").read_text().strip()
+            # The kernel's own: one such worker stays until its task ends, whatever rings there were.
+            if not name.startswith("iou-wrk"):
+                found[int(task.name)] = name
         except OSError:
             continue
-        # A thread that ever used a ring keeps idle ones of these, a few seconds or until it ends.
-        if not name.startswith("iou-wrk-"):
-            found[int(task.name)] = name
     return found
 
 

@@ -3,7 +3,7 @@
 use std::alloc::{self, Layout};
 use std::ptr::NonNull;
 
-/// Zeroed memory at an aligned address. Ask [`File::direct_alignment`](crate::File::direct_alignment) what a file needs.
+/// Zeroed memory at an aligned address. Ask [`File::direct_alignment`](crate::op::File::direct_alignment) what a file needs.
 #[derive(Debug)]
 pub struct AlignedBuf {
     ptr: NonNull<u8>,

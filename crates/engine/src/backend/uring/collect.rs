@@ -1,6 +1,6 @@
 //! Getting results out of the ring: reading the completion queue, waiting, cancelling.
 
-use super::{Uring, CANCEL, HELPER, NOTIFY};
+use super::{Uring, CANCEL, HELPER};
 use crate::backend::{Backend, CancelOutcome, Raw};
 use crate::inflight::Token;
 use crate::sys;
@@ -18,15 +18,6 @@ impl Uring {
             match entry.user_data() {
                 HELPER => self.watching = false,
                 CANCEL => cancelled = Some(entry.result()),
-                data if data & NOTIFY != 0 => {
-                    let token = Token(data & !NOTIFY);
-                    let res = self.notifying.remove(&token).unwrap_or(-libc::EIO);
-                    self.in_ring -= 1;
-                    done.push(Raw::new(token, res));
-                }
-                token if !self.notifying.is_empty() && self.notifying.contains_key(&Token(token)) => {
-                    self.notifying.insert(Token(token), entry.result());
-                }
                 token => {
                     let more = cqueue::more(entry.flags());
                     self.in_ring -= usize::from(!more);

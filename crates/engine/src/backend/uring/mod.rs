@@ -16,7 +16,7 @@ use crate::inflight::{Slot, Token};
 use crate::op::{Op, OpKind};
 use crate::probe::Support;
 use io_uring::{opcode, squeue, types, IoUring};
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
@@ -28,15 +28,6 @@ use setup::Native;
 /// `user_data` of entries that are no op's. Tokens have the top bit clear.
 const HELPER: u64 = u64::MAX;
 const CANCEL: u64 = u64::MAX - 1;
-/// Added to an op's token: the entry that notifies of it.
-const NOTIFY: u64 = 1 << 63;
-
-/// What an eventfd is written to notify: it must outlive any entry.
-static ONE: u64 = 1;
-
-/// Entries that one op may need: itself and its notification.
-const ENTRIES_PER_OP: usize = 2;
-
 pub(crate) struct Uring {
     /// Dropped first, by hand: in a forked child only its descriptor may be closed.
     ring: ManuallyDrop<IoUring>,
@@ -50,9 +41,6 @@ pub(crate) struct Uring {
     /// Ops whose last completion queue entry has not come.
     in_ring: usize,
     in_helper: usize,
-    /// Ops that notify, with their results once they are there. Each is complete when its notification is: the
-    /// kernel may write that only when it is entered again.
-    notifying: HashMap<Token, i32>,
     /// Ops that found no helper: it could not be made.
     failed: Vec<Raw>,
     fixed_files: FixedFiles,
@@ -72,7 +60,6 @@ impl Uring {
         Ok(Uring {
             ring: ManuallyDrop::new(ring),
             forked: false,
-            notifying: HashMap::new(),
             failed: Vec::new(),
             native,
             helper: None,
@@ -149,11 +136,11 @@ impl Backend for Uring {
     }
 
     fn submit(&mut self, token: Token, slot: &mut Slot) -> Taken {
+        // With DEFER_TASKRUN the ring completes an op when it is entered again; an eventfd has to hear of it at once,
+        // whoever is or is not waiting, and that a worker can do.
         let notifies = slot.options.notify.is_some();
-        // A polled ring cannot write to an eventfd, and one with deferred work does so only when it is asked.
         let unheard = self.announcer.is_some() && announce::would_go_unheard(&slot.op);
-        if unheard || !self.native.has(&slot.op) || (notifies && (self.native.iopoll || self.native.deferred))
-        {
+        if notifies || unheard || !self.native.has(&slot.op) {
             match self.helper() {
                 Ok(helper) => {
                     helper.submit(token, slot);
@@ -167,17 +154,12 @@ impl Backend for Uring {
             }
             return Taken::Yes;
         }
-        if !self.reserve(ENTRIES_PER_OP) {
+        if !self.reserve(1) {
             return Taken::Full;
         }
-        let notify = slot.options.notify.as_ref().map(AsRawFd::as_raw_fd);
         let mut flags = squeue::Flags::empty();
         if slot.link {
             flags |= squeue::Flags::IO_LINK;
-        }
-        if notify.is_some() {
-            // Hard: the notification follows whether the op succeeds or not.
-            flags |= squeue::Flags::IO_HARDLINK;
         }
         if sqe::opens(&mut slot.op) {
             // The ring's own attempt adds O_NONBLOCK: a FIFO opens without a writer, or fails with ENXIO. What can be
@@ -186,11 +168,6 @@ impl Backend for Uring {
         }
         let entry = sqe::build(&mut slot.op, slot.skip, slot.options.priority, self.driver_id);
         self.push(&entry.flags(flags).user_data(token.0));
-        if let Some(fd) = notify {
-            let write = opcode::Write::new(types::Fd(fd), (&raw const ONE).cast(), 8);
-            self.push(&write.build().user_data(NOTIFY | token.0));
-            self.notifying.insert(token, -libc::EIO);
-        }
         self.in_ring += 1;
         Taken::Yes
     }
@@ -199,7 +176,7 @@ impl Backend for Uring {
         ops.iter()
             .enumerate()
             .all(|(i, op)| self.native.has(op) && self.native.links(op, i + 1 == ops.len()))
-            && self.reserve(ops.len() * ENTRIES_PER_OP)
+            && self.reserve(ops.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -13,8 +13,6 @@ pub(super) struct Native {
     opcodes: [bool; 256],
     pub(super) iopoll: bool,
     pub(super) sqpoll: bool,
-    /// Nothing happens, notifications neither, while this thread does not ask.
-    pub(super) deferred: bool,
     /// io_uring_enter takes a timeout (Linux 5.11).
     pub(super) timed_wait: bool,
     pub(super) features: Vec<&'static str>,
@@ -163,7 +161,6 @@ pub(super) fn ring(config: &Config) -> io::Result<(IoUring, Native)> {
         opcodes,
         iopoll: config.iopoll,
         sqpoll: config.sqpoll.is_some(),
-        deferred: features.contains(&"DEFER_TASKRUN"),
         timed_wait: params.is_feature_ext_arg(),
         features,
     };
@@ -171,10 +168,8 @@ pub(super) fn ring(config: &Config) -> io::Result<(IoUring, Native)> {
 }
 
 fn build(config: &Config) -> io::Result<(IoUring, Vec<&'static str>)> {
-    // Room for an entry that notifies beside each op.
-    let entries = (config.depth * super::ENTRIES_PER_OP as u32)
-        .next_power_of_two()
-        .clamp(8, 32_768);
+    // Room for a cancellation and a watch beside the ops.
+    let entries = (config.depth + 2).next_power_of_two().clamp(8, 32_768);
     let mut last = None;
     for (names, flags) in FLAGS {
         let mut builder = IoUring::builder();

@@ -1,4 +1,4 @@
-"""Reads many files at once, without holding up the event loop: `python examples/read_many.py FILE...`"""
+"""Reads many files at once, without holding up the event loop: `python examples/many_files.py FILE...`"""
 
 import asyncio
 import sys
