@@ -1,16 +1,51 @@
 """The native half of the package: what the Rust module exposes, checked by stubtest."""
 
+import sys
 from collections.abc import AsyncIterator, Coroutine, Generator, Iterable
 from enum import Enum, IntEnum
 from types import TracebackType
 from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar, final
 
-from typing_extensions import Buffer, Self
+from typing_extensions import Buffer, Self, disjoint_base
 
 from proactor._files import StrOrBytesPath
 
 _T_co = TypeVar("_T_co", covariant=True)
 _P = TypeVar("_P", bound=StrOrBytesPath)
+
+__all__ = [
+    "RWF_APPEND",
+    "RWF_DSYNC",
+    "RWF_HIPRI",
+    "RWF_NOWAIT",
+    "RWF_SYNC",
+    "AlignedMemory",
+    "Call",
+    "CancelOutcome",
+    "Context",
+    "Counters",
+    "Event",
+    "Fdatasync",
+    "Fsync",
+    "LoopDriver",
+    "Op",
+    "Poll",
+    "Priority",
+    "PriorityClass",
+    "Read",
+    "ReadMany",
+    "ReadV",
+    "Write",
+    "WriteV",
+    "__version__",
+    "aligned",
+    "chosen_engine",
+    "cli_main",
+    "direct_alignment",
+    "engines",
+    "read_bytes",
+    "write_bytes",
+]
 
 __version__: Final[str]
 
@@ -54,6 +89,7 @@ class CancelOutcome(Enum):
     RUNNING = "running"
     FINISHED = "finished"
 
+@disjoint_base
 class Op:
     file: _File
     resfd: _File | None
@@ -225,7 +261,8 @@ class Context:
 # The owner of aligned()'s memory, in its memoryview's `obj`.
 @final
 class AlignedMemory:
-    def __buffer__(self, flags: int, /) -> memoryview: ...
+    if sys.version_info >= (3, 12):
+        def __buffer__(self, flags: int, /) -> memoryview: ...
 
 def aligned(n: int, alignment: int | None = None) -> memoryview: ...
 def direct_alignment(file: _File) -> tuple[int, int]: ...
@@ -242,7 +279,7 @@ class Call(Coroutine[Any, Any, _T_co]):
     def __await__(self) -> Generator[Any, Any, _T_co]: ...
     def __iter__(self) -> Self: ...
     def __next__(self) -> Any: ...
-    def send(self, value: Any, /) -> Any: ...
+    def send(self, _value: Any) -> Any: ...
     def throw(self, typ: Any, val: Any = None, tb: Any = None) -> Any: ...
     def close(self) -> None: ...
 
@@ -275,7 +312,7 @@ class ReadMany(Coroutine[Any, Any, tuple[_P, Any]], AsyncIterator[tuple[_P, Any]
     def __await__(self) -> Generator[Any, Any, tuple[_P, Any]]: ...
     def __iter__(self) -> Self: ...
     def __next__(self) -> Any: ...
-    def send(self, value: Any, /) -> Any: ...
+    def send(self, _value: Any) -> Any: ...
     def throw(self, typ: Any, val: Any = None, tb: Any = None) -> Any: ...
     def close(self) -> None: ...
 
@@ -283,3 +320,9 @@ class ReadMany(Coroutine[Any, Any, tuple[_P, Any]], AsyncIterator[tuple[_P, Any]
 @final
 class LoopDriver:
     def chosen(self) -> tuple[str, str]: ...
+
+# What a stretch of work cost, for the demo and the comparisons. Not public.
+@final
+class Counters:
+    def __new__(cls, *, system_calls: bool = True) -> Self: ...
+    def stop(self) -> dict[str, Any]: ...
