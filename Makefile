@@ -64,7 +64,7 @@ clean: ## remove everything that was built, installed or generated here
 %/.installed: requirements/dev.txt requirements/test.txt
 	$(PYTHON) tools/find_pythons.py --check
 	$(PYTHON) -m venv --clear $*
-	$*/bin/python -m pip install --quiet --requirement requirements/dev.txt
+	$*/bin/python -m pip install --quiet --use-pep517 --requirement requirements/dev.txt
 	touch $@
 
 # The extension goes beside the Python sources, which the environment uses as they lie there.

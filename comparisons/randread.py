@@ -25,7 +25,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 MIB = 1 << 20
@@ -33,14 +35,18 @@ MIB = 1 << 20
 ENGINES = {"io_uring": "io_uring", "linux_aio": "libaio", "posix_aio": "posixaio"}
 
 
-def run(command):
+Sample = dict[str, Any]
+Subject = tuple[str, Callable[[], Sample]]
+
+
+def run(command: list[str]) -> Any:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{' '.join(command)}\n{done.stderr or done.stdout}")
     return json.loads(done.stdout)
 
 
-def ours(args, file, engine):
+def ours(args: argparse.Namespace, file: Path, engine: str) -> Sample:
     command = [args.binary, "--file", file, "--engine", engine, "--depth", str(args.depth)]
     command += ["--seconds", str(args.seconds), "--batch", str(args.batch)]
     if engine == "io_uring":
@@ -50,7 +56,7 @@ def ours(args, file, engine):
     return {"iops": result["iops"], "cpu_us_per_read": cpu}
 
 
-def fio(args, file, engine, more):
+def fio(args: argparse.Namespace, file: Path, engine: str, more: list[str]) -> Sample:
     command = ["fio", "--name=randread", f"--filename={file}", "--direct=1", "--rw=randread", "--bs=4k"]
     command += [f"--ioengine={ENGINES[engine]}", f"--iodepth={args.depth}", "--time_based"]
     # Without these fio keeps a map of the blocks read and takes the time of each: more work than ours.
@@ -63,7 +69,7 @@ def fio(args, file, engine, more):
     return {"iops": job["read"]["iops"], "cpu_us_per_read": busy / max(job["read"]["total_ios"], 1)}
 
 
-def subjects(args, file, engine):
+def subjects(args: argparse.Namespace, file: Path, engine: str) -> list[Subject]:
     """Name and function of each side, in order."""
     batched = [f"--iodepth_batch_submit={args.batch}", f"--iodepth_batch_complete_max={args.depth}"]
     rows = [
@@ -76,11 +82,11 @@ def subjects(args, file, engine):
     return rows
 
 
-def measure(args, file):
+def measure(args: argparse.Namespace, file: Path) -> dict[str, Any]:
     results = {}
     for engine in args.engines:
         rows = subjects(args, file, engine)
-        runs = {name: [] for name, _ in rows}
+        runs: dict[str, list[Sample]] = {name: [] for name, _ in rows}
         for number in range(args.rounds):
             for name, subject in rows if number % 2 == 0 else reversed(rows):
                 # A virtual disk's allowance recovers while nothing runs: the same pause for everybody.
@@ -90,7 +96,7 @@ def measure(args, file):
     return results
 
 
-def summary(runs):
+def summary(runs: dict[str, list[Sample]]) -> dict[str, Any]:
     table = {}
     for name, rounds in runs.items():
         iops = [r["iops"] for r in rounds]
@@ -107,7 +113,7 @@ def summary(runs):
     return table
 
 
-def environment(args):
+def environment(args: argparse.Namespace) -> dict[str, Any]:
     version = subprocess.run(["fio", "--version"], capture_output=True, text=True).stdout.strip()
     return {
         "kernel": platform.release(),
@@ -121,7 +127,7 @@ def environment(args):
     }
 
 
-def markdown(env, tables):
+def markdown(env: dict[str, Any], tables: dict[str, Any]) -> str:
     lines = ["Random 4 KiB O_DIRECT reads. " + ", ".join(f"{k} {v}" for k, v in env.items()), ""]
     lines += [
         "| engine | program | IOPS, median | min to max | CPU, microseconds per read "
@@ -138,7 +144,7 @@ def markdown(env, tables):
     return "\n".join(lines)
 
 
-def fill(path, size):
+def fill(path: Path, size: int) -> None:
     """Random data, so that nothing below can compress or leave out a block, all of it on the device."""
     with open(path, "wb") as file:
         os.posix_fallocate(file.fileno(), 0, size)
@@ -148,7 +154,7 @@ def fill(path, size):
         os.fsync(file.fileno())
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -174,9 +180,8 @@ def main():
     if not Path(args.binary).exists():
         sys.exit(f"{args.binary} is missing: cargo build --release -p proactor-bench")
     with tempfile.TemporaryDirectory(dir=args.dir) as folder:
-        file = args.file
-        if file is None:
-            file = str(Path(folder) / "data")
+        file = Path(args.file or Path(folder) / "data")
+        if args.file is None:
             fill(file, args.size_mib * MIB)
         results = measure(args, file)
     tables = {engine: summary(runs) for engine, runs in results.items()}

@@ -187,7 +187,7 @@ CAPABILITIES: dict[str, Capability] = {
     "xfs mount": Capability(_xfs),
     "fio": Capability(functools.partial(_program, "fio"), installed_by_us=True),
     "numpy": Capability(functools.partial(_module, "numpy"), installed_by_us=True),
-    "linux_aio package": Capability(functools.partial(_installed, "linux_aio")),
+    "linux_aio package": Capability(functools.partial(_installed, "linux_aio"), installed_by_us=True),
     "uvloop": Capability(functools.partial(_module, "uvloop"), installed_by_us=True),
     "aiofiles": Capability(functools.partial(_module, "aiofiles"), installed_by_us=True),
     "aiofile": Capability(functools.partial(_module, "aiofile"), installed_by_us=True),

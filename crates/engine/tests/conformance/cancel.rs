@@ -173,7 +173,8 @@ fn disk_read(t: &Case) {
         let token = d.submit(Read::at(&file, 0, Vec::with_capacity(1 << 16))).unwrap();
         d.flush().unwrap();
         let answer = d.cancel(token);
-        if answer == CancelOutcome::Finished {
+        // glibc says AIO_ALLDONE before its notification has come.
+        if answer == CancelOutcome::Finished && t.engine != proactor::Engine::PosixAio {
             assert_eq!(d.ready(), 1, "finished, but not there");
         }
         let res = outcomes(&mut d, 1)[&token];

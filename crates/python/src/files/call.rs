@@ -177,7 +177,8 @@ impl Call {
     }
 
     /// Goes on, as a coroutine's `send`.
-    fn send(slf: &Bound<'_, Self>, _value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+    fn send(slf: &Bound<'_, Self>, value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let _ = value;
         Self::__next__(slf)
     }
 

@@ -1,6 +1,7 @@
 //! Where other threads put results for the driver's thread.
 
 use crate::backend::Raw;
+use crate::inflight::Token;
 use crate::sys;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -50,5 +51,16 @@ impl Mailbox {
                 .lock()
                 .expect("no thread panics while it holds the mailbox"),
         );
+    }
+
+    /// Takes the result of this op, if it is here. Others stay: their owners keep count of them elsewhere.
+    pub(crate) fn take_one(&self, token: Token, into: &mut Vec<Raw>) {
+        let mut done = self
+            .done
+            .lock()
+            .expect("no thread panics while it holds the mailbox");
+        if let Some(at) = done.iter().position(|raw| raw.token == token) {
+            into.push(done.remove(at));
+        }
     }
 }

@@ -102,7 +102,7 @@ impl Helper {
             None => {
                 let outcome = self.pool.cancel(token, done);
                 if outcome == CancelOutcome::Finished {
-                    self.mailbox.take(done);
+                    self.mailbox.take_one(token, done);
                 }
                 outcome
             }

@@ -164,6 +164,8 @@ impl Uring {
         let before = done.len();
         let mut cut_short = false;
         if missing > 0 {
+            // The watch may just have been spent, on results of which these were not enough or on none at all.
+            self.watch_helper();
             // The helper's results are not entries of the ring: wait for one thing at a time while it is busy.
             let want = if self.in_helper > 0 { 1 } else { missing };
             cut_short = self.enter(if self.native.iopoll { 0 } else { want }, timeout)?;
