@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import functools
+import importlib.metadata
 import importlib.util
 import mmap
 import os
@@ -169,6 +170,15 @@ def _installed(name: str) -> str | None:
     return None if importlib.util.find_spec(name) else f"no module named {name!r}"
 
 
+def _caio_as_followed() -> str | None:
+    """`proactor.compat.caio` follows caio 0.12, which needs Python 3.11."""
+    try:
+        version = importlib.metadata.version("caio")
+    except importlib.metadata.PackageNotFoundError:
+        return "no distribution caio"
+    return None if tuple(map(int, version.split(".")[:2])) >= (0, 12) else f"this is caio {version}"
+
+
 def _program(name: str) -> str | None:
     return None if shutil.which(name) else f"no {name} on PATH"
 
@@ -192,6 +202,7 @@ CAPABILITIES: dict[str, Capability] = {
     "aiofiles": Capability(functools.partial(_module, "aiofiles"), installed_by_us=True),
     "aiofile": Capability(functools.partial(_module, "aiofile"), installed_by_us=True),
     "caio": Capability(functools.partial(_module, "caio"), installed_by_us=True),
+    "caio 0.12": Capability(_caio_as_followed),
 }
 
 
