@@ -19,6 +19,7 @@ import platform
 import shutil
 import struct
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -190,7 +191,7 @@ CAPABILITIES: dict[str, Capability] = {
     "linux_aio package": Capability(functools.partial(_installed, "linux_aio"), installed_by_us=True),
     "uvloop": Capability(functools.partial(_module, "uvloop"), installed_by_us=True),
     "aiofiles": Capability(functools.partial(_module, "aiofiles"), installed_by_us=True),
-    "aiofile": Capability(functools.partial(_module, "aiofile"), installed_by_us=True),
+    "aiofile": Capability(functools.partial(_module, "aiofile"), installed_by_us=sys.version_info >= (3, 11)),
     "caio": Capability(functools.partial(_module, "caio"), installed_by_us=True),
 }
 
