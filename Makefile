@@ -61,7 +61,7 @@ clean: ## remove everything that was built, installed or generated here
 	find python tests tools $(wildcard examples) -depth \( -name '*.so' -o -name __pycache__ \) -exec rm -rf {} +
 
 # What a developer needs, and no build.
-%/.installed: requirements/dev.txt requirements/test.txt
+%/.installed: $(wildcard requirements/*.txt)
 	$(PYTHON) tools/find_pythons.py --check
 	$(PYTHON) -m venv --clear $*
 	$*/bin/python -m pip install --quiet --use-pep517 --requirement requirements/dev.txt

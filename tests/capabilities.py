@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import ctypes
 import functools
-import importlib.metadata
 import importlib.util
 import mmap
 import os
@@ -20,6 +19,7 @@ import platform
 import shutil
 import struct
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -170,15 +170,6 @@ def _installed(name: str) -> str | None:
     return None if importlib.util.find_spec(name) else f"no module named {name!r}"
 
 
-def _caio_as_followed() -> str | None:
-    """`proactor.compat.caio` follows caio 0.12, which needs Python 3.11."""
-    try:
-        version = importlib.metadata.version("caio")
-    except importlib.metadata.PackageNotFoundError:
-        return "no distribution caio"
-    return None if tuple(map(int, version.split(".")[:2])) >= (0, 12) else f"this is caio {version}"
-
-
 def _program(name: str) -> str | None:
     return None if shutil.which(name) else f"no {name} on PATH"
 
@@ -200,9 +191,8 @@ CAPABILITIES: dict[str, Capability] = {
     "linux_aio package": Capability(functools.partial(_installed, "linux_aio"), installed_by_us=True),
     "uvloop": Capability(functools.partial(_module, "uvloop"), installed_by_us=True),
     "aiofiles": Capability(functools.partial(_module, "aiofiles"), installed_by_us=True),
-    "aiofile": Capability(functools.partial(_module, "aiofile"), installed_by_us=True),
+    "aiofile": Capability(functools.partial(_module, "aiofile"), installed_by_us=sys.version_info >= (3, 11)),
     "caio": Capability(functools.partial(_module, "caio"), installed_by_us=True),
-    "caio 0.12": Capability(_caio_as_followed),
 }
 
 

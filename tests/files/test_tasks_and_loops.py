@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import sys
 import threading
@@ -17,6 +18,7 @@ from file_helpers import (
     content,
     descriptors,
     in_time,
+    resident_bytes,
     resizable,
     turns,
     until,
@@ -304,3 +306,25 @@ class TestLeaks:
             assert counts[0] == counts[1]
 
         run(main())
+
+    def test_ten_thousand(self, run: Run, engine: str, path: Path, large: Path) -> None:
+        async def work(rounds: int) -> None:
+            for at in range(rounds):
+                await proactor.read_bytes(path, engine=engine)
+                if at % 100 == 0:
+                    await asyncio.gather(*(proactor.read_bytes(large, engine=engine) for _ in range(2)))
+                    await proactor.write_bytes(path, b"x" * 100, engine=engine)
+                    with pytest.raises(FileNotFoundError):
+                        await proactor.read_bytes("/missing", engine=engine)
+
+        async def main() -> None:
+            await work(1000)
+            gc.collect()
+            memory, blocks, open_files = resident_bytes(), sys.getallocatedblocks(), descriptors()
+            await work(10_000)
+            gc.collect()
+            assert resident_bytes() - memory < 4 * LARGE_BYTES
+            assert sys.getallocatedblocks() - blocks < 500
+            assert descriptors() == open_files
+
+        run(in_time(main()))
