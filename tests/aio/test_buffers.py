@@ -174,6 +174,51 @@ class TestPinned:
         assert (sys.getrefcount(buffer), sys.getrefcount(data)) == before
 
 
+class TestSizes:
+    def test_aligned_to_a_page(self, fd: int) -> None:
+        buffer = aio.Read(fd, PAGE_BYTES).buffer
+        assert ctypes.addressof(ctypes.c_char.from_buffer(buffer)) % PAGE_BYTES == 0
+
+    def test_direct(self, context: aio.Context, tmp_path: Path) -> None:
+        path, content = tmp_path / "direct", os.urandom(2 * PAGE_BYTES)
+        path.write_bytes(content)
+        require("O_DIRECT")
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECT)
+        try:
+            assert run_one(context, aio.Read(fd, PAGE_BYTES, PAGE_BYTES)).data == content[PAGE_BYTES:]
+        finally:
+            os.close(fd)
+
+    def test_memory_is_used_again_only_when_nothing_refers_to_it(
+        self, context: aio.Context, path: Path
+    ) -> None:
+        size = 12_345
+        with path.open("rb") as file:
+            kept = [run_one(context, aio.Read(file, size, at)).data for at in range(8)]
+            for _ in range(64):
+                assert run_one(context, aio.Read(file, size, 2)).data == CONTENT[2:]
+        assert [bytes(data) for data in kept] == [CONTENT[at:] for at in range(8)]
+
+    def test_sizes_do_not_mix(self, context: aio.Context, fd: int) -> None:
+        for size in (3, 5000, 0, 1, 70_000, 2, 4096, 4097):
+            event = run_one(context, aio.Read(fd, size, 0))
+            assert (event.buffer.nbytes, event.data) == (size, CONTENT[:size])
+
+    def test_what_is_kept_is_bounded(self, fd: int) -> None:
+        status = Path("/proc/self/statm")
+        resident = lambda: int(status.read_text().split()[1]) * PAGE_BYTES  # noqa: E731
+        before = resident()
+        ops = [aio.Read(fd, 1 << 20) for _ in range(100)]
+        held = resident()
+        assert held > before + (90 << 20)
+        del ops
+        assert resident() < before + (20 << 20)
+
+    def test_too_much(self, fd: int) -> None:
+        with pytest.raises(MemoryError):
+            aio.Read(fd, 1 << 60)
+
+
 class TestAligned:
     @pytest.mark.parametrize("size", [0, 1, 512, 4096, 10_000])
     def test_size(self, size: int) -> None:

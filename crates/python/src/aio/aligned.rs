@@ -1,17 +1,28 @@
-//! Memory for O_DIRECT.
+//! Memory that belongs to us, for O_DIRECT and for reads that were given a size.
 
 use super::op::descriptor;
+use super::recycle;
 use proactor::buffer::AlignedBuf;
 use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyMemoryView;
 
-/// The owner of `aligned()`'s memory, which its memoryviews keep alive.
+/// The owner of the memory, which its memoryviews keep alive.
 #[pyclass(module = "proactor._native")]
 pub(crate) struct AlignedMemory {
-    memory: AlignedBuf,
+    /// There until Drop.
+    memory: Option<AlignedBuf>,
     len: usize,
+    recycled: bool,
+}
+
+impl Drop for AlignedMemory {
+    fn drop(&mut self) {
+        if let Some(memory) = self.memory.take().filter(|_| self.recycled) {
+            recycle::give_back(memory);
+        }
+    }
 }
 
 #[pymethods]
@@ -21,7 +32,11 @@ impl AlignedMemory {
     unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: i32) -> PyResult<()> {
         let (ptr, len) = {
             let mut this = slf.borrow_mut();
-            (this.memory.as_mut_ptr(), this.len)
+            let ptr = this
+                .memory
+                .as_mut()
+                .map_or(std::ptr::null_mut(), |m| m.as_mut_ptr());
+            (ptr, this.len)
         };
         // SAFETY: the memory lives as long as the object, to which the view holds a reference.
         let ret = unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), ptr.cast(), len as isize, 0, flags) };
@@ -46,8 +61,7 @@ pub(super) fn aligned(
     alignment: Option<isize>,
 ) -> PyResult<Bound<'_, PyMemoryView>> {
     const MOST: usize = 1 << 30;
-    // SAFETY: no pointers.
-    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) as isize };
+    let page = page_bytes() as isize;
     let len = usize::try_from(n)
         .ok()
         .filter(|n| *n <= isize::MAX as usize - MOST);
@@ -60,7 +74,31 @@ pub(super) fn aligned(
     }
     let memory = AlignedBuf::try_zeroed(len.max(1), alignment)
         .ok_or_else(|| PyMemoryError::new_err(format!("no {n} bytes of memory")))?;
-    PyMemoryView::from(Bound::new(py, AlignedMemory { memory, len })?.as_any())
+    view(py, memory, len, false)
+}
+
+fn page_bytes() -> usize {
+    // SAFETY: no pointers.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
+}
+
+fn view(py: Python<'_>, memory: AlignedBuf, len: usize, recycled: bool) -> PyResult<Bound<'_, PyMemoryView>> {
+    let owner = AlignedMemory {
+        memory: Some(memory),
+        len,
+        recycled,
+    };
+    PyMemoryView::from(Bound::new(py, owner)?.as_any())
+}
+
+/// Memory for a read of `len` bytes, aligned to a page. Its contents mean nothing until the read has filled it.
+///
+/// # Errors
+/// MemoryError.
+pub(super) fn for_reading(py: Python<'_>, len: usize) -> PyResult<Bound<'_, PyMemoryView>> {
+    let memory = recycle::take(len, page_bytes())
+        .ok_or_else(|| PyMemoryError::new_err(format!("no {len} bytes of memory")))?;
+    view(py, memory, len, true)
 }
 
 /// What O_DIRECT needs of `file` (an int or an object with `fileno()`): `(memory, offset)` alignment in bytes.

@@ -96,10 +96,11 @@ macro_rules! transfer {
 }
 
 transfer!(
-    /// Read into `buffer`: a writable, contiguous buffer (bytearray, memoryview, mmap, array, NumPy), or a size in bytes
-    /// for which a bytearray is made. It may read less; `Event.data` is what it has read.
+    /// Read into `buffer`: a writable, contiguous buffer (bytearray, memoryview, mmap, array, NumPy), or a size in bytes.
+    /// For a size there is memory aligned to a page, as O_DIRECT wants it, which another read may have used before: what
+    /// it holds beyond `Event.data` means nothing. It may read less; `Event.data` is what it has read.
     Read, buffer,
-    /// The buffer that was given, or the bytearray that was made.
+    /// The buffer that was given, or a memoryview of the memory for the size.
 );
 transfer!(
     /// Write `buffer`: any contiguous object with the buffer protocol. It may write less than all; see `Event.result`.

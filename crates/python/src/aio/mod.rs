@@ -6,6 +6,7 @@ mod event;
 mod kinds;
 mod op;
 mod priority;
+mod recycle;
 
 pub(crate) use context::parse_engine;
 

@@ -1,5 +1,6 @@
 //! The ops of `proactor.aio`: Python objects that can be submitted again and again.
 
+use super::aligned::for_reading;
 use super::priority::PyPriority;
 use crate::memory;
 use proactor::op::{self as engine, RwFlags};
@@ -8,7 +9,7 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::ffi;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyInt, PyTuple};
+use pyo3::types::{PyInt, PyTuple};
 use pyo3::PyTraverseError;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -402,7 +403,7 @@ pub(super) fn memory_of(py: Python<'_>, kind: Kind, memory: &Bound<'_, PyAny>) -
     Ok(buffers)
 }
 
-/// A writable buffer, or a size for which a bytearray is made.
+/// A writable buffer, or a size for which there is memory of ours.
 fn readable_into(py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
     let refused = match memory::Exported::new(buffer, true) {
         Ok(_) => return Ok(buffer.clone().unbind()),
@@ -414,5 +415,5 @@ fn readable_into(py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<Py<PyAny
     }
     let size = usize::try_from(buffer.extract::<isize>()?)
         .map_err(|_| PyValueError::new_err("a size in bytes must not be negative"))?;
-    Ok(PyByteArray::new_with(py, size, |_| Ok(()))?.into_any().unbind())
+    Ok(for_reading(py, size)?.into_any().unbind())
 }
