@@ -141,7 +141,7 @@ fn cached_open(dir: i32, path: *const libc::c_char, flags: u64, resolve: u64) ->
 }
 
 /// A longer copy would keep the caller from its other work: at 10 GB/s it takes 100 microseconds.
-pub(crate) const MAX_COPY_BYTES: usize = 1 << 20;
+const MAX_COPY_BYTES: usize = 1 << 20;
 
 pub(crate) fn read_file(o: &mut ReadFile) -> Option<i32> {
     if let Call::Open { dir, path, .. } = o.call() {
