@@ -165,6 +165,7 @@ ON_A_LOOP: dict[str, Callable[[list[str]], Awaitable[int]]] = {
     "caio": by_caio,
     "proactor.read_many": by_read_many(),
     "proactor.read_many, unordered": by_read_many(ordered=False),
+    "proactor.read_many, 1 worker": by_read_many(workers=1),
     "proactor.read_many, threads": by_read_many(engine="threads"),
     "proactor.read_bytes, gather": by_read_bytes,
 }

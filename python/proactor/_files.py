@@ -72,6 +72,7 @@ def read_many(
     concurrency: int = ...,
     ordered: bool = ...,
     return_exceptions: Literal[False],
+    workers: int = ...,
     engine: str | None = ...,
 ) -> AsyncIterator[tuple[P, bytes]]: ...
 @overload
@@ -81,6 +82,7 @@ def read_many(
     concurrency: int = ...,
     ordered: bool = ...,
     return_exceptions: bool = ...,
+    workers: int = ...,
     engine: str | None = ...,
 ) -> AsyncIterator[tuple[P, bytes | Exception]]: ...
 def read_many(
@@ -89,6 +91,7 @@ def read_many(
     concurrency: int = 64,
     ordered: bool = True,
     return_exceptions: bool = True,
+    workers: int = 0,
     engine: str | None = None,
 ) -> AsyncIterator[tuple[P, bytes | Exception]]:
     """Reads many whole files: `async for path, data in read_many(paths)`.
@@ -100,15 +103,19 @@ def read_many(
       cached.
     - `return_exceptions`: a file that cannot be read gives its exception (an OSError with filename) in place
       of its bytes, and the batch goes on. False raises it; the next iteration goes on with the next file.
+    - `workers`: threads that help with cached files, at least 0. They take every other chunk of up to 8 files off
+      the calling thread: with two processors one makes a batch of thousands of cached files 1.3 to 1.7 times as
+      fast, for a fifth more processor time. It needs a `concurrency` of 32 or more.
     - `engine`: as in `proactor.aio.Context`.
 
-    Cached files are read in the calling thread without suspending; the loop gets its turn every 2 ms at
-    least. A cancelled `__anext__` loses nothing: files in flight stay, and iterating goes on.
+    Without `workers` cached files are read in the calling thread, without suspending; the loop gets its turn
+    every 2 ms at least. A cancelled `__anext__` loses nothing: files in flight stay, and iterating goes on.
     """
     return ReadMany(
         paths,
         concurrency=concurrency,
         ordered=ordered,
         return_exceptions=return_exceptions,
+        workers=workers,
         engine=engine,
     )

@@ -311,6 +311,7 @@ class ReadMany(Coroutine[Any, Any, tuple[_P, Any]], AsyncIterator[tuple[_P, Any]
         concurrency: int = 64,
         ordered: bool = True,
         return_exceptions: bool = True,
+        workers: int = 0,
         engine: str | None = None,
     ) -> Self: ...
     def __anext__(self) -> Coroutine[Any, Any, tuple[_P, Any]]: ...

@@ -143,17 +143,26 @@ fn cached_open(dir: i32, path: *const libc::c_char, flags: u64, resolve: u64) ->
 /// A longer copy would keep the caller from its other work: at 10 GB/s it takes 100 microseconds.
 const MAX_COPY_BYTES: usize = 1 << 20;
 
-pub(crate) fn read_file(o: &mut ReadFile) -> Option<i32> {
+/// Opens the file if its path is cached, and makes room for its contents. Afterwards it is to be read, unless there is a
+/// result already.
+pub(crate) fn open_file(o: &mut ReadFile) -> Option<Result<(), i32>> {
     if let Call::Open { dir, path, .. } = o.call() {
         let fd = cached_open(dir, path, (libc::O_RDONLY | libc::O_CLOEXEC) as u64, 0)?;
         if fd < 0 {
-            return Some(fd);
+            return Some(Err(fd));
         }
         let fd = sys::owned(fd);
         let size = size_of(&fd)?;
         if let Step::Done(res) = o.start_reading(fd, size) {
-            return Some(res);
+            return Some(Err(res));
         }
+    }
+    Some(Ok(()))
+}
+
+pub(crate) fn read_file(o: &mut ReadFile) -> Option<i32> {
+    if let Err(res) = open_file(o)? {
+        return Some(res);
     }
     while let Call::Read { fd, to, len, offset } = o.call() {
         if len > MAX_COPY_BYTES {

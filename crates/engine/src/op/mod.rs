@@ -10,6 +10,7 @@ mod fd;
 mod file;
 mod handle;
 mod path;
+mod read_cached;
 mod read_file;
 mod read_write;
 mod xattr;
@@ -21,6 +22,7 @@ pub use file::{Close, Open};
 pub(crate) use handle::Facts;
 pub use handle::{direct_alignment, DirectAlignment, File, FileKind, FixedFile, Handle};
 pub use path::{Link, Mkdir, Rename, Statx, Symlink, Unlink};
+pub use read_cached::ReadCached;
 pub use read_file::{Allocator, ReadFile, WriteFile};
 pub(crate) use read_file::{Call, Step};
 pub use read_write::{Read, ReadV, RwFlags, Write, WriteV};
@@ -121,6 +123,8 @@ ops! {
     ReadFile => "read_file",
     /// Open, write and close one whole file.
     WriteFile => "write_file",
+    /// Read those of several whole files that are cached.
+    ReadCached => "read_cached",
 }
 
 impl Op {
@@ -167,6 +171,7 @@ impl Op {
                 | OpKind::ListXattr
                 | OpKind::Advise
                 | OpKind::ReadFile
+                | OpKind::ReadCached
                 // These may wait for a peer for ever.
                 | OpKind::Open
                 | OpKind::Splice

@@ -93,11 +93,24 @@ impl ReadFile {
     /// goes on from where this has come to.
     pub fn attempt(&mut self) -> Option<Result<usize, Error>> {
         let res = inline::read_file(self)?;
-        Some(if res < 0 {
+        Some(self.answer(res))
+    }
+
+    /// Does the first half of [`attempt`](Self::attempt): opens the file and asks `allocate` for its memory, in this
+    /// thread. `Ok(None)` leaves the contents to be read, by whomever; `Some` is the whole answer already.
+    pub fn attempt_open(&mut self) -> Option<Result<Option<usize>, Error>> {
+        Some(match inline::open_file(self)? {
+            Ok(()) => Ok(None),
+            Err(res) => self.answer(res).map(Some),
+        })
+    }
+
+    fn answer(&self, res: i32) -> Result<usize, Error> {
+        if res < 0 {
             Err(Error::new(-res, OpKind::ReadFile.name()).with_path(Some(self.path.clone())))
         } else {
             Ok(self.len)
-        })
+        }
     }
 
     /// How many bytes have been read.

@@ -1,12 +1,12 @@
 //! Whole files in one op.
 
-use crate::testkit::{bytes_of, finish, run, with, Case};
-use proactor::op::{OpKind, ReadFile, WriteFile};
+use crate::testkit::{bytes_of, collect, finish, outcome, run, with, Case};
+use proactor::op::{Op, OpKind, ReadCached, ReadFile, WriteFile};
 
-pub const COVERS: &[OpKind] = &[OpKind::ReadFile, OpKind::WriteFile];
+pub const COVERS: &[OpKind] = &[OpKind::ReadFile, OpKind::WriteFile, OpKind::ReadCached];
 
 conformance! {
-    files { round_trip, sizes, empty, limit, errors, relative, spent_vector, write_flags, sync }
+    files { round_trip, sizes, empty, limit, errors, relative, spent_vector, write_flags, sync, cached, cached_cancelled }
     inline { proc_files, endless_and_special }
 }
 
@@ -156,6 +156,83 @@ fn sync(t: &Case) {
         ..WriteFile::new(t.c_path("f"), b"safe")
     };
     assert_eq!(run(&mut t.driver(), op), Ok(4));
+}
+
+fn cached(t: &Case) {
+    let mut d = t.driver();
+    let large = vec![7; (1 << 20) + 1];
+    t.file("f", b"content");
+    t.file("empty", b"");
+    t.file("large", &large);
+    let fifo = t.fifo("fifo");
+    let paths = [
+        t.c_path("f"),
+        t.c_path("missing"),
+        t.c_path("large"),
+        t.c_path("empty"),
+        fifo,
+        t.c_path("f"),
+    ];
+    let expected = [
+        Ok(b"content".to_vec()),
+        Err(libc::ENOENT),
+        Ok(large),
+        Ok(vec![]),
+        Err(0),
+        Ok(b"content".to_vec()),
+    ];
+    // What needs no waiting here, by the same rule.
+    let ready: Vec<bool> = paths
+        .iter()
+        .map(|path| ReadFile::new(path.clone()).attempt().is_some())
+        .collect();
+    let files = paths.iter().map(|path| ReadFile::new(path.clone())).collect();
+    let (res, op) = finish(&mut d, ReadCached::new(files));
+    let Some(Op::ReadCached(op)) = op else {
+        panic!("not the op that was submitted: {op:?}");
+    };
+    assert_eq!(res, Ok(ready.iter().filter(|ready| **ready).count()));
+    assert_eq!(op.answers.iter().map(Option::is_some).collect::<Vec<_>>(), ready);
+    assert_eq!((ready[2], ready[4]), (false, false), "a large file and a FIFO");
+    for (i, (file, answer)) in op.files.into_iter().zip(op.answers).enumerate() {
+        match answer {
+            Some(answer) => {
+                let found = answer.map(|_| file.data).map_err(|e| e.errno());
+                assert_eq!(found, expected[i], "{i}");
+            }
+            // It is as good as new. (The FIFO has no writer.)
+            None if i != 4 => {
+                let (res, op) = finish(&mut d, file);
+                assert_eq!(res.map(|_| bytes_of(op)), expected[i], "{i}");
+            }
+            None => {}
+        }
+    }
+}
+
+fn cached_cancelled(t: &Case) {
+    let mut d = t.driver();
+    t.file("f", b"content");
+    let files = (0..1000).map(|_| ReadFile::new(t.c_path("f"))).collect();
+    let token = d.submit(ReadCached::new(files)).unwrap();
+    d.cancel(token);
+    let done = collect(&mut d, 1).remove(0);
+    let answered = match outcome(&done) {
+        Ok(count) => count,
+        Err(errno) => {
+            assert_eq!(errno, libc::ECANCELED);
+            0
+        }
+    };
+    let Some(Op::ReadCached(op)) = done.op else {
+        panic!("not the op that was submitted");
+    };
+    // Wherever it was stopped, every file is answered or untouched.
+    assert_eq!(op.files.len(), 1000);
+    assert!(op.answers.iter().flatten().count() >= answered);
+    for (file, answer) in op.files.iter().zip(&op.answers) {
+        assert_eq!(matches!(answer, Some(Ok(7))), file.data == b"content");
+    }
 }
 
 /// They state a size of 0 and hold more; some give out a page at a time.

@@ -47,6 +47,11 @@ pub(super) enum Waiter {
         sequence: u64,
         path: Py<PyAny>,
     },
+    /// Several files of a batch, with their places and paths.
+    Chunk {
+        batch: Py<ReadMany>,
+        items: Vec<(u64, Py<PyAny>)>,
+    },
 }
 
 thread_local! {
@@ -278,6 +283,11 @@ pub(super) fn dispatch(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
             } => {
                 let value = value_of(py, completion, path.bind(py));
                 ReadMany::arrived(batch.bind(py), sequence, path, value)?;
+            }
+            Waiter::Chunk { batch, items } => {
+                if let Some(Op::ReadCached(op)) = completion.op {
+                    ReadMany::chunk_arrived(batch.bind(py), slf, items, op)?;
+                }
             }
         }
     }

@@ -1,10 +1,11 @@
 //! asyncio files: awaitables that finish at once where they can, and suspend on the loop's driver where not.
 //!
 //! `driver` is the bridge between one event loop and one engine driver; `call` is a single awaited op; `read_many` is a
-//! batch behind one asynchronous iterator.
+//! batch behind one asynchronous iterator, `help` the threads that it may use.
 
 mod call;
 mod driver;
+mod help;
 mod read_many;
 
 use pyo3::prelude::*;

@@ -1,11 +1,12 @@
 //! Many whole files behind one asynchronous iterator.
 //!
 //! A cached file is read in the calling thread and handed out without suspending. Others go to the engine, up to
-//! `concurrency` at once, while the ones before them are being used. Invariant: no more than `concurrency` files are in
-//! flight or held, whatever the consumer does.
+//! `concurrency` at once, while the ones before them are being used. With `workers`, other threads read chunks of the
+//! cached files too. Invariant: no more than `concurrency` files are in flight or held, whatever the consumer does.
 
 use super::call::{bytes_len, read_now, thrown};
 use super::driver::{self, LoopDriver, Waiter};
+use super::help::Help;
 use crate::path::c_path;
 use crate::ready::stop_iteration;
 use proactor::op::ReadFile;
@@ -30,19 +31,20 @@ type Item = (Py<PyAny>, PyResult<Py<PyAny>>);
 /// The asynchronous iterator of `read_many`.
 #[pyclass(module = "proactor._native")]
 pub(crate) struct ReadMany {
-    paths: Py<PyIterator>,
-    concurrency: usize,
+    pub(super) paths: Py<PyIterator>,
+    pub(super) concurrency: usize,
     ordered: bool,
     return_exceptions: bool,
     engine: Option<String>,
     driver: Option<Py<LoopDriver>>,
     /// Read and not yet handed out, by their place among `paths`; when unordered, by their place of arrival.
-    ready: BTreeMap<u64, Item>,
-    next_sequence: u64,
+    pub(super) ready: BTreeMap<u64, Item>,
+    pub(super) next_sequence: u64,
     next_out: u64,
-    in_flight: usize,
+    pub(super) in_flight: usize,
+    pub(super) help: Help,
     unflushed: usize,
-    exhausted: bool,
+    pub(super) exhausted: bool,
     waiter: Option<Py<PyAny>>,
     last_pause: Option<Instant>,
     since_look: u32,
@@ -51,12 +53,13 @@ pub(crate) struct ReadMany {
 #[pymethods]
 impl ReadMany {
     #[new]
-    #[pyo3(signature = (paths, *, concurrency=64, ordered=true, return_exceptions=true, engine=None))]
+    #[pyo3(signature = (paths, *, concurrency=64, ordered=true, return_exceptions=true, workers=0, engine=None))]
     fn new(
         paths: &Bound<'_, PyAny>,
         concurrency: usize,
         ordered: bool,
         return_exceptions: bool,
+        workers: usize,
         engine: Option<String>,
     ) -> PyResult<Self> {
         if concurrency == 0 {
@@ -73,6 +76,7 @@ impl ReadMany {
             next_sequence: 0,
             next_out: 0,
             in_flight: 0,
+            help: Help::new(workers),
             unflushed: 0,
             exhausted: false,
             waiter: None,
@@ -220,17 +224,37 @@ impl ReadMany {
             Err(e) => return Ok(this.hand_over(sequence, (path.unbind(), Err(e)))),
         };
         if let Some(value) = read_now(driver, &mut read, &path) {
+            this.help.was_cached(read.len());
             return Ok(this.hand_over(sequence, (path.unbind(), value)));
         }
+        this.help.was_cold();
+        this.in_flight += 1;
+        drop(this);
+        Self::submit(slf, driver, sequence, path.unbind(), read)?;
+        Ok(None)
+    }
+
+    /// Hands one file, counted as in flight already, to the engine.
+    pub(super) fn submit(
+        slf: &Bound<'_, Self>,
+        driver: &Bound<'_, LoopDriver>,
+        sequence: u64,
+        path: Py<PyAny>,
+        read: ReadFile,
+    ) -> PyResult<()> {
+        let py = slf.py();
         let waiter = Waiter::Many {
             batch: slf.clone().unbind(),
             sequence,
-            path: path.unbind(),
+            path: path.clone_ref(py),
         };
-        driver.borrow_mut().submit(py, read, waiter)?;
-        this.in_flight += 1;
-        this.unflushed += 1;
-        Ok(None)
+        let submitted = driver.borrow_mut().submit(py, read, waiter);
+        match submitted {
+            Ok(_) => slf.borrow_mut().unflushed += 1,
+            // That file's error: those after it are waited for all the same.
+            Err(e) => Self::arrived(slf, sequence, path, Err(e))?,
+        }
+        Ok(())
     }
 
     /// Straight to the consumer if it is this file's turn.
@@ -247,12 +271,17 @@ impl ReadMany {
     fn fill(slf: &Bound<'_, Self>, driver: &Bound<'_, LoopDriver>) -> PyResult<Option<Item>> {
         let mut started = 0;
         loop {
+            if slf.borrow().help.has_come() {
+                driver::dispatch(driver)?;
+            }
+            Self::start_chunk(slf, driver)?;
             let mut this = slf.borrow_mut();
             if this.unflushed >= FLUSH_EVERY {
                 this.unflushed = 0;
                 driver.borrow_mut().flush_now()?;
             }
-            let enough = this.deliverable() && (this.in_flight == 0 || started >= TOP_UP);
+            let deliverable = this.deliverable();
+            let enough = deliverable && (this.in_flight == this.help.files || started >= TOP_UP);
             if enough || !this.has_room() {
                 return Ok(this.take());
             }

@@ -27,8 +27,20 @@ struct Job {
     options: Options,
 }
 
+impl Job {
+    /// The most threads that may work on ops like this one, for an op that has such a bound.
+    fn most_threads(&self) -> Option<usize> {
+        match &*self.op {
+            Op::ReadCached(op) => Some(op.most_threads.max(1)),
+            _ => None,
+        }
+    }
+}
+
 struct Running {
     token: Token,
+    /// On an op with a bound of its own.
+    bounded: bool,
     tid: libc::pid_t,
     cancelled: Arc<AtomicBool>,
     interruption: Option<Interruption>,
@@ -80,12 +92,22 @@ impl Pool {
 
     pub(super) fn submit(&self, token: Token, op: Box<Op>, skip: usize, options: Options) {
         let mut state = self.shared.lock();
-        state.jobs.push_back(Job {
+        let job = Job {
             token,
             op,
             skip,
             options,
+        };
+        let enough = job.most_threads().is_some_and(|most| {
+            let queued = state.jobs.iter().filter(|job| job.most_threads().is_some());
+            let running = state.running.iter().filter(|running| running.bounded);
+            queued.count() + running.count() >= most
         });
+        state.jobs.push_back(job);
+        if enough {
+            // One of those comes back for it.
+            return;
+        }
         if state.idle >= state.jobs.len() {
             self.shared.work.notify_one();
             return;
@@ -188,6 +210,7 @@ fn next(shared: &Shared, tid: libc::pid_t, cancelled: &Arc<AtomicBool>) -> Optio
             let cancelled = Arc::clone(cancelled);
             state.running.push(Running {
                 token: job.token,
+                bounded: job.most_threads().is_some(),
                 tid,
                 cancelled,
                 interruption: None,

@@ -20,6 +20,7 @@ pub(super) struct Native {
 
 const NO_OPCODE: Support = Support::Threads("this kernel's io_uring has no such opcode");
 const BLOCKS: Support = Support::Threads("io_uring would hand it to a kernel worker call by call");
+const COPIES: Support = Support::Threads("io_uring would copy cached pages in the thread that submits");
 const IOPOLL: Support = Support::Threads("a polled ring takes O_DIRECT reads and writes only");
 
 impl Native {
@@ -34,6 +35,7 @@ impl Native {
         }
         match opcode_of(kind) {
             None if kind == OpKind::WriteFile => BLOCKS,
+            None if kind == OpKind::ReadCached => COPIES,
             Some(code) if self.opcodes[code as usize] => match kind {
                 OpKind::GetXattr | OpKind::SetXattr => {
                     Support::Partly("of a link itself (lgetxattr, lsetxattr) by threads: no opcode")
@@ -116,7 +118,7 @@ fn opcode_of(kind: OpKind) -> Option<u8> {
         OpKind::Poll => opcode::PollAdd::CODE,
         OpKind::Timeout => opcode::Timeout::CODE,
         OpKind::Nop => opcode::Nop::CODE,
-        OpKind::ListXattr | OpKind::RemoveXattr | OpKind::WriteFile => return None,
+        OpKind::ListXattr | OpKind::RemoveXattr | OpKind::WriteFile | OpKind::ReadCached => return None,
     })
 }
 
