@@ -152,7 +152,6 @@ impl Uring {
             announcer.drain();
         }
         done.append(&mut self.failed);
-        self.watch_helper();
         self.reap(done);
         self.collect_helper(Duration::ZERO, done)?;
         let pending = self.in_ring + self.in_helper;
