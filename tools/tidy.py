@@ -26,12 +26,20 @@ LONG: dict[str, str] = {
 # Which of our crates each may depend on. A crate that is not here may not exist.
 CRATES = {
     "proactor": set[str](),
+    "proactor-file": {"proactor"},
     "proactor-net": {"proactor"},
     "proactor-preload": {"proactor", "proactor-net"},
     "proactor-copy": {"proactor"},
     "proactor-bench": {"proactor", "proactor-net"},
     "proactor-cli": {"proactor", "proactor-net", "proactor-copy", "proactor-bench"},
-    "proactor-python": {"proactor", "proactor-net", "proactor-copy", "proactor-bench", "proactor-cli"},
+    "proactor-python": {
+        "proactor",
+        "proactor-file",
+        "proactor-net",
+        "proactor-copy",
+        "proactor-bench",
+        "proactor-cli",
+    },
 }
 
 ENGINE = "crates/engine/src/"

@@ -4,7 +4,7 @@
 //! is reported exactly once (a multishot op until `more` is false), and its memory is freed only after the backend has
 //! let go of it, whatever becomes of the caller, the driver or the process that forked.
 
-mod complete;
+pub(crate) mod complete;
 mod shutdown;
 
 pub use complete::{Completion, Output};

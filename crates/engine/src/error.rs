@@ -18,7 +18,8 @@ pub struct Error {
 }
 
 impl Error {
-    pub(crate) fn new(errno: i32, op: &'static str) -> Self {
+    /// The error `errno` of the op with this name.
+    pub fn new(errno: i32, op: &'static str) -> Self {
         Error {
             errno,
             op,

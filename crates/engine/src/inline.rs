@@ -3,6 +3,9 @@
 //! A cached page, a waiting byte in a pipe, a path whose every part is in the kernel's cache: such an op costs one system
 //! call here, and no queue, no wake-up. Knows no backend. Invariant: nothing in here may block.
 
+use crate::driver::complete::outcome;
+use crate::driver::Output;
+use crate::error::Error;
 use crate::op::{Call, Facts, FileKind, Handle, Op, Open, ReadFile, RwFlags, Step};
 use crate::sys::{self, perform};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -13,6 +16,19 @@ const RESOLVE_CACHED: u64 = 0x20;
 
 /// Set when the kernel or a filter does not know `openat2` with RESOLVE_CACHED.
 static NO_CACHED_OPEN: AtomicBool = AtomicBool::new(false);
+
+impl Op {
+    /// Does the op now, if that needs no waiting: a transfer of cached pages or on a ready pipe, an open or a poll. `None`:
+    /// submit it. A read may be shorter than the driver would make it: only what is cached.
+    pub fn attempt(&mut self) -> Option<Result<Output, Error>> {
+        let mut done = 0;
+        match attempt(self, &mut done) {
+            Some(res) => Some(outcome(self, res, done)),
+            None if done > 0 => Some(outcome(self, 0, done)),
+            None => None,
+        }
+    }
+}
 
 /// The op's whole result, or None if it has to be queued. `skip` then says how much of a transfer is done already.
 pub(crate) fn attempt(op: &mut Op, skip: &mut usize) -> Option<i32> {

@@ -187,7 +187,7 @@ fn is_whole(op: &Op, result: &Result<Output, Error>) -> bool {
 }
 
 /// Reads the kernel's number for this op, and updates the op's buffers and descriptors.
-fn outcome(op: &mut Op, res: i32, skip: usize) -> Result<Output, Error> {
+pub(crate) fn outcome(op: &mut Op, res: i32, skip: usize) -> Result<Output, Error> {
     if let Op::Close(close) = op {
         // Cancelled before it began: dropping the op closes the descriptor. Otherwise it is gone, even after an error.
         if res != -libc::ECANCELED {

@@ -93,6 +93,30 @@ impl File {
         direct_alignment(self.as_raw_fd())
     }
 
+    /// The descriptor, if nobody else shares the file: no clone of it, and no op in flight.
+    ///
+    /// # Errors
+    /// The file itself, if somebody does.
+    pub fn into_fd(self) -> Result<OwnedFd, File> {
+        Arc::try_unwrap(self.0).map(|inner| inner.fd).map_err(File)
+    }
+
+    /// The file's size in bytes, as fstat has it now.
+    ///
+    /// # Errors
+    /// What fstat says.
+    pub fn size(&self) -> io::Result<u64> {
+        sys::perform::fstat(self.as_raw_fd()).map(|stat| stat.st_size as u64)
+    }
+
+    /// What kind of file it is, as far as waiting goes.
+    ///
+    /// # Errors
+    /// What fstat says.
+    pub fn kind(&self) -> io::Result<FileKind> {
+        self.facts().map(|facts| facts.kind)
+    }
+
     pub(crate) fn facts(&self) -> io::Result<Facts> {
         match self.0.facts.get() {
             Some(facts) => Ok(*facts),

@@ -1,0 +1,264 @@
+//! The state of one open file: position, buffers, and the one op in flight.
+
+use crate::input::Input;
+use crate::output::Output;
+use proactor::buffer::Buf;
+use proactor::op::{File, Op, Read, Write};
+use proactor::{Error, Output as OpOutput};
+
+/// How a file was opened.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Where the caller is, in bytes; `None` for a file without positions (pipe, socket, terminal). Default: 0.
+    pub position: Option<u64>,
+    /// Writes go to the end, wherever that is by then (O_APPEND).
+    pub append: bool,
+    /// Size of a buffer in bytes; 0 reads and writes just what is asked for. Default: 32 KiB.
+    pub block: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            position: Some(0),
+            append: false,
+            block: 32 * 1024,
+        }
+    }
+}
+
+/// Whether a request can be met now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step<T> {
+    /// It is met.
+    Ready(T),
+    /// Not before the op in flight is done, or the one that [`Buffered::start`] names. Ask again then.
+    Blocked,
+}
+
+/// What the op in flight is for.
+#[derive(Debug)]
+pub(crate) enum Flight {
+    Fill,
+    /// Buffered bytes, from this place on.
+    Flush {
+        at: u64,
+    },
+    /// The caller's own memory.
+    Large,
+    /// Something else on the same file.
+    Asked,
+}
+
+/// What is to be written as soon as nothing is in flight.
+#[derive(Debug)]
+pub(crate) struct Queued {
+    pub(crate) buffer: Buf,
+    pub(crate) at: u64,
+    pub(crate) large: bool,
+}
+
+/// One open file with its buffers.
+///
+/// Invariants: unread bytes and bytes to be written are never there at once; at most one op is in flight; after an error
+/// of a write, the bytes that were not written are the next to be.
+pub struct Buffered {
+    /// There until it is taken to be closed.
+    pub(crate) file: Option<File>,
+    pub(crate) seekable: bool,
+    pub(crate) append: bool,
+    pub(crate) block: usize,
+    pub(crate) position: u64,
+    pub(crate) input: Input,
+    pub(crate) output: Output,
+    pub(crate) queued: Option<Queued>,
+    pub(crate) flight: Option<Flight>,
+    /// So many bytes are missing.
+    pub(crate) missing: usize,
+    /// The last read found the end.
+    pub(crate) at_end: bool,
+    pub(crate) read_error: Option<Error>,
+    pub(crate) write_error: Option<Error>,
+    pub(crate) asked: Option<Op>,
+    pub(crate) answer: Option<Result<OpOutput, Error>>,
+}
+
+impl Buffered {
+    /// Buffers for an open file.
+    pub fn new(file: File, options: Options) -> Self {
+        Buffered {
+            file: Some(file),
+            seekable: options.position.is_some(),
+            append: options.append,
+            block: options.block,
+            position: options.position.unwrap_or(0),
+            input: Input::default(),
+            output: Output::default(),
+            queued: None,
+            flight: None,
+            missing: 0,
+            at_end: false,
+            read_error: None,
+            write_error: None,
+            asked: None,
+            answer: None,
+        }
+    }
+
+    /// The file; None after [`take_file`](Self::take_file).
+    pub fn file(&self) -> Option<&File> {
+        self.file.as_ref()
+    }
+
+    /// Takes the file, to close it. Nothing but [`finish`](Self::finish) may be called after that.
+    pub fn take_file(&mut self) -> Option<File> {
+        self.file.take()
+    }
+
+    /// Whether the file has positions.
+    pub fn seekable(&self) -> bool {
+        self.seekable
+    }
+
+    /// Size of a buffer in bytes.
+    pub fn block(&self) -> usize {
+        self.block
+    }
+
+    /// Where the caller is: the place of the next byte read or written.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Forgets what an earlier caller met at the end of the file, or as an error of a read.
+    pub fn begin(&mut self) {
+        self.at_end = false;
+        self.read_error = None;
+    }
+
+    /// Moves everything out; what is left has no file.
+    pub fn take(&mut self) -> Self {
+        let empty = Buffered {
+            file: None,
+            seekable: false,
+            append: false,
+            block: 0,
+            position: 0,
+            input: Input::default(),
+            output: Output::default(),
+            queued: None,
+            flight: None,
+            missing: 0,
+            at_end: false,
+            read_error: None,
+            write_error: None,
+            asked: None,
+            answer: None,
+        };
+        std::mem::replace(self, empty)
+    }
+
+    /// Flushes, and waits for the op in flight: what is done next to the file meets no buffers of ours.
+    ///
+    /// # Errors
+    /// As [`flush`](Self::flush).
+    pub fn settle(&mut self) -> Result<Step<()>, Error> {
+        match self.flush()? {
+            Step::Ready(()) if self.flight.is_some() => Ok(Step::Blocked),
+            step => Ok(step),
+        }
+    }
+
+    /// Goes to a place in the file. Only after [`settle`](Self::settle); keeps what was read if the place is within it.
+    pub fn seek(&mut self, position: u64) {
+        debug_assert!(self.flight.is_none() && !self.is_dirty());
+        let unread = self.unread().len() as u64;
+        match position.checked_sub(self.position) {
+            Some(ahead) if ahead <= unread => self.input.consume(ahead as usize),
+            None if self.input.unconsume(self.position - position) => {}
+            _ => self.input.clear(),
+        }
+        self.position = position;
+    }
+
+    /// Forgets what was read ahead: the file has been changed past the buffers.
+    pub fn forget_input(&mut self) {
+        self.input.clear();
+    }
+
+    /// Another op on the same file, when nothing is in flight; its result will be the [`answer`](Self::answer).
+    pub fn ask(&mut self, op: impl Into<Op>) {
+        debug_assert!(self.flight.is_none());
+        self.answer = None;
+        self.asked = Some(op.into());
+    }
+
+    /// The result of what was asked.
+    pub fn answer(&mut self) -> Option<Result<OpOutput, Error>> {
+        self.answer.take()
+    }
+
+    // The op in flight
+
+    /// Whether an op is in flight.
+    pub fn is_busy(&self) -> bool {
+        self.flight.is_some()
+    }
+
+    /// Whether [`start`](Self::start) has an op.
+    pub fn wants_op(&self) -> bool {
+        self.flight.is_none() && (self.queued.is_some() || self.missing > 0 || self.asked.is_some())
+    }
+
+    /// The op that is needed next. From now on it is in flight: bring its result to [`finish`](Self::finish).
+    pub fn start(&mut self) -> Option<Op> {
+        if self.flight.is_some() {
+            return None;
+        }
+        if let Some(op) = self.asked.take() {
+            self.flight = Some(Flight::Asked);
+            return Some(op);
+        }
+        let file = self.file.as_ref()?;
+        if let Some(Queued { buffer, at, large }) = self.queued.take() {
+            let mut write = Write::new(file, buffer);
+            if self.seekable && !self.append {
+                write.offset = Some(at);
+            }
+            self.flight = Some(if large {
+                Flight::Large
+            } else {
+                Flight::Flush { at }
+            });
+            return Some(write.into());
+        }
+        match std::mem::take(&mut self.missing) {
+            0 => None,
+            count => {
+                let at = self.position + self.unread().len() as u64;
+                let mut read = Read::new(file, self.input.room(count));
+                read.offset = self.seekable.then_some(at);
+                self.flight = Some(Flight::Fill);
+                Some(read.into())
+            }
+        }
+    }
+
+    /// Takes the result of the op in flight.
+    pub fn finish(&mut self, op: Option<Op>, result: Result<OpOutput, Error>) {
+        let count = match &result {
+            Ok(OpOutput::Count(count)) => *count,
+            _ => 0,
+        };
+        match (self.flight.take(), op) {
+            (Some(Flight::Asked), _) => self.answer = Some(result),
+            (Some(Flight::Fill), Some(Op::Read(read))) => {
+                self.input.filled(read.buffer, count);
+                self.at_end = result.is_ok() && count == 0;
+                self.read_error = result.err();
+            }
+            (Some(flight), Some(Op::Write(write))) => self.wrote(&flight, write, count, result.err()),
+            _ => debug_assert!(false, "a result of no op of this file"),
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Buffered files, without the I/O.
+//!
+//! A [`Buffered`] holds a file's position and its buffers. Asked for bytes, it gives them if it has them; if not, it
+//! names the op that it needs, and whoever drives it (an event loop's driver, a test) submits the op and brings back its
+//! result. The op belongs to the file and not to whoever waits: a caller that goes away loses no bytes, and the next one
+//! finds them in the buffer.
+//!
+//! ```
+//! use proactor::{op::{File, Open}, Driver};
+//! use proactor_file::{Buffered, Options, Step};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut driver = Driver::new()?;
+//! let file = driver.run(Open::new(c"Cargo.toml", libc::O_RDONLY))?.into_file()?;
+//! let mut file = Buffered::new(file, Options::default());
+//! let line = loop {
+//!     match file.line(usize::MAX)? {
+//!         Step::Ready(length) => break file.unread()[..length].to_vec(),
+//!         Step::Blocked => {
+//!             let op = file.start().expect("nothing is in flight, so there is an op");
+//!             let done = driver.run(op)?;
+//!             file.finish(done.op, done.result);
+//!         }
+//!     }
+//! };
+//! assert_eq!(line, b"[package]\n");
+//! # Ok(()) }
+//! ```
+
+mod buffered;
+mod input;
+mod output;
+mod part;
+mod reading;
+mod writing;
+
+pub use buffered::{Buffered, Options, Step};

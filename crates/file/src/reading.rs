@@ -1,0 +1,80 @@
+//! Reading: what is unread, and how much of it is missing.
+
+use crate::buffered::{Buffered, Step};
+use proactor::Error;
+
+/// The most that one op reads: a longer copy of cached pages would keep an event loop waiting.
+const MOST: usize = 1 << 20;
+
+impl Buffered {
+    /// What has been read and not been consumed.
+    pub fn unread(&self) -> &[u8] {
+        self.input.unread()
+    }
+
+    /// Moves on by `count` of the unread bytes.
+    pub fn consume(&mut self, count: usize) {
+        self.input.consume(count);
+        self.position += count as u64;
+        self.input.shrink(self.block);
+    }
+
+    /// Sees to it that `count` bytes are unread, or all up to the end, and says how many of the `count` there are.
+    ///
+    /// # Errors
+    /// A failed read's or flush's.
+    pub fn fill(&mut self, count: usize) -> Result<Step<usize>, Error> {
+        let unread = self.unread().len();
+        if unread >= count || self.at_end {
+            return Ok(Step::Ready(unread.min(count)));
+        }
+        if let Some(error) = self.read_error.take() {
+            return Err(error);
+        }
+        if self.flush()? == Step::Blocked || self.flight.is_some() {
+            return Ok(Step::Blocked);
+        }
+        self.missing = (count - unread).max(self.block).min(MOST);
+        Ok(Step::Blocked)
+    }
+
+    /// Sees to it that something is unread, by one read of at most `count` bytes (or a block), and says how much. 0 is the
+    /// end.
+    ///
+    /// # Errors
+    /// As [`fill`](Self::fill).
+    pub fn fill_some(&mut self, count: usize) -> Result<Step<usize>, Error> {
+        match self.unread().len() {
+            0 if count > 0 && self.fill(1)? == Step::Blocked => {
+                if self.missing > 0 {
+                    self.missing = count.max(self.block).min(MOST);
+                }
+                Ok(Step::Blocked)
+            }
+            0 => Ok(Step::Ready(0)),
+            unread => Ok(Step::Ready(unread)),
+        }
+    }
+
+    /// Makes room for `count` bytes in all to be unread at once. (No room is no error: it is tried again later.)
+    pub fn expect(&mut self, count: usize) {
+        if self.flight.is_none() {
+            self.input.expect(count);
+        }
+    }
+
+    /// The length of the next line with its end; of the last one without; 0 at the end of the file. At most `limit`.
+    ///
+    /// # Errors
+    /// As [`fill`](Self::fill).
+    pub fn line(&mut self, limit: usize) -> Result<Step<usize>, Error> {
+        match self.input.line(limit) {
+            Some(length) => Ok(Step::Ready(length)),
+            // Without a buffer a byte at a time, as nothing may be read that is not asked for.
+            None => match self.fill(self.unread().len() + 1)? {
+                Step::Ready(_) => Ok(Step::Ready(self.unread().len())),
+                Step::Blocked => Ok(Step::Blocked),
+            },
+        }
+    }
+}

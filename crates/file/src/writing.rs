@@ -1,0 +1,179 @@
+//! Writing: two buffers, one of which fills while the other is on its way.
+
+use crate::buffered::{Buffered, Flight, Queued, Step};
+use crate::part::Rest;
+use proactor::buffer::Buf;
+use proactor::op::{Op, Write};
+use proactor::{Error, Output};
+use std::os::fd::AsRawFd;
+
+impl Buffered {
+    /// Takes the bytes, at most [`block`](Self::block) of them, if there is room. Bytes that fill a buffer are on their
+    /// way from then on: look at [`start`](Self::start) even when it is `Ready`.
+    ///
+    /// # Errors
+    /// An earlier write's, once. Nothing is taken then.
+    pub fn put(&mut self, data: &[u8]) -> Result<Step<()>, Error> {
+        if self.turn_to_writing()? == Step::Blocked {
+            return Ok(Step::Blocked);
+        }
+        if !self.output.has_room(data.len(), self.block) {
+            if self.queued.is_some() || self.flight.is_some() {
+                return Ok(Step::Blocked);
+            }
+            self.queue_output();
+        }
+        self.output.push(data, self.block);
+        self.position += data.len() as u64;
+        Ok(Step::Ready(()))
+    }
+
+    /// Writes the caller's own memory, of any size, past the buffer. `buffer` is taken when it can be begun; `Ready` when
+    /// there is none left and all is with the kernel.
+    ///
+    /// # Errors
+    /// The write's. What was written before it counts for the position.
+    pub fn put_large(&mut self, buffer: &mut Option<Buf>) -> Result<Step<()>, Error> {
+        if self.turn_to_writing()? == Step::Blocked || self.flush()? == Step::Blocked {
+            return Ok(Step::Blocked);
+        }
+        let Some(buffer) = buffer.take() else {
+            return Ok(Step::Ready(()));
+        };
+        if buffer.is_empty() {
+            return Ok(Step::Ready(()));
+        }
+        let at = self.position;
+        self.queued = Some(Queued {
+            buffer,
+            at,
+            large: true,
+        });
+        Ok(Step::Blocked)
+    }
+
+    fn turn_to_writing(&mut self) -> Result<Step<()>, Error> {
+        if let Some(error) = self.write_error.take() {
+            return Err(error);
+        }
+        if matches!(self.flight, Some(Flight::Fill)) {
+            return Ok(Step::Blocked);
+        }
+        self.input.clear();
+        if self.output.is_empty() {
+            self.output.at = self.position;
+        }
+        Ok(Step::Ready(()))
+    }
+
+    fn queue_output(&mut self) {
+        let (data, at) = self.output.take();
+        self.queued = Some(Queued {
+            buffer: data.into(),
+            at,
+            large: false,
+        });
+    }
+
+    /// Brings all that was written to the kernel.
+    ///
+    /// # Errors
+    /// A write's, once. Its bytes stay, and the next flush tries them again.
+    pub fn flush(&mut self) -> Result<Step<()>, Error> {
+        if let Some(error) = self.write_error.take() {
+            return Err(error);
+        }
+        if self.queued.is_none() && self.flight.is_none() && !self.output.is_empty() {
+            self.queue_output();
+        }
+        let busy = self.queued.is_some() || matches!(self.flight, Some(Flight::Flush { .. } | Flight::Large));
+        Ok(if busy { Step::Blocked } else { Step::Ready(()) })
+    }
+
+    /// Whether there are bytes that the kernel does not have yet.
+    pub fn is_dirty(&self) -> bool {
+        !self.output.is_empty()
+            || self.queued.is_some()
+            || matches!(self.flight, Some(Flight::Flush { .. } | Flight::Large))
+    }
+
+    /// Gives up the bytes that could not be written.
+    pub fn discard(&mut self) {
+        self.output.clear();
+        self.queued = None;
+        self.write_error = None;
+    }
+
+    /// Writes what is left by plain blocking calls, when there is nobody to drive ops any more. Gives up at an error.
+    pub fn write_now(&mut self) {
+        while self.flight.is_none() && self.is_dirty() && self.flush().is_ok() {
+            let Some(Op::Write(write)) = self.start() else {
+                return;
+            };
+            let fd = self.file.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+            let data = write.buffer.as_slice();
+            // SAFETY: the buffer is alive and this long.
+            let written = unsafe {
+                match write.offset {
+                    Some(at) => libc::pwrite(fd, data.as_ptr().cast(), data.len(), at as i64),
+                    None => libc::write(fd, data.as_ptr().cast(), data.len()),
+                }
+            };
+            let result = match usize::try_from(written) {
+                Ok(count) => Ok(Output::Count(count)),
+                Err(_) => {
+                    let errno = std::io::Error::last_os_error().raw_os_error();
+                    Err(Error::new(errno.unwrap_or(libc::EIO), "write"))
+                }
+            };
+            self.finish(Some(write.into()), result);
+        }
+    }
+
+    pub(crate) fn wrote(&mut self, flight: &Flight, write: Write, count: usize, error: Option<Error>) {
+        let large = matches!(flight, Flight::Large);
+        let at = match flight {
+            Flight::Flush { at } => *at,
+            _ => self.position,
+        };
+        if large {
+            self.position += count as u64;
+        }
+        let (length, next) = (write.buffer.len(), at + count as u64);
+        // A write of some bytes that writes none and reports no error would be tried for ever.
+        let error = error.or_else(|| (count == 0 && length > 0).then(|| Error::new(libc::EIO, "write")));
+        match error {
+            None if count < length => {
+                self.queued = Some(Queued {
+                    buffer: Rest::of(write.buffer, count),
+                    at: next,
+                    large,
+                });
+            }
+            None => {
+                if let Buf::Vec(memory) = write.buffer {
+                    self.output.written(memory, self.block);
+                }
+                self.follow_the_end();
+            }
+            Some(error) => {
+                if !large {
+                    self.output.give_back(write.buffer.as_slice(), at);
+                }
+                self.write_error = Some(error);
+            }
+        }
+    }
+
+    /// Others may append to the file too: only the kernel knows where our bytes went.
+    fn follow_the_end(&mut self) {
+        if self.append && self.seekable {
+            let fd = self.file.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+            // SAFETY: no pointers; asking for the position does not wait.
+            let end = unsafe { libc::lseek(fd, 0, libc::SEEK_CUR) };
+            if let Ok(end) = u64::try_from(end) {
+                self.position = end + self.output.len() as u64;
+            }
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! Random programs on a buffered file against a model in memory: on the simulator, which shortens transfers and fails
+//! ops, with results taken as late as can be.
+
+use proactor::buffer::Buf;
+use proactor::op::{File, Open};
+use proactor::{Completion, Config, Driver, Engine, Error, SimConfig};
+use proactor_file::{Buffered, Options, Step};
+use proptest::prelude::*;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+#[derive(Debug, Clone)]
+enum Act {
+    Read(usize),
+    ReadSome(usize),
+    Line(usize),
+    Peek,
+    Write(Vec<u8>),
+    Seek(u64),
+    Flush,
+    Restart,
+}
+
+fn bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
+    let byte = prop_oneof![3 => Just(b'a'), 1 => Just(b'\n'), 1 => any::<u8>()];
+    prop::collection::vec(byte, 0..most)
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        4 => prop_oneof![0..40_usize, Just(usize::MAX)].prop_map(Act::Read),
+        2 => (0..40_usize).prop_map(Act::ReadSome),
+        4 => prop_oneof![Just(usize::MAX), 0..20_usize].prop_map(Act::Line),
+        1 => Just(Act::Peek),
+        6 => bytes(30).prop_map(Act::Write),
+        3 => (0..120_u64).prop_map(Act::Seek),
+        1 => Just(Act::Flush),
+        1 => Just(Act::Restart),
+    ]
+}
+
+/// Drives one file, and takes an op's result only when it has to.
+struct Rig {
+    driver: Driver,
+    file: Buffered,
+}
+
+impl Rig {
+    fn open(driver: Driver, path: &Path, options: Options, flags: i32) -> Self {
+        let c_path = CString::new(path.as_os_str().as_bytes()).unwrap();
+        let mut driver = driver;
+        let fd = loop {
+            // The simulator may fail an open too.
+            if let Ok(file) = driver
+                .run(Open::new(c_path.clone(), libc::O_RDWR | libc::O_CREAT | flags))
+                .unwrap()
+                .into_file()
+            {
+                break file;
+            }
+        };
+        Rig {
+            driver,
+            file: Buffered::new(fd, options),
+        }
+    }
+
+    fn start(&mut self) {
+        if let Some(op) = self.file.start() {
+            self.driver.submit(op).unwrap();
+        }
+    }
+
+    fn take(&mut self) {
+        self.start();
+        let mut done: Vec<Completion> = Vec::new();
+        while done.is_empty() {
+            self.driver.wait(1, 1, None, &mut done).unwrap();
+        }
+        let done = done.remove(0);
+        self.file.finish(done.op, done.result);
+    }
+
+    fn once<T>(&mut self, mut ask: impl FnMut(&mut Buffered) -> Result<Step<T>, Error>) -> Result<T, Error> {
+        loop {
+            let step = ask(&mut self.file);
+            match step? {
+                Step::Ready(value) => {
+                    // What is on its way in the background.
+                    if self.file.wants_op() {
+                        self.start();
+                    }
+                    return Ok(value);
+                }
+                Step::Blocked => self.take(),
+            }
+        }
+    }
+
+    /// As a caller who tries again after an error.
+    fn until<T>(&mut self, mut ask: impl FnMut(&mut Buffered) -> Result<Step<T>, Error>) -> T {
+        loop {
+            match self.once(&mut ask) {
+                Ok(value) => return value,
+                Err(e) => assert!(INJECTED.contains(&e.errno()), "{e}"),
+            }
+        }
+    }
+}
+
+const INJECTED: [i32; 5] = [libc::EIO, libc::EINTR, libc::ENOSPC, libc::EDQUOT, libc::ENOMEM];
+
+#[derive(Default)]
+struct Model {
+    content: Vec<u8>,
+    at: usize,
+}
+
+impl Model {
+    fn rest(&self) -> &[u8] {
+        self.content.get(self.at..).unwrap_or_default()
+    }
+
+    fn write(&mut self, data: &[u8]) {
+        if data.is_empty() {
+            return;
+        }
+        let end = self.at + data.len();
+        if self.content.len() < end {
+            self.content.resize(end, 0);
+        }
+        self.content[self.at..end].copy_from_slice(data);
+        self.at = end;
+    }
+}
+
+fn run(rig: &mut Rig, model: &mut Model, act: &Act, append: bool) {
+    rig.file.begin();
+    match act {
+        Act::Read(count) => {
+            // To the end in pieces, as a caller would.
+            let wanted = (*count).min(model.content.len() + 1);
+            let found = rig.until(|file| file.fill(wanted));
+            let expected = &model.rest()[..model.rest().len().min(wanted)];
+            assert_eq!(&rig.file.unread()[..found], expected);
+            rig.file.consume(found);
+            model.at += found;
+        }
+        Act::ReadSome(count) => {
+            let found = rig.until(|file| file.fill_some(*count)).min(*count);
+            assert_eq!(found == 0, *count == 0 || model.rest().is_empty());
+            assert_eq!(&rig.file.unread()[..found], &model.rest()[..found]);
+            rig.file.consume(found);
+            model.at += found;
+        }
+        Act::Line(limit) => {
+            let found = rig.until(|file| file.line(*limit));
+            let rest = model.rest();
+            let end = rest
+                .iter()
+                .position(|b| *b == b'\n')
+                .map_or(rest.len(), |at| at + 1);
+            assert_eq!(&rig.file.unread()[..found], &rest[..end.min(*limit)]);
+            rig.file.consume(found);
+            model.at += found;
+        }
+        Act::Peek => {
+            let found = rig.until(|file| file.fill_some(1));
+            assert_eq!(&rig.file.unread()[..found], &model.rest()[..found]);
+        }
+        Act::Write(data) => {
+            if append {
+                model.at = model.content.len();
+            }
+            if data.len() <= rig.file.block() {
+                rig.until(|file| file.put(data));
+                model.write(data);
+            } else {
+                write_large(rig, model, data);
+            }
+        }
+        Act::Seek(to) => {
+            rig.until(Buffered::settle);
+            rig.file.seek(*to);
+            model.at = *to as usize;
+        }
+        Act::Flush => {
+            rig.until(Buffered::flush);
+        }
+        Act::Restart => {}
+    }
+    assert!(append || rig.file.position() == model.at as u64);
+}
+
+fn write_large(rig: &mut Rig, model: &mut Model, data: &[u8]) {
+    rig.until(Buffered::settle);
+    let before = rig.file.position();
+    let mut buffer = Some(Buf::from(data));
+    match rig.once(|file| file.put_large(&mut buffer)) {
+        Ok(()) => model.write(data),
+        Err(e) => {
+            // Part of it may be there, and the position says how much.
+            assert!(INJECTED.contains(&e.errno()), "{e}");
+            model.write(&data[..(rig.file.position() - before) as usize]);
+        }
+    }
+}
+
+fn faulty(seed: u64, error_rate: u8) -> Driver {
+    let sim = SimConfig {
+        seed,
+        short_rate: 80,
+        error_rate,
+        late_cancel_rate: 0,
+        reorder: true,
+    };
+    Config::default()
+        .engine(Engine::Sim)
+        .inline(false)
+        .sim(sim)
+        .build()
+        .unwrap()
+}
+
+fn check(seed: u64, error_rate: u8, block: usize, append: bool, acts: &[Act]) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f");
+    let start: Vec<u8> = b"one\ntwo\n\nfour and a bit more\nand no end".to_vec();
+    std::fs::write(&path, &start).unwrap();
+    let options = Options {
+        position: Some(if append { start.len() as u64 } else { 0 }),
+        append,
+        block,
+    };
+    let mut model = Model {
+        at: if append { start.len() } else { 0 },
+        content: start,
+    };
+    let flags = if append { libc::O_APPEND } else { 0 };
+    let mut rig = Rig::open(faulty(seed, error_rate), &path, options, flags);
+    for act in acts {
+        run(&mut rig, &mut model, act, append);
+        if let Act::Restart = act {
+            // Another descriptor, after all is written.
+            rig.until(Buffered::settle);
+            let driver = std::mem::replace(&mut rig.driver, Driver::new().unwrap());
+            let position = Some(model.at as u64);
+            rig = Rig::open(driver, &path, Options { position, ..options }, flags);
+        }
+    }
+    rig.until(Buffered::settle);
+    assert_eq!(std::fs::read(&path).unwrap(), model.content);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn as_a_plain_file(seed: u64, block in prop::sample::select(vec![1_usize, 2, 7, 16, 4096]), acts in prop::collection::vec(act(), 1..40)) {
+        check(seed, 0, block, false, &acts);
+    }
+
+    #[test]
+    fn with_failures(seed: u64, block in prop::sample::select(vec![1_usize, 3, 16, 4096]), acts in prop::collection::vec(act(), 1..40)) {
+        check(seed, 60, block, false, &acts);
+    }
+
+    #[test]
+    fn without_a_buffer(seed: u64, acts in prop::collection::vec(act(), 1..30)) {
+        check(seed, 0, 0, false, &acts);
+    }
+
+    #[test]
+    fn at_the_end(seed: u64, block in prop::sample::select(vec![1_usize, 7, 4096]), acts in prop::collection::vec(act(), 1..30)) {
+        let writes: Vec<Act> = acts.into_iter().filter(|act| matches!(act, Act::Write(_) | Act::Flush | Act::Restart)).collect();
+        check(seed, 0, block, true, &writes);
+    }
+}
+
+#[test]
+fn an_error_is_told_once_and_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f");
+    let mut rig = Rig::open(Driver::new().unwrap(), &path, Options::default(), 0);
+    rig.until(|file| file.put(b"kept"));
+    assert_eq!(rig.file.flush(), Ok(Step::Blocked));
+    let op = rig.file.start().unwrap();
+    rig.file.finish(Some(op), Err(Error::new(libc::ENOSPC, "write")));
+    assert_eq!(rig.file.put(b"x").unwrap_err().errno(), libc::ENOSPC);
+    assert_eq!(rig.file.put(b" and more"), Ok(Step::Ready(())));
+    rig.until(Buffered::settle);
+    assert_eq!(std::fs::read(&path).unwrap(), b"kept and more");
+}
+
+#[test]
+fn a_closed_file_closes_its_descriptor() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut rig = Rig::open(
+        Driver::new().unwrap(),
+        &dir.path().join("f"),
+        Options::default(),
+        0,
+    );
+    rig.until(|file| file.put(b"data"));
+    rig.until(Buffered::settle);
+    let file: File = rig.file.take_file().unwrap();
+    assert!(file.into_fd().is_ok(), "nobody else has it");
+}
+
+#[test]
+fn written_by_hand_when_nobody_drives() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f");
+    let mut rig = Rig::open(
+        Driver::new().unwrap(),
+        &path,
+        Options {
+            block: 4,
+            ..Options::default()
+        },
+        0,
+    );
+    for part in [b"abcd", b"efgh"] {
+        assert_eq!(rig.file.put(part), Ok(Step::Ready(())));
+    }
+    let mut left = rig.file.take();
+    left.write_now();
+    assert_eq!(std::fs::read(&path).unwrap(), b"abcdefgh");
+}
