@@ -12,12 +12,16 @@ Low-level contexts without a loop are in `proactor.aio`; `proactor.compat` has o
 from proactor import aio
 from proactor._files import read_bytes, read_many, read_text, write_bytes, write_text
 from proactor._native import __version__, chosen_engine, engines
+from proactor._open import BinaryFile, TextFile, open
 
 __all__ = [
+    "BinaryFile",
+    "TextFile",
     "__version__",
     "aio",
     "chosen_engine",
     "engines",
+    "open",
     "read_bytes",
     "read_many",
     "read_text",

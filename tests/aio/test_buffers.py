@@ -206,7 +206,10 @@ class TestSizes:
 
     def test_what_is_kept_is_bounded(self, fd: int) -> None:
         status = Path("/proc/self/statm")
-        resident = lambda: int(status.read_text().split()[1]) * PAGE_BYTES  # noqa: E731
+
+        def resident() -> int:
+            return int(status.read_text().split()[1]) * PAGE_BYTES
+
         before = resident()
         ops = [aio.Read(fd, 1 << 20) for _ in range(100)]
         held = resident()

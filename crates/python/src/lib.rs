@@ -3,6 +3,7 @@
 mod aio;
 mod counters;
 mod errors;
+mod file;
 mod files;
 mod memory;
 mod path;
@@ -54,5 +55,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(chosen_engine, module)?)?;
     aio::add_to(module)?;
     counters::add_to(module)?;
+    file::add_to(module)?;
     files::add_to(module)
 }

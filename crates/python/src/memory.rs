@@ -43,6 +43,21 @@ impl Exported {
     }
 }
 
+impl Exported {
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        // SAFETY: the exporter keeps the memory valid until the release; it is initialised, as Python's memory is. Others
+        // may write to it while this thread holds the interpreter's lock only if they do not need it, as with any buffer.
+        unsafe { std::slice::from_raw_parts(self.ptr(), self.len()) }
+    }
+
+    /// The memory of a buffer that was exported for writing.
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
+        assert!(self.writable(), "exported for reading only");
+        // SAFETY: as above, and it was exported as writable.
+        unsafe { std::slice::from_raw_parts_mut(self.ptr(), self.len()) }
+    }
+}
+
 // SAFETY: an exported buffer keeps address and size until it is released, and is released only in Drop.
 unsafe impl Memory for Exported {
     fn ptr(&self) -> *mut u8 {

@@ -120,7 +120,7 @@ fn suspend_on(future: &Bound<'_, PyAny>) -> PyResult<Outcome> {
 }
 
 /// The length of a bytes object; 0 for anything else.
-pub(super) fn bytes_len(py: Python<'_>, value: &Py<PyAny>) -> usize {
+pub(crate) fn bytes_len(py: Python<'_>, value: &Py<PyAny>) -> usize {
     value
         .bind(py)
         .cast::<PyBytes>()
@@ -242,7 +242,7 @@ impl Drop for Call {
 }
 
 /// The exception that `throw` was given, in any of its three forms.
-pub(super) fn thrown(
+pub(crate) fn thrown(
     typ: &Bound<'_, PyAny>,
     val: Option<&Bound<'_, PyAny>>,
     tb: Option<&Bound<'_, PyAny>>,

@@ -7,9 +7,11 @@ use super::call::file_bytes;
 use super::read_many::ReadMany;
 use crate::aio_engine;
 use crate::errors;
+use crate::file::{BinaryFile, OpenedFd, Turn};
 use crate::thread_bound::ThreadBound;
 use proactor::op::Op;
-use proactor::{Completion, Config, Options, Refusal, Token};
+use proactor::{Completion, Config, Options, Output, Refusal, SubmitError, Token};
+use proactor_file::Buffered;
 use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -34,10 +36,18 @@ pub(crate) struct LoopDriver {
     event_loop: Py<PyWeakrefReference>,
     waiting: HashMap<Token, Waiter>,
     flush_scheduled: bool,
+    closed: bool,
+    /// Who has had how much of this turn of the loop.
+    pub(crate) turn: Turn,
 }
 
 /// Who wants to know.
-pub(super) enum Waiter {
+pub(crate) enum Waiter {
+    /// The buffers of an open file.
+    File(Py<BinaryFile>),
+    Nobody,
+    /// Buffers whose file object is gone: what is in them still has to be written.
+    Orphan(Box<Buffered>),
     Future {
         future: Py<PyAny>,
         path: Py<PyAny>,
@@ -68,7 +78,7 @@ fn running_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
 }
 
 /// The running loop's driver on this engine.
-pub(super) fn current<'py>(py: Python<'py>, engine: Option<&str>) -> PyResult<Bound<'py, LoopDriver>> {
+pub(crate) fn current<'py>(py: Python<'py>, engine: Option<&str>) -> PyResult<Bound<'py, LoopDriver>> {
     let event_loop = running_loop(py)?;
     if engine.is_none() {
         if let Some(driver) = latest(py, &event_loop) {
@@ -141,6 +151,8 @@ impl LoopDriver {
             event_loop: PyWeakrefReference::new(event_loop)?.unbind(),
             waiting: HashMap::new(),
             flush_scheduled: false,
+            closed: false,
+            turn: Turn::default(),
         };
         let this = Bound::new(py, this)?;
         let reader = Reader {
@@ -166,20 +178,40 @@ impl LoopDriver {
     ///
     /// # Errors
     /// If the op is refused.
-    pub(super) fn submit(&mut self, py: Python<'_>, op: impl Into<Op>, waiter: Waiter) -> PyResult<Token> {
+    pub(crate) fn submit(&mut self, py: Python<'_>, op: impl Into<Op>, waiter: Waiter) -> PyResult<Token> {
+        self.submit_op(py, op.into(), waiter).map_err(|(_, e)| e)
+    }
+
+    /// As `submit`, and a refused op comes back.
+    pub(crate) fn submit_op(
+        &mut self,
+        py: Python<'_>,
+        op: Op,
+        waiter: Waiter,
+    ) -> Result<Token, (Box<Op>, PyErr)> {
         let options = Options {
             no_inline: true,
             ..Options::default()
         };
-        let driver = self.driver.get()?;
-        let token = driver.submit_with(op, options).map_err(|e| match e.refusal {
-            Refusal::Full { bound } => {
-                PyRuntimeError::new_err(format!("{bound} operations are pending on this loop"))
+        let driver = match self.driver.get() {
+            Ok(driver) => driver,
+            Err(e) => return Err((Box::new(op), e)),
+        };
+        match driver.submit_with(op, options) {
+            Ok(token) => {
+                self.waiting.insert(token, waiter);
+                Ok(token)
             }
-            refusal => errors::refusal(py, &refusal),
-        })?;
-        self.waiting.insert(token, waiter);
-        Ok(token)
+            Err(SubmitError { op, refusal }) => {
+                let error = match refusal {
+                    Refusal::Full { bound } => {
+                        PyRuntimeError::new_err(format!("{bound} operations are pending on this loop"))
+                    }
+                    refusal => errors::refusal(py, &refusal),
+                };
+                Err((op, error))
+            }
+        }
     }
 
     pub(super) fn flush_now(&mut self) -> PyResult<()> {
@@ -188,12 +220,13 @@ impl LoopDriver {
 
     /// Cancels and drains. Nobody will be told any more.
     fn loop_closed(&mut self) -> HashMap<Token, Waiter> {
+        self.closed = true;
         self.driver.let_go();
         std::mem::take(&mut self.waiting)
     }
 
     /// Nobody waits for this op any more. Harmless if it is complete.
-    pub(super) fn abandon(&mut self, token: Token) {
+    pub(crate) fn abandon(&mut self, token: Token) {
         if self.waiting.remove(&token).is_some() {
             if let Ok(driver) = self.driver.get() {
                 driver.abandon(token);
@@ -243,12 +276,12 @@ impl Drop for Reader {
 }
 
 /// A future of the running loop.
-pub(super) fn new_future(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+pub(crate) fn new_future(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     running_loop(py)?.call_method0(intern!(py, "create_future"))
 }
 
 /// Sees to it that the op just submitted reaches the kernel in this loop iteration.
-pub(super) fn schedule_flush(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
+pub(crate) fn schedule_flush(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
     let py = slf.py();
     let mut this = slf.borrow_mut();
     if this.flush_scheduled {
@@ -260,8 +293,16 @@ pub(super) fn schedule_flush(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
     Ok(())
 }
 
+/// Sees to it that the calls that gave way share the next turn of the loop.
+pub(crate) fn schedule_turn(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
+    let py = slf.py();
+    let next = slf.getattr(intern!(py, "_next_turn"))?;
+    running_loop(py)?.call_method1(intern!(py, "call_soon"), (next,))?;
+    Ok(())
+}
+
 /// Submits what is queued, takes all completions and tells whoever waits for them.
-pub(super) fn dispatch(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
+pub(crate) fn dispatch(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
     let py = slf.py();
     // The borrow ends before any Python code runs: a callback may use this driver again.
     let done = {
@@ -272,6 +313,14 @@ pub(super) fn dispatch(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
     for (waiter, completion) in done {
         let Some(waiter) = waiter else { continue };
         match waiter {
+            Waiter::File(file) => BinaryFile::finished(file.bind(py), completion)?,
+            Waiter::Nobody => {}
+            Waiter::Orphan(mut buffers) => {
+                buffers.finish(completion.op, completion.result);
+                if let Err(mut left) = adopt(slf, buffers) {
+                    left.write_now();
+                }
+            }
             Waiter::Future { future, path } => {
                 let value = value_of(py, completion, path.bind(py));
                 resolve(future.bind(py), value)?;
@@ -294,6 +343,38 @@ pub(super) fn dispatch(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
     Ok(())
 }
 
+/// Writes what is left in these buffers, with nobody waiting. They come back if there is no loop for that any more.
+///
+/// # Errors
+/// The buffers.
+pub(crate) fn adopt(slf: &Bound<'_, LoopDriver>, mut buffers: Box<Buffered>) -> Result<(), Box<Buffered>> {
+    if !buffers.is_dirty() {
+        return Ok(());
+    }
+    let py = slf.py();
+    let Ok(mut this) = slf.try_borrow_mut() else {
+        return Err(buffers);
+    };
+    if this.closed || !this.usable() || buffers.flush().is_err() {
+        return Err(buffers);
+    }
+    let Some(op) = buffers.start() else {
+        return Err(buffers);
+    };
+    // The buffers wait where the completion finds them; the op's memory is its own.
+    match this.submit_op(py, op, Waiter::Nobody) {
+        Ok(token) => {
+            this.waiting.insert(token, Waiter::Orphan(buffers));
+            let _ = this.flush_now();
+            Ok(())
+        }
+        Err((op, _)) => {
+            buffers.finish(Some(*op), Err(proactor::Error::new(libc::ECANCELED, "write")));
+            Err(buffers)
+        }
+    }
+}
+
 fn resolve(future: &Bound<'_, PyAny>, value: PyResult<Py<PyAny>>) -> PyResult<()> {
     let py = future.py();
     if future.call_method0(intern!(py, "done"))?.is_truthy()? {
@@ -311,6 +392,9 @@ fn value_of(py: Python<'_>, completion: Completion, path: &Bound<'_, PyAny>) -> 
     if let Err(error) = &completion.result {
         return Err(errors::os_error(py, error, Some(path)));
     }
+    if let Ok(Output::File(fd)) = completion.result {
+        return Ok(Py::new(py, OpenedFd::new(fd))?.into_any());
+    }
     match completion.op {
         Some(Op::ReadFile(mut read)) => Ok(file_bytes(py, &mut read)),
         _ => Ok(completion
@@ -327,6 +411,11 @@ impl LoopDriver {
     /// The loop's reader and flush callback.
     fn _wake(slf: &Bound<'_, Self>) -> PyResult<()> {
         dispatch(slf)
+    }
+
+    /// The loop has come round since a call gave way.
+    fn _next_turn(&mut self) {
+        self.turn.next();
     }
 
     /// The name of the engine and the reason for it.

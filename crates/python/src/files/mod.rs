@@ -3,8 +3,8 @@
 //! `driver` is the bridge between one event loop and one engine driver; `call` is a single awaited op; `read_many` is a
 //! batch behind one asynchronous iterator, `help` the threads that it may use.
 
-mod call;
-mod driver;
+pub(crate) mod call;
+pub(crate) mod driver;
 mod help;
 mod read_many;
 

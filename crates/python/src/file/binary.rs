@@ -1,0 +1,292 @@
+//! An open binary file.
+
+use super::verb::Verb;
+use crate::errors;
+use crate::files::driver::{self, LoopDriver, Waiter};
+use proactor::op::Op;
+use proactor::{Completion, Error};
+use proactor_file::{Buffered, Step};
+use pyo3::exceptions::{PyResourceWarning, PyValueError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use std::collections::VecDeque;
+use std::ffi::CString;
+use std::os::fd::{AsRawFd, RawFd};
+
+/// What `proactor.open` gives for a binary mode: the methods of `io.BufferedReader`, `BufferedWriter`, `BufferedRandom`
+/// or, without buffering, `FileIO`, as coroutines. It belongs to the loop that opened it.
+///
+/// Calls that use the position run one after the other, in the order in which they were awaited. A cancelled read
+/// consumes nothing; a cancelled write has either taken all of its data or none of it.
+#[pyclass(weakref, module = "proactor", name = "BinaryFile")]
+pub(crate) struct BinaryFile {
+    pub(super) core: Buffered,
+    pub(super) closed: bool,
+    /// Something has been written.
+    pub(super) written: bool,
+    pub(super) facts: Facts,
+    pub(super) driver: Py<LoopDriver>,
+    /// A call has the turn.
+    pub(super) busy: bool,
+    /// The future of the call that has the turn and waits for an op.
+    pub(super) waiter: Option<Py<PyAny>>,
+    /// Those who wait for their turn.
+    pub(super) queue: VecDeque<Py<PyAny>>,
+    /// A cancelled close goes on without anybody.
+    pub(super) abandoned: bool,
+}
+
+/// What does not change.
+pub(super) struct Facts {
+    pub(super) name: Py<PyAny>,
+    pub(super) mode: &'static str,
+    pub(super) readable: bool,
+    pub(super) writable: bool,
+    pub(super) fd: RawFd,
+    /// Somebody else may use the descriptor's own position: keep it up to date.
+    pub(super) shares_position: bool,
+}
+
+impl BinaryFile {
+    pub(super) fn error(&self, py: Python<'_>, error: &Error) -> PyErr {
+        errors::os_error(py, error, Some(self.facts.name.bind(py)))
+    }
+
+    fn descriptor(&self) -> Option<RawFd> {
+        self.core.file().map(AsRawFd::as_raw_fd)
+    }
+
+    pub(super) fn size(&self, py: Python<'_>) -> PyResult<u64> {
+        let size = self.core.file().map_or(Ok(0), proactor::op::File::size);
+        size.map_err(|e| {
+            let errno = e.raw_os_error().unwrap_or(libc::EIO);
+            self.error(py, &Error::new(errno, "fstat"))
+        })
+    }
+
+    /// lseek(2) by its other ways of looking.
+    pub(super) fn kernel_seek(&self, py: Python<'_>, offset: i64, whence: i32) -> PyResult<u64> {
+        let fd = self.descriptor().unwrap_or(-1);
+        // SAFETY: no pointers.
+        let place = unsafe { libc::lseek(fd, offset, whence) };
+        u64::try_from(place).map_err(|_| {
+            let errno = std::io::Error::last_os_error()
+                .raw_os_error()
+                .unwrap_or(libc::EIO);
+            self.error(py, &Error::new(errno, "lseek"))
+        })
+    }
+
+    pub(super) fn sync_position(&self) {
+        if self.facts.shares_position && self.core.seekable() {
+            if let (Some(fd), Ok(place)) = (self.descriptor(), i64::try_from(self.core.position())) {
+                // SAFETY: no pointers.
+                unsafe { libc::lseek(fd, place, libc::SEEK_SET) };
+            }
+        }
+    }
+
+    pub(super) fn check_open(&self) -> PyResult<()> {
+        if self.closed {
+            return Err(PyValueError::new_err("I/O operation on closed file."));
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_readable(&self, py: Python<'_>) -> PyResult<()> {
+        self.check_open()?;
+        if self.facts.readable {
+            return Ok(());
+        }
+        Err(unsupported(py, "not readable"))
+    }
+
+    pub(super) fn check_writable(&self, py: Python<'_>) -> PyResult<()> {
+        self.check_open()?;
+        if self.facts.writable {
+            return Ok(());
+        }
+        Err(unsupported(py, "not writable"))
+    }
+
+    pub(super) fn check_seekable(&self, py: Python<'_>) -> PyResult<()> {
+        self.check_open()?;
+        if self.core.seekable() {
+            return Ok(());
+        }
+        Err(unsupported(py, "File or stream is not seekable."))
+    }
+
+    /// Starts the op that the buffers need. True: it is done already.
+    pub(super) fn start_op(slf: &Bound<'_, Self>) -> PyResult<bool> {
+        let py = slf.py();
+        let (op, driver) = {
+            let mut this = slf.borrow_mut();
+            let Some(mut op) = this.core.start() else {
+                return Ok(false);
+            };
+            if matches!(op, Op::Read(_)) {
+                if let Some(result) = op.attempt() {
+                    this.core.finish(Some(op), result);
+                    return Ok(true);
+                }
+            }
+            (op, this.driver.bind(py).clone())
+        };
+        let waiter = Waiter::File(slf.clone().unbind());
+        let submitted = driver.borrow_mut().submit_op(py, op, waiter);
+        match submitted {
+            Ok(_) => driver::schedule_flush(&driver)?,
+            Err((op, e)) => {
+                let error = Error::new(libc::EAGAIN, op.name());
+                slf.borrow_mut().core.finish(Some(*op), Err(error));
+                return Err(e);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The op in flight has come back.
+    pub(crate) fn finished(slf: &Bound<'_, Self>, completion: Completion) -> PyResult<()> {
+        let py = slf.py();
+        let (waiter, more) = {
+            let mut this = slf.borrow_mut();
+            this.core.finish(completion.op, completion.result);
+            let waiter = this.waiter.take();
+            (waiter, this.core.wants_op())
+        };
+        if more {
+            // The rest of a short write.
+            Self::start_op(slf)?;
+        }
+        if let Some(waiter) = waiter {
+            return wake(waiter.bind(py));
+        }
+        if slf.borrow().abandoned {
+            Self::close_alone(slf)?;
+        }
+        Ok(())
+    }
+
+    /// Goes on with a close that nobody waits for any more.
+    pub(super) fn close_alone(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let py = slf.py();
+        loop {
+            let mut this = slf.borrow_mut();
+            this.abandoned = true;
+            let mut verb = Verb::Close {
+                failed: None,
+                // Asked for, and only the answer is missing.
+                asked: this.closed,
+            };
+            let step = verb.step(py, &mut this);
+            let wants = this.core.wants_op();
+            let busy = this.core.is_busy();
+            drop(this);
+            match step {
+                Ok(Step::Blocked) if wants => {
+                    if !Self::start_op(slf)? {
+                        return Ok(());
+                    }
+                }
+                Ok(Step::Blocked) if busy => return Ok(()),
+                Ok(_) => break,
+                Err(e) => {
+                    report(py, &e, slf)?;
+                    if slf.borrow().closed {
+                        break;
+                    }
+                }
+            }
+        }
+        slf.borrow_mut().abandoned = false;
+        Ok(())
+    }
+
+    /// The turn goes to the next who wants it.
+    pub(super) fn pass_turn(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let py = slf.py();
+        loop {
+            let next = {
+                let mut this = slf.borrow_mut();
+                let next = this.queue.pop_front();
+                this.busy = next.is_some();
+                next
+            };
+            let Some(next) = next else { return Ok(()) };
+            let next = next.bind(py);
+            if !next.call_method0(intern!(py, "done"))?.is_truthy()? {
+                next.call_method1(intern!(py, "set_result"), (py.None(),))?;
+                return Ok(());
+            }
+        }
+    }
+}
+
+pub(super) fn wake(future: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = future.py();
+    if !future.call_method0(intern!(py, "done"))?.is_truthy()? {
+        future.call_method1(intern!(py, "set_result"), (py.None(),))?;
+    }
+    Ok(())
+}
+
+/// An error that nobody awaits.
+fn report(py: Python<'_>, error: &PyErr, file: &Bound<'_, BinaryFile>) -> PyResult<()> {
+    let context = pyo3::types::PyDict::new(py);
+    context.set_item(
+        "message",
+        "proactor: an error while a file was closed after its close() was cancelled",
+    )?;
+    context.set_item("exception", error.value(py))?;
+    context.set_item("file", file)?;
+    let event_loop = py.import("asyncio")?.call_method0("get_event_loop")?;
+    event_loop.call_method1("call_exception_handler", (context,))?;
+    Ok(())
+}
+
+/// `io.UnsupportedOperation`.
+pub(super) fn unsupported(py: Python<'_>, why: &str) -> PyErr {
+    let class = py.import("io").and_then(|io| io.getattr("UnsupportedOperation"));
+    match class.and_then(|class| class.call1((why,))) {
+        Ok(error) => PyErr::from_value(error),
+        Err(e) => e,
+    }
+}
+
+impl Drop for BinaryFile {
+    fn drop(&mut self) {
+        if self.closed {
+            return;
+        }
+        let _ = Python::try_attach(|py| {
+            let name = self.facts.name.bind(py).repr().map(|name| name.to_string());
+            let text = format!(
+                "unclosed file <proactor.BinaryFile name={} mode='{}'>",
+                name.as_deref().unwrap_or("?"),
+                self.facts.mode
+            );
+            if let Ok(text) = CString::new(text) {
+                let category = py.get_type::<PyResourceWarning>();
+                if let Err(e) = PyErr::warn(py, &category, &text, 1) {
+                    e.write_unraisable(py, None);
+                }
+            }
+            self.write_behind(py);
+        });
+    }
+}
+
+impl BinaryFile {
+    /// Hands what was written and never flushed to the loop's engine, with nobody waiting; without a loop it is written
+    /// here and now, as `io` does.
+    fn write_behind(&mut self, py: Python<'_>) {
+        if !self.core.is_dirty() {
+            return;
+        }
+        let orphan = self.core.take();
+        if let Err(mut orphan) = driver::adopt(self.driver.bind(py), Box::new(orphan)) {
+            orphan.write_now();
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! One awaited method of an open file: a coroutine that does its work when it is driven, in its turn.
+
+use super::binary::BinaryFile;
+use super::verb::{Value, Verb};
+use crate::files::call::{bytes_len, thrown};
+use crate::files::driver;
+use crate::ready::stop_iteration;
+use proactor_file::Step;
+use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning};
+use pyo3::intern;
+use pyo3::prelude::*;
+use std::ffi::CString;
+
+/// The awaitable of one method of an open file. Await it once.
+#[pyclass(module = "proactor._native", freelist = 64)]
+pub(crate) struct FileCall {
+    file: Py<BinaryFile>,
+    name: &'static str,
+    verb: Verb,
+    state: State,
+}
+
+enum State {
+    New,
+    /// Has the turn, and lets the loop go round once.
+    GaveWay,
+    /// Waits for the turn.
+    Queued(Py<PyAny>),
+    /// Has the turn, and waits for an op.
+    Waiting(Py<PyAny>),
+    Done,
+}
+
+/// What one drive of the coroutine leads to.
+enum Outcome {
+    Return(Value),
+    /// A future, or None to let the loop go round.
+    Suspend(Py<PyAny>),
+}
+
+impl FileCall {
+    pub(super) fn new(file: &Bound<'_, BinaryFile>, name: &'static str, verb: Verb) -> Self {
+        FileCall {
+            file: file.clone().unbind(),
+            name,
+            verb,
+            state: State::New,
+        }
+    }
+
+    fn drive(&mut self, py: Python<'_>) -> PyResult<Outcome> {
+        let file = self.file.clone_ref(py).into_bound(py);
+        match std::mem::replace(&mut self.state, State::Done) {
+            State::New => {
+                if matches!(self.verb, Verb::Enter) {
+                    return Ok(Outcome::Return(Some(file.into_any().unbind())));
+                }
+                if file.borrow().busy {
+                    let ticket = driver::new_future(py)?.unbind();
+                    file.borrow_mut().queue.push_back(ticket.clone_ref(py));
+                    return self.suspend(py, ticket, State::Queued);
+                }
+                file.borrow_mut().busy = true;
+                self.begin(&file)
+            }
+            State::GaveWay => {
+                file.borrow().driver.borrow_mut(py).turn.go_on();
+                self.run(&file)
+            }
+            State::Queued(ticket) => match is_done(ticket.bind(py))? {
+                true => self.begin(&file),
+                // Driven by hand, not by the loop.
+                false => self.suspend(py, ticket, State::Queued),
+            },
+            State::Waiting(future) => match is_done(future.bind(py))? {
+                true => self.run(&file),
+                false => self.suspend(py, future, State::Waiting),
+            },
+            State::Done => Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine")),
+        }
+    }
+
+    /// The turn has come.
+    fn begin(&mut self, file: &Bound<'_, BinaryFile>) -> PyResult<Outcome> {
+        let py = file.py();
+        {
+            let mut this = file.borrow_mut();
+            if this.closed {
+                drop(this);
+                BinaryFile::pass_turn(file)?;
+                return match self.verb {
+                    Verb::Close { .. } => Ok(Outcome::Return(None)),
+                    _ => file.borrow().check_open().map(|()| Outcome::Return(None)),
+                };
+            }
+            this.core.begin();
+            let weight = self.verb.weight(py);
+            let mut driver = this.driver.borrow_mut(py);
+            if driver.turn.charge(weight) {
+                let first = driver.turn.give_way();
+                drop(driver);
+                let driver = this.driver.clone_ref(py);
+                drop(this);
+                if first {
+                    driver::schedule_turn(driver.bind(py))?;
+                }
+                self.state = State::GaveWay;
+                return Ok(Outcome::Suspend(py.None()));
+            }
+        }
+        self.run(file)
+    }
+
+    /// Has the turn: goes on until it is done or has to wait.
+    fn run(&mut self, file: &Bound<'_, BinaryFile>) -> PyResult<Outcome> {
+        let py = file.py();
+        loop {
+            let (step, wants) = {
+                let mut this = file.borrow_mut();
+                let step = self.verb.step(py, &mut this);
+                (step, this.core.wants_op())
+            };
+            let started = if wants {
+                BinaryFile::start_op(file)
+            } else {
+                Ok(false)
+            };
+            match (step, started) {
+                (Ok(Step::Blocked), Ok(true)) => {}
+                (Ok(Step::Blocked), Ok(false)) => {
+                    // Asked for, and done before anybody had to wait?
+                    let future = driver::new_future(py)?.unbind();
+                    let mut this = file.borrow_mut();
+                    this.waiter = Some(future.clone_ref(py));
+                    this.driver.borrow_mut(py).turn.suspended();
+                    drop(this);
+                    return self.suspend(py, future, State::Waiting);
+                }
+                (step, started) => {
+                    BinaryFile::pass_turn(file)?;
+                    let Step::Ready(value) = step? else {
+                        return Err(started.err().unwrap_or_else(|| PyRuntimeError::new_err("no op")));
+                    };
+                    return Ok(Outcome::Return(value));
+                }
+            }
+        }
+    }
+
+    /// What `Future.__await__` does: mark it and yield it to the task.
+    fn suspend(
+        &mut self,
+        py: Python<'_>,
+        future: Py<PyAny>,
+        state: impl FnOnce(Py<PyAny>) -> State,
+    ) -> PyResult<Outcome> {
+        future
+            .bind(py)
+            .setattr(intern!(py, "_asyncio_future_blocking"), true)?;
+        self.state = state(future.clone_ref(py));
+        Ok(Outcome::Suspend(future))
+    }
+
+    /// Gives the call up, wherever it is.
+    fn stop(&mut self, py: Python<'_>) -> PyResult<()> {
+        let file = self.file.clone_ref(py).into_bound(py);
+        let file = &file;
+        match std::mem::replace(&mut self.state, State::Done) {
+            State::New | State::Done => Ok(()),
+            State::GaveWay => self.leave(file),
+            State::Queued(ticket) => {
+                let ticket = ticket.bind(py);
+                let granted =
+                    is_done(ticket)? && !ticket.call_method0(intern!(py, "cancelled"))?.is_truthy()?;
+                if granted {
+                    return self.leave(file);
+                }
+                ticket.call_method0(intern!(py, "cancel"))?;
+                Ok(())
+            }
+            State::Waiting(_) => {
+                file.borrow_mut().waiter = None;
+                self.leave(file)
+            }
+        }
+    }
+
+    /// Had the turn.
+    fn leave(&self, file: &Bound<'_, BinaryFile>) -> PyResult<()> {
+        if matches!(self.verb, Verb::Close { .. }) {
+            // It goes on by itself, and nobody has a turn any more before it is done.
+            BinaryFile::close_alone(file)?;
+        }
+        BinaryFile::pass_turn(file)
+    }
+}
+
+fn is_done(future: &Bound<'_, PyAny>) -> PyResult<bool> {
+    future.call_method0(intern!(future.py(), "done"))?.is_truthy()
+}
+
+#[pymethods]
+impl FileCall {
+    fn __await__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    // NULL without an exception is a result of None, at no cost.
+    fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        match self.drive(py)? {
+            Outcome::Suspend(future) => Ok(Some(future)),
+            Outcome::Return(None) => Ok(None),
+            Outcome::Return(Some(value)) => {
+                let size = bytes_len(py, &value);
+                Err(stop_iteration(py, value, size))
+            }
+        }
+    }
+
+    /// Goes on, as a coroutine's `send`.
+    fn send(&mut self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let _ = value;
+        match self.drive(py)? {
+            Outcome::Suspend(future) => Ok(future),
+            Outcome::Return(value) => {
+                let value = value.unwrap_or_else(|| py.None());
+                let size = bytes_len(py, &value);
+                Err(stop_iteration(py, value, size))
+            }
+        }
+    }
+
+    /// Ends the call with an exception, as a coroutine's `throw`.
+    #[pyo3(signature = (typ, val=None, tb=None))]
+    fn throw(
+        &mut self,
+        typ: &Bound<'_, PyAny>,
+        val: Option<&Bound<'_, PyAny>>,
+        tb: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        self.stop(typ.py())?;
+        Err(thrown(typ, val, tb)?)
+    }
+
+    /// Gives the call up, as a coroutine's `close`.
+    fn close(&mut self, py: Python<'_>) -> PyResult<()> {
+        self.stop(py)
+    }
+
+    #[getter]
+    fn __name__(&self) -> &'static str {
+        self.name
+    }
+
+    #[getter]
+    fn __qualname__(&self) -> String {
+        format!("BinaryFile.{}", self.name)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let file = self.file.bind(py).repr()?;
+        Ok(format!("<proactor {} of {file}>", self.name))
+    }
+}
+
+impl Drop for FileCall {
+    fn drop(&mut self) {
+        if matches!(self.state, State::Done) {
+            return;
+        }
+        let _ = Python::try_attach(|py| {
+            if matches!(self.state, State::New) {
+                let text = CString::new(format!("coroutine 'BinaryFile.{}' was never awaited", self.name));
+                let category = py.get_type::<PyRuntimeWarning>();
+                if let Some(Err(e)) = text.ok().map(|text| PyErr::warn(py, &category, &text, 1)) {
+                    e.write_unraisable(py, None);
+                }
+            } else if let Err(e) = self.stop(py) {
+                e.write_unraisable(py, None);
+            }
+        });
+    }
+}

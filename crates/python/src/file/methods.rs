@@ -1,0 +1,254 @@
+//! The methods of a binary file: arguments are checked here, and the work is a `FileCall`.
+
+use super::binary::BinaryFile;
+use super::call::FileCall;
+use super::verb::{os_error, Data, Verb};
+use crate::memory::Exported;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use std::os::fd::RawFd;
+
+/// A count of bytes as `io` takes it: None and negative numbers are all there is.
+fn count_of(size: Option<isize>) -> Option<usize> {
+    size.and_then(|size| usize::try_from(size).ok())
+}
+
+#[pymethods]
+impl BinaryFile {
+    /// Reads `size` bytes, fewer only at the end of the file; all that is left if it is None or negative. Without
+    /// buffering it is one read of at most `size` bytes. b"" is the end.
+    #[pyo3(signature = (size=None, /))]
+    fn read(slf: &Bound<'_, Self>, size: Option<isize>) -> PyResult<FileCall> {
+        let this = slf.borrow();
+        this.check_readable(slf.py())?;
+        let verb = match count_of(size) {
+            Some(count) if this.core.block() == 0 => Verb::ReadSome { count },
+            count => Verb::Read { count },
+        };
+        Ok(FileCall::new(slf, "read", verb))
+    }
+
+    /// Reads to the end of the file.
+    fn readall(slf: &Bound<'_, Self>) -> PyResult<FileCall> {
+        slf.borrow().check_readable(slf.py())?;
+        Ok(FileCall::new(slf, "readall", Verb::Read { count: None }))
+    }
+
+    /// Reads at most `size` bytes (a buffer's worth if None or negative) with at most one read of the file.
+    #[pyo3(signature = (size=None, /))]
+    fn read1(slf: &Bound<'_, Self>, size: Option<isize>) -> PyResult<FileCall> {
+        let this = slf.borrow();
+        this.check_readable(slf.py())?;
+        let count = count_of(size).unwrap_or(this.core.block());
+        Ok(FileCall::new(slf, "read1", Verb::ReadSome { count }))
+    }
+
+    /// Reads into a writable buffer and returns the number of bytes: as many as it has room for, fewer only at the end.
+    #[pyo3(signature = (buffer, /))]
+    fn readinto(slf: &Bound<'_, Self>, buffer: &Bound<'_, PyAny>) -> PyResult<FileCall> {
+        let this = slf.borrow();
+        this.check_readable(slf.py())?;
+        let verb = Verb::ReadInto {
+            target: Exported::new(buffer, true)?,
+            some: this.core.block() == 0,
+            filled: 0,
+        };
+        Ok(FileCall::new(slf, "readinto", verb))
+    }
+
+    /// As `readinto`, with at most one read of the file.
+    #[pyo3(signature = (buffer, /))]
+    fn readinto1(slf: &Bound<'_, Self>, buffer: &Bound<'_, PyAny>) -> PyResult<FileCall> {
+        slf.borrow().check_readable(slf.py())?;
+        let verb = Verb::ReadInto {
+            target: Exported::new(buffer, true)?,
+            some: true,
+            filled: 0,
+        };
+        Ok(FileCall::new(slf, "readinto1", verb))
+    }
+
+    /// What is in the buffer, after one read if it was empty; the position stays. `size` is ignored, as `io` does.
+    #[pyo3(signature = (size=0, /))]
+    fn peek(slf: &Bound<'_, Self>, size: isize) -> PyResult<FileCall> {
+        let _ = size;
+        slf.borrow().check_readable(slf.py())?;
+        Ok(FileCall::new(slf, "peek", Verb::Peek))
+    }
+
+    /// Reads one line with its end, b"\n", or at most `size` bytes of it. b"" is the end of the file.
+    #[pyo3(signature = (size=None, /))]
+    fn readline(slf: &Bound<'_, Self>, size: Option<isize>) -> PyResult<FileCall> {
+        slf.borrow().check_readable(slf.py())?;
+        let limit = count_of(size).unwrap_or(usize::MAX);
+        Ok(FileCall::new(slf, "readline", Verb::Line { limit }))
+    }
+
+    /// Reads all lines that are left, or lines until they have more than `hint` bytes together.
+    #[pyo3(signature = (hint=None, /))]
+    fn readlines(slf: &Bound<'_, Self>, hint: Option<isize>) -> PyResult<FileCall> {
+        slf.borrow().check_readable(slf.py())?;
+        let verb = Verb::Lines {
+            hint: count_of(hint).unwrap_or(0),
+            lines: Vec::new(),
+            bytes: 0,
+        };
+        Ok(FileCall::new(slf, "readlines", verb))
+    }
+
+    /// Writes any bytes-like object and returns its length. It is in the kernel's hands when the buffer is full, and at
+    /// the latest after `flush` or `close`. An error of such a write is raised by the next call.
+    #[pyo3(signature = (data, /))]
+    fn write(slf: &Bound<'_, Self>, data: &Bound<'_, PyAny>) -> PyResult<FileCall> {
+        let py = slf.py();
+        slf.borrow().check_writable(py)?;
+        if data.is_instance_of::<pyo3::types::PyString>() {
+            return Err(PyTypeError::new_err("a bytes-like object is required, not 'str'"));
+        }
+        let data = Data::new(data)?;
+        let mut this = slf.borrow_mut();
+        this.written = true;
+        let bytes = data.bytes(py).len();
+        let verb = if bytes > this.core.block() {
+            Verb::Large {
+                buffer: Some(data.into_buf(py)?),
+                bytes,
+            }
+        } else {
+            Verb::Write { data }
+        };
+        drop(this);
+        Ok(FileCall::new(slf, "write", verb))
+    }
+
+    /// Writes bytes-like objects one after the other, from an iterable or an asynchronous one.
+    #[pyo3(signature = (lines, /))]
+    fn writelines<'py>(slf: &Bound<'py, Self>, lines: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        slf.borrow().check_writable(py)?;
+        py.import("proactor._open")?
+            .getattr("write_lines")?
+            .call1((slf, lines))
+    }
+
+    /// Goes to a place: `offset` bytes from the start, the position (`whence` 1) or the end (2), or to the next data (3)
+    /// or hole (4) from `offset` on. Returns it.
+    #[pyo3(signature = (offset, whence=0, /))]
+    fn seek(slf: &Bound<'_, Self>, offset: i64, whence: i32) -> PyResult<FileCall> {
+        slf.borrow().check_seekable(slf.py())?;
+        if !(0..=4).contains(&whence) {
+            return Err(PyValueError::new_err(format!(
+                "invalid whence ({whence}, should be 0, 1 or 2)"
+            )));
+        }
+        Ok(FileCall::new(slf, "seek", Verb::Seek { offset, whence }))
+    }
+
+    /// The position in bytes.
+    fn tell(slf: &Bound<'_, Self>) -> PyResult<FileCall> {
+        slf.borrow().check_seekable(slf.py())?;
+        Ok(FileCall::new(slf, "tell", Verb::Tell))
+    }
+
+    /// Sets the file's length to `size` bytes, by default the position, which stays. Returns it.
+    #[pyo3(signature = (size=None, /))]
+    fn truncate(slf: &Bound<'_, Self>, size: Option<i64>) -> PyResult<FileCall> {
+        slf.borrow().check_writable(slf.py())?;
+        let size = size
+            .map(|size| u64::try_from(size).map_err(|_| os_error(libc::EINVAL)))
+            .transpose()?;
+        slf.borrow_mut().written = true;
+        Ok(FileCall::new(
+            slf,
+            "truncate",
+            Verb::Truncate { size, asked: false },
+        ))
+    }
+
+    /// Brings what was written to the kernel (not to the device).
+    fn flush(slf: &Bound<'_, Self>) -> PyResult<FileCall> {
+        slf.borrow().check_open()?;
+        Ok(FileCall::new(slf, "flush", Verb::Flush))
+    }
+
+    /// Flushes and closes; does nothing the second time. An error of the flush is raised after the file is closed. A
+    /// cancelled close goes on by itself.
+    fn close(slf: &Bound<'_, Self>) -> FileCall {
+        FileCall::new(slf, "close", Verb::closing())
+    }
+
+    fn __aenter__(slf: Bound<'_, Self>) -> PyResult<FileCall> {
+        slf.borrow().check_open()?;
+        Ok(FileCall::new(&slf, "__aenter__", Verb::Enter))
+    }
+
+    #[pyo3(signature = (*_exc_info))]
+    fn __aexit__(slf: &Bound<'_, Self>, _exc_info: &Bound<'_, PyAny>) -> FileCall {
+        FileCall::new(slf, "__aexit__", Verb::closing())
+    }
+
+    fn __aiter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        slf.borrow().check_readable(slf.py())?;
+        Ok(slf)
+    }
+
+    fn __anext__(slf: &Bound<'_, Self>) -> PyResult<FileCall> {
+        slf.borrow().check_readable(slf.py())?;
+        Ok(FileCall::new(slf, "__anext__", Verb::Next))
+    }
+
+    /// The file's name as it was given to `open`: a path, or a descriptor.
+    #[getter]
+    fn name(&self, py: Python<'_>) -> Py<PyAny> {
+        self.facts.name.clone_ref(py)
+    }
+
+    /// The mode, as `io` writes it: "rb", "rb+", "wb", "xb", "ab" ...
+    #[getter]
+    fn mode(&self) -> &'static str {
+        self.facts.mode
+    }
+
+    /// Whether it is closed.
+    #[getter]
+    fn closed(&self) -> bool {
+        self.closed
+    }
+
+    /// The descriptor. Raises ValueError when the file is closed.
+    fn fileno(&self) -> PyResult<RawFd> {
+        self.check_open()?;
+        Ok(self.facts.fd)
+    }
+
+    fn readable(&self) -> PyResult<bool> {
+        self.check_open()?;
+        Ok(self.facts.readable)
+    }
+
+    fn writable(&self) -> PyResult<bool> {
+        self.check_open()?;
+        Ok(self.facts.writable)
+    }
+
+    fn seekable(&self) -> PyResult<bool> {
+        self.check_open()?;
+        Ok(self.core.seekable())
+    }
+
+    /// Whether it is a terminal.
+    fn isatty(&self) -> PyResult<bool> {
+        self.check_open()?;
+        // SAFETY: no pointers.
+        Ok(unsafe { libc::isatty(self.facts.fd) } == 1)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let name = self.facts.name.bind(py).repr()?;
+        let closed = if self.closed { " closed" } else { "" };
+        Ok(format!(
+            "<proactor.BinaryFile name={name} mode='{}'{closed}>",
+            self.facts.mode
+        ))
+    }
+}

@@ -1,0 +1,26 @@
+//! Open files on an event loop: `proactor.open`.
+//!
+//! A `BinaryFile` holds the buffers (`proactor-file`, which does no I/O) and the queue of calls that use its position.
+//! A `FileCall` is one awaited method: it asks the buffers, and suspends only when they need an op. The op belongs to
+//! the file, so a call that is cancelled leaves nothing half done behind.
+
+mod binary;
+mod call;
+mod methods;
+mod mode;
+mod opening;
+mod turn;
+mod verb;
+
+pub(crate) use binary::BinaryFile;
+pub(crate) use opening::OpenedFd;
+pub(crate) use turn::Turn;
+
+use pyo3::prelude::*;
+
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<binary::BinaryFile>()?;
+    module.add_class::<call::FileCall>()?;
+    module.add_class::<opening::Opening>()?;
+    module.add_function(wrap_pyfunction!(opening::open_binary, module)?)
+}

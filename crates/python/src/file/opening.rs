@@ -1,0 +1,385 @@
+//! Opening a file: awaited, or as an asynchronous context manager.
+
+use super::binary::{BinaryFile, Facts};
+use super::call::FileCall;
+use super::mode::Mode;
+use super::verb::{os_error, Verb};
+use crate::aio_engine;
+use crate::errors;
+use crate::files::call::thrown;
+use crate::files::driver::{self, LoopDriver, Waiter};
+use crate::path::c_path;
+use crate::ready::stop_iteration;
+use proactor::op::{File, Op, Open};
+use proactor::{Error, Output, Token};
+use proactor_file::{Buffered, Options};
+use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning, PyTypeError, PyValueError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyInt};
+use std::collections::VecDeque;
+use std::ffi::CString;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+/// Size of a buffer in bytes: a write of it is done by a worker in about the time that 1,000 lines take to be written.
+const BLOCK_BYTES: usize = 32 * 1024;
+
+/// A descriptor on its way from the engine to whoever awaits it; closed if nobody takes it.
+#[pyclass(module = "proactor._native")]
+pub(crate) struct OpenedFd {
+    fd: Option<OwnedFd>,
+}
+
+impl OpenedFd {
+    pub(crate) fn new(fd: OwnedFd) -> Self {
+        OpenedFd { fd: Some(fd) }
+    }
+}
+
+/// How to open.
+struct Plan {
+    name: Py<PyAny>,
+    mode: Mode,
+    block: usize,
+    closefd: bool,
+    engine: Option<String>,
+}
+
+/// What `proactor.open` returns: await it, or use it in `async with`. Nothing is opened before.
+#[pyclass(module = "proactor._native")]
+pub(crate) struct Opening {
+    plan: Plan,
+    state: State,
+    /// For the end of an `async with`.
+    file: Option<Py<BinaryFile>>,
+}
+
+enum State {
+    /// To be opened by path, by descriptor or by an opener.
+    Path(CString),
+    Descriptor(RawFd),
+    Opener {
+        opener: Py<PyAny>,
+        path: Py<PyAny>,
+    },
+    Waiting {
+        future: Py<PyAny>,
+        driver: Py<LoopDriver>,
+        token: Token,
+    },
+    Done,
+}
+
+/// Opens a binary file, whatever the mode says of text. See `proactor.open`.
+#[pyfunction]
+#[pyo3(signature = (file, mode, buffering, closefd=true, opener=None, *, engine=None))]
+pub(super) fn open_binary(
+    file: &Bound<'_, PyAny>,
+    mode: &str,
+    buffering: isize,
+    closefd: bool,
+    opener: Option<Bound<'_, PyAny>>,
+    engine: Option<String>,
+) -> PyResult<Opening> {
+    let mode = Mode::parse(mode)?;
+    aio_engine(engine.as_deref())?;
+    let block = match buffering {
+        // 1 would be a line, which binary files have not: io warns and takes the default.
+        ..=-1 | 1 => BLOCK_BYTES,
+        bytes => bytes.unsigned_abs(),
+    };
+    let state = state_of(file, closefd, opener)?;
+    let name = file.clone().unbind();
+    Ok(Opening {
+        plan: Plan {
+            name,
+            mode,
+            block,
+            closefd,
+            engine,
+        },
+        state,
+        file: None,
+    })
+}
+
+fn state_of(file: &Bound<'_, PyAny>, closefd: bool, opener: Option<Bound<'_, PyAny>>) -> PyResult<State> {
+    if file.is_instance_of::<PyInt>() && !file.is_instance_of::<PyBool>() {
+        let fd: RawFd = file.extract()?;
+        if fd < 0 {
+            return Err(PyValueError::new_err("negative file descriptor"));
+        }
+        return Ok(State::Descriptor(fd));
+    }
+    if file.is_instance_of::<PyBool>() {
+        return Err(PyTypeError::new_err(
+            "a path or a descriptor is needed, not a bool",
+        ));
+    }
+    // Also checks the type.
+    let path = c_path(file)?;
+    if !closefd {
+        return Err(PyValueError::new_err("Cannot use closefd=False with file name"));
+    }
+    Ok(match opener.filter(|opener| !opener.is_none()) {
+        Some(opener) => State::Opener {
+            opener: opener.unbind(),
+            path: file.clone().unbind(),
+        },
+        None => State::Path(path),
+    })
+}
+
+/// What one drive leads to.
+enum Outcome {
+    Return(Py<BinaryFile>),
+    Suspend(Py<PyAny>),
+}
+
+impl Opening {
+    fn drive(&mut self, py: Python<'_>) -> PyResult<Outcome> {
+        match std::mem::replace(&mut self.state, State::Done) {
+            State::Path(path) => {
+                let driver = driver::current(py, self.plan.engine.as_deref())?;
+                let mut op: Op = Open::new(path, self.plan.mode.flags()).into();
+                match op.attempt() {
+                    Some(Ok(Output::File(fd))) => self.opened(&driver, fd, true),
+                    Some(Ok(_)) => Err(PyRuntimeError::new_err("an open without a file")),
+                    Some(Err(e)) => Err(self.error(py, &e)),
+                    None => self.submit(&driver, op),
+                }
+            }
+            State::Descriptor(fd) => {
+                let driver = driver::current(py, self.plan.engine.as_deref())?;
+                // SAFETY: the caller vouches for the descriptor: with `closefd` it is ours from now on, as with io.open.
+                let owned = unsafe {
+                    if self.plan.closefd {
+                        check_descriptor(fd).map(|()| OwnedFd::from_raw_fd(fd))
+                    } else {
+                        BorrowedFd::borrow_raw(fd).try_clone_to_owned()
+                    }
+                };
+                let owned = owned.map_err(|e| os_error(e.raw_os_error().unwrap_or(libc::EBADF)))?;
+                self.opened(&driver, owned, false)
+            }
+            State::Opener { opener, path } => {
+                let fd = opener.bind(py).call1((path, self.plan.mode.flags()))?;
+                let fd: RawFd = fd
+                    .extract()
+                    .map_err(|_| PyTypeError::new_err("expected integer from opener"))?;
+                if fd < 0 {
+                    return Err(PyValueError::new_err(format!("opener returned {fd}")));
+                }
+                let driver = driver::current(py, self.plan.engine.as_deref())?;
+                // SAFETY: the opener gives it to us.
+                self.opened(&driver, unsafe { OwnedFd::from_raw_fd(fd) }, false)
+            }
+            State::Waiting {
+                future,
+                driver,
+                token,
+            } => {
+                if !future.bind(py).call_method0(intern!(py, "done"))?.is_truthy()? {
+                    self.state = State::Waiting {
+                        future: future.clone_ref(py),
+                        driver,
+                        token,
+                    };
+                    return suspend_on(py, future);
+                }
+                let opened = future.bind(py).call_method0(intern!(py, "result"))?;
+                let fd = opened.cast::<OpenedFd>()?.borrow_mut().fd.take();
+                let fd = fd.ok_or_else(|| PyRuntimeError::new_err("the descriptor was taken"))?;
+                self.opened(driver.bind(py), fd, true)
+            }
+            State::Done => Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine")),
+        }
+    }
+
+    fn error(&self, py: Python<'_>, error: &Error) -> PyErr {
+        errors::os_error(py, error, Some(self.plan.name.bind(py)))
+    }
+
+    fn submit(&mut self, driver: &Bound<'_, LoopDriver>, op: Op) -> PyResult<Outcome> {
+        let py = driver.py();
+        let future = driver::new_future(py)?.unbind();
+        let waiter = Waiter::Future {
+            future: future.clone_ref(py),
+            path: self.plan.name.clone_ref(py),
+        };
+        let token = driver.borrow_mut().submit(py, op, waiter)?;
+        driver::schedule_flush(driver)?;
+        self.state = State::Waiting {
+            future: future.clone_ref(py),
+            driver: driver.clone().unbind(),
+            token,
+        };
+        suspend_on(py, future)
+    }
+
+    /// Makes the file object.
+    fn opened(&mut self, driver: &Bound<'_, LoopDriver>, fd: OwnedFd, by_path: bool) -> PyResult<Outcome> {
+        let py = driver.py();
+        let number = match self.plan.name.bind(py).extract::<RawFd>() {
+            Ok(number) if !by_path => number,
+            _ => fd.as_raw_fd(),
+        };
+        if is_directory(fd.as_raw_fd()) {
+            if !by_path && self.plan.closefd {
+                // The caller's, as long as nothing was opened.
+                std::mem::forget(fd);
+            }
+            return Err(self.error(py, &Error::new(libc::EISDIR, "open")));
+        }
+        let mode = self.plan.mode;
+        let whence = if mode.append {
+            libc::SEEK_END
+        } else {
+            libc::SEEK_CUR
+        };
+        // SAFETY: no pointers. Pipes and terminals have no position.
+        let place = unsafe { libc::lseek(fd.as_raw_fd(), 0, whence) };
+        let options = Options {
+            position: u64::try_from(place).ok(),
+            append: mode.append,
+            block: self.plan.block,
+        };
+        let file = BinaryFile {
+            core: Buffered::new(File::new(fd), options),
+            closed: false,
+            written: false,
+            facts: Facts {
+                name: self.plan.name.clone_ref(py),
+                mode: mode.name(),
+                readable: mode.readable,
+                writable: mode.writable,
+                fd: number,
+                shares_position: !by_path,
+            },
+            driver: driver.clone().unbind(),
+            busy: false,
+            waiter: None,
+            queue: VecDeque::new(),
+            abandoned: false,
+        };
+        let file = Py::new(py, file)?;
+        self.file = Some(file.clone_ref(py));
+        Ok(Outcome::Return(file))
+    }
+
+    fn stop(&mut self, py: Python<'_>) {
+        if let State::Waiting { driver, token, .. } = std::mem::replace(&mut self.state, State::Done) {
+            // A descriptor that is there already goes with the future's result.
+            if let Ok(mut driver) = driver.try_borrow_mut(py) {
+                driver.abandon(token);
+            }
+        }
+    }
+}
+
+fn check_descriptor(fd: RawFd) -> std::io::Result<()> {
+    // SAFETY: no pointers.
+    match unsafe { libc::fcntl(fd, libc::F_GETFD) } {
+        -1 => Err(std::io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+fn is_directory(fd: RawFd) -> bool {
+    // SAFETY: zero is a valid initial value; the struct outlives the call.
+    unsafe {
+        let mut stat: libc::stat = std::mem::zeroed();
+        libc::fstat(fd, &raw mut stat) == 0 && stat.st_mode & libc::S_IFMT == libc::S_IFDIR
+    }
+}
+
+fn suspend_on(py: Python<'_>, future: Py<PyAny>) -> PyResult<Outcome> {
+    future
+        .bind(py)
+        .setattr(intern!(py, "_asyncio_future_blocking"), true)?;
+    Ok(Outcome::Suspend(future))
+}
+
+#[pymethods]
+impl Opening {
+    fn __await__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        match self.drive(py)? {
+            Outcome::Suspend(future) => Ok(future),
+            Outcome::Return(file) => Err(stop_iteration(py, file.into_any(), 0)),
+        }
+    }
+
+    /// Goes on, as a coroutine's `send`.
+    fn send(&mut self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let _ = value;
+        self.__next__(py)
+    }
+
+    /// Ends it with an exception, as a coroutine's `throw`. What is being opened will be closed.
+    #[pyo3(signature = (typ, val=None, tb=None))]
+    fn throw(
+        &mut self,
+        typ: &Bound<'_, PyAny>,
+        val: Option<&Bound<'_, PyAny>>,
+        tb: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        self.stop(typ.py());
+        Err(thrown(typ, val, tb)?)
+    }
+
+    /// Gives it up, as a coroutine's `close`.
+    fn close(&mut self, py: Python<'_>) {
+        self.stop(py);
+    }
+
+    fn __aenter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_exc_info))]
+    fn __aexit__(&self, py: Python<'_>, _exc_info: &Bound<'_, PyAny>) -> PyResult<FileCall> {
+        let file = self
+            .file
+            .as_ref()
+            .ok_or_else(|| PyRuntimeError::new_err("it was not opened"))?;
+        Ok(FileCall::new(file.bind(py), "__aexit__", Verb::closing()))
+    }
+
+    #[getter]
+    fn __name__(&self) -> &'static str {
+        "open"
+    }
+
+    #[getter]
+    fn __qualname__(&self) -> &'static str {
+        "open"
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(format!("<proactor open of {}>", self.plan.name.bind(py).repr()?))
+    }
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        let _ = Python::try_attach(|py| match self.state {
+            State::Done => {}
+            State::Waiting { .. } => self.stop(py),
+            _ => {
+                let category = py.get_type::<PyRuntimeWarning>();
+                let text = c"proactor.open was never awaited";
+                if let Err(e) = PyErr::warn(py, &category, text, 1) {
+                    e.write_unraisable(py, None);
+                }
+            }
+        });
+    }
+}

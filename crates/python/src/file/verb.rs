@@ -1,0 +1,380 @@
+//! What the methods of an open file do, step by step. No I/O: a step that needs an op says that it is blocked.
+
+use super::binary::BinaryFile;
+use crate::memory::{self, Exported};
+use proactor::buffer::{Buf, Memory};
+use proactor::op::{Close, Truncate};
+use proactor::Error;
+use proactor_file::{Buffered, Step};
+use pyo3::exceptions::PyOSError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList};
+
+/// Above this, room for what a read asks for is made only as far as the file has bytes.
+const LARGE_READ: usize = 1 << 20;
+
+/// One method call with its arguments, and how far it has come.
+pub(super) enum Verb {
+    /// At most so many bytes, all of them unless the file ends before; to the end if None.
+    Read {
+        count: Option<usize>,
+    },
+    /// What one read brings, at most so many bytes.
+    ReadSome {
+        count: usize,
+    },
+    ReadInto {
+        target: Exported,
+        some: bool,
+        filled: usize,
+    },
+    Peek,
+    Line {
+        limit: usize,
+    },
+    /// The next of an iteration.
+    Next,
+    Lines {
+        hint: usize,
+        lines: Vec<Py<PyAny>>,
+        bytes: usize,
+    },
+    Write {
+        data: Data,
+    },
+    Large {
+        buffer: Option<Buf>,
+        bytes: usize,
+    },
+    Seek {
+        offset: i64,
+        whence: i32,
+    },
+    Tell,
+    Truncate {
+        size: Option<u64>,
+        asked: bool,
+    },
+    Flush,
+    Close {
+        failed: Option<PyErr>,
+        asked: bool,
+    },
+    /// Gives the file itself.
+    Enter,
+}
+
+/// Bytes to be written.
+pub(super) enum Data {
+    Bytes(Py<PyBytes>),
+    Exported(Exported),
+}
+
+impl Data {
+    /// # Errors
+    /// TypeError for what is no contiguous buffer.
+    pub(super) fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        match object.cast_exact::<PyBytes>() {
+            Ok(bytes) => Ok(Data::Bytes(bytes.clone().unbind())),
+            Err(_) => Ok(Data::Exported(Exported::new(object, false)?)),
+        }
+    }
+
+    pub(super) fn bytes<'a>(&'a self, py: Python<'a>) -> &'a [u8] {
+        match self {
+            Data::Bytes(bytes) => bytes.as_bytes(py),
+            Data::Exported(exported) => exported.as_slice(),
+        }
+    }
+
+    pub(super) fn into_buf(self, py: Python<'_>) -> PyResult<Buf> {
+        match self {
+            Data::Bytes(bytes) => memory::buffer(bytes.bind(py).as_any(), false),
+            Data::Exported(exported) => Ok(Buf::from(Box::new(exported) as Box<dyn Memory>)),
+        }
+    }
+}
+
+/// A value, None for Python's None.
+pub(super) type Value = Option<Py<PyAny>>;
+
+impl Verb {
+    pub(super) fn closing() -> Self {
+        Verb::Close {
+            failed: None,
+            asked: false,
+        }
+    }
+
+    /// About how many bytes it has handed out or taken, for the loop's sake.
+    pub(super) fn weight(&self, py: Python<'_>) -> usize {
+        match self {
+            Verb::Write { data } => data.bytes(py).len(),
+            _ => 0,
+        }
+    }
+
+    /// Goes on as far as it can without an op.
+    pub(super) fn step(&mut self, py: Python<'_>, file: &mut BinaryFile) -> PyResult<Step<Value>> {
+        let core = &mut file.core;
+        let done = match self {
+            Verb::Read { count } => read(py, core, *count),
+            Verb::ReadSome { count } => some(py, core, *count),
+            Verb::ReadInto { target, some, filled } => read_into(py, core, target, *some, filled),
+            Verb::Peek => core
+                .fill_some(1)
+                .map(|step| map(step, |n| Some(bytes(py, &core.unread()[..n])))),
+            Verb::Line { limit } => line(py, core, *limit),
+            Verb::Next => match line(py, core, usize::MAX) {
+                Ok(Step::Ready(Some(line))) if line.bind(py).len()? == 0 => {
+                    return Err(pyo3::exceptions::PyStopAsyncIteration::new_err(()));
+                }
+                other => other,
+            },
+            Verb::Lines { hint, lines, bytes } => return Self::lines(py, file, *hint, lines, bytes),
+            Verb::Write { data } => {
+                let length = data.bytes(py).len();
+                core.put(data.bytes(py))
+                    .map(|step| map(step, |()| int(py, length)))
+            }
+            Verb::Large { buffer, bytes } => {
+                let length = *bytes;
+                core.put_large(buffer).map(|step| map(step, |()| int(py, length)))
+            }
+            Verb::Seek { offset, whence } => return seek(py, file, *offset, *whence),
+            Verb::Tell => Ok(Step::Ready(int(py, core.position() as usize))),
+            Verb::Enter => Ok(Step::Ready(None)),
+            Verb::Truncate { size, asked } => return truncate(py, file, *size, asked),
+            Verb::Flush => match core.flush() {
+                Ok(Step::Ready(())) => {
+                    file.sync_position();
+                    return Ok(Step::Ready(None));
+                }
+                other => other.map(|_| Step::Blocked),
+            },
+            Verb::Close { failed, asked } => return close(py, file, failed, asked),
+        };
+        done.map_err(|e| file.error(py, &e))
+    }
+
+    fn lines(
+        py: Python<'_>,
+        file: &mut BinaryFile,
+        hint: usize,
+        lines: &mut Vec<Py<PyAny>>,
+        total: &mut usize,
+    ) -> PyResult<Step<Value>> {
+        while hint == 0 || *total <= hint {
+            match line(py, &mut file.core, usize::MAX).map_err(|e| file.error(py, &e))? {
+                Step::Blocked => return Ok(Step::Blocked),
+                Step::Ready(Some(line)) => match line.bind(py).len()? {
+                    0 => break,
+                    length => {
+                        *total += length;
+                        lines.push(line);
+                    }
+                },
+                Step::Ready(None) => break,
+            }
+        }
+        let list = PyList::new(py, lines.drain(..))?;
+        Ok(Step::Ready(Some(list.into_any().unbind())))
+    }
+}
+
+fn map<T, U>(step: Step<T>, f: impl FnOnce(T) -> U) -> Step<U> {
+    match step {
+        Step::Ready(value) => Step::Ready(f(value)),
+        Step::Blocked => Step::Blocked,
+    }
+}
+
+fn bytes(py: Python<'_>, data: &[u8]) -> Py<PyAny> {
+    PyBytes::new(py, data).into_any().unbind()
+}
+
+fn int(py: Python<'_>, value: usize) -> Value {
+    // Infallible for integers.
+    value.into_pyobject(py).ok().map(|int| int.into_any().unbind())
+}
+
+fn take(py: Python<'_>, core: &mut Buffered, count: usize) -> Value {
+    let data = bytes(py, &core.unread()[..count]);
+    core.consume(count);
+    Some(data)
+}
+
+fn read(py: Python<'_>, core: &mut Buffered, count: Option<usize>) -> Result<Step<Value>, Error> {
+    let most = count.unwrap_or(usize::MAX);
+    loop {
+        let unread = core.unread().len();
+        // Asked for in pieces, so that no memory is made for bytes that are not there.
+        let piece = most.min(unread.saturating_add(LARGE_READ));
+        if most > LARGE_READ && unread < LARGE_READ {
+            if let Some(left) = left_in_file(core) {
+                core.expect(most.min(left + 1));
+            }
+        }
+        match core.fill(piece)? {
+            Step::Blocked => return Ok(Step::Blocked),
+            Step::Ready(found) if found < piece || found == most => {
+                return Ok(Step::Ready(take(py, core, found)))
+            }
+            Step::Ready(_) => {}
+        }
+    }
+}
+
+/// What a disk file has from the caller's place on.
+fn left_in_file(core: &Buffered) -> Option<usize> {
+    let size = core.file().and_then(|file| file.size().ok())?;
+    usize::try_from(size.saturating_sub(core.position())).ok()
+}
+
+fn some(py: Python<'_>, core: &mut Buffered, count: usize) -> Result<Step<Value>, Error> {
+    let step = core.fill_some(count)?;
+    Ok(map(step, |found| take(py, core, found.min(count))))
+}
+
+fn line(py: Python<'_>, core: &mut Buffered, limit: usize) -> Result<Step<Value>, Error> {
+    let step = core.line(limit)?;
+    Ok(map(step, |length| take(py, core, length)))
+}
+
+fn read_into(
+    py: Python<'_>,
+    core: &mut Buffered,
+    target: &mut Exported,
+    some: bool,
+    filled: &mut usize,
+) -> Result<Step<Value>, Error> {
+    let wanted = target.len();
+    let step = if some {
+        core.fill_some(wanted)?
+    } else {
+        core.fill(wanted.min(core.unread().len().saturating_add(LARGE_READ)))?
+    };
+    let Step::Ready(found) = step else {
+        return Ok(Step::Blocked);
+    };
+    if !some && found < wanted && found >= LARGE_READ {
+        // More than one piece: all or nothing is taken, so that a cancelled call consumes nothing.
+        match core.fill(wanted)? {
+            Step::Blocked => return Ok(Step::Blocked),
+            Step::Ready(_) => {}
+        }
+    }
+    let count = core.unread().len().min(wanted);
+    target.as_mut_slice()[..count].copy_from_slice(&core.unread()[..count]);
+    core.consume(count);
+    *filled = count;
+    Ok(Step::Ready(int(py, count)))
+}
+
+fn seek(py: Python<'_>, file: &mut BinaryFile, offset: i64, whence: i32) -> PyResult<Step<Value>> {
+    if file.core.settle().map_err(|e| file.error(py, &e))? == Step::Blocked {
+        return Ok(Step::Blocked);
+    }
+    let from = match whence {
+        libc::SEEK_SET => 0,
+        libc::SEEK_CUR => file.core.position(),
+        libc::SEEK_END => file.size(py)?,
+        // Data and holes: the kernel knows.
+        _ => {
+            let place = file.kernel_seek(py, offset, whence)?;
+            file.core.seek(place);
+            return Ok(Step::Ready(int(py, place as usize)));
+        }
+    };
+    let place = i64::try_from(from)
+        .ok()
+        .and_then(|from| from.checked_add(offset))
+        .and_then(|place| u64::try_from(place).ok())
+        .ok_or_else(|| file.error(py, &Error::new(libc::EINVAL, "lseek")))?;
+    file.core.seek(place);
+    file.sync_position();
+    Ok(Step::Ready(int(py, place as usize)))
+}
+
+fn truncate(
+    py: Python<'_>,
+    file: &mut BinaryFile,
+    size: Option<u64>,
+    asked: &mut bool,
+) -> PyResult<Step<Value>> {
+    if *asked {
+        return match file.core.answer() {
+            None => Ok(Step::Blocked),
+            Some(Err(e)) => Err(file.error(py, &e)),
+            Some(Ok(_)) => {
+                file.core.forget_input();
+                Ok(Step::Ready(int(
+                    py,
+                    size.unwrap_or(file.core.position()) as usize,
+                )))
+            }
+        };
+    }
+    if file.core.settle().map_err(|e| file.error(py, &e))? == Step::Blocked {
+        return Ok(Step::Blocked);
+    }
+    let size = size.unwrap_or(file.core.position());
+    if let Some(handle) = file.core.file().cloned() {
+        file.core.ask(Truncate {
+            file: handle.into(),
+            len: size,
+        });
+        *asked = true;
+    }
+    Ok(Step::Blocked)
+}
+
+/// Flushes, then closes, whatever the flush has met. The first error is raised.
+fn close(
+    py: Python<'_>,
+    file: &mut BinaryFile,
+    failed: &mut Option<PyErr>,
+    asked: &mut bool,
+) -> PyResult<Step<Value>> {
+    let outcome = |failed: &mut Option<PyErr>| failed.take().map_or(Ok(Step::Ready(None)), Err);
+    if *asked {
+        return match file.core.answer() {
+            None => Ok(Step::Blocked),
+            Some(Err(e)) if failed.is_none() => Err(file.error(py, &e)),
+            Some(_) => outcome(failed),
+        };
+    }
+    match file.core.settle() {
+        Ok(Step::Blocked) => return Ok(Step::Blocked),
+        Ok(Step::Ready(())) => {}
+        Err(e) => {
+            failed.get_or_insert_with(|| file.error(py, &e));
+            file.core.discard();
+            if file.core.is_busy() {
+                return Ok(Step::Blocked);
+            }
+        }
+    }
+    file.sync_position();
+    file.closed = true;
+    let Some(handle) = file.core.take_file() else {
+        return outcome(failed);
+    };
+    match handle.into_fd() {
+        // What was written may have to go to the device now (ext4 after a truncation); not on the loop's time.
+        Ok(fd) if file.written => {
+            file.core.ask(Close::new(fd));
+            *asked = true;
+            Ok(Step::Blocked)
+        }
+        // Dropped here. If an op in flight shares the file, the last to use it closes it.
+        Ok(_) | Err(_) => outcome(failed),
+    }
+}
+
+/// # Errors
+/// OSError.
+pub(super) fn os_error(errno: i32) -> PyErr {
+    let error = std::io::Error::from_raw_os_error(errno);
+    PyOSError::new_err((errno, error.to_string()))
+}

@@ -1,0 +1,164 @@
+"""`open`: the built-in's names and rules, for event loops."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import AsyncIterable, Callable, Coroutine, Generator, Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, overload
+
+from proactor._native import BinaryFile, Opening, open_binary
+from proactor._text import TextFile, resolve
+
+if TYPE_CHECKING:
+    from _typeshed import FileDescriptorOrPath, OpenBinaryMode, OpenTextMode
+
+__all__ = ["BinaryFile", "TextFile", "open"]
+
+
+async def write_lines(file: BinaryFile | TextFile, lines: Iterable[Any] | AsyncIterable[Any]) -> None:
+    """`writelines` of every kind of file."""
+    if isinstance(lines, AsyncIterable):
+        async for line in lines:
+            await file.write(line)
+    else:
+        for line in lines:
+            await file.write(line)
+
+
+class TextOpening(Coroutine[Any, Any, TextFile]):
+    """What `open` returns for a text mode: await it, or use it in `async with`. Nothing is opened before."""
+
+    def __init__(self, opening: Opening, wrap: Callable[[BinaryFile], TextFile]) -> None:
+        self._opening = opening
+        self._wrap = wrap
+        self._file: TextFile | None = None
+        self._coroutine: Coroutine[Any, Any, TextFile] | None = None
+
+    async def _open(self) -> TextFile:
+        self._file = self._wrap(await self._opening)
+        await self._file._begin()
+        return self._file
+
+    def _start(self) -> Coroutine[Any, Any, TextFile]:
+        if self._coroutine is None:
+            self._coroutine = self._open()
+        return self._coroutine
+
+    def __await__(self) -> Generator[Any, Any, TextFile]:
+        return self._start().__await__()
+
+    def send(self, value: Any) -> Any:
+        return self._start().send(value)
+
+    def throw(self, typ: Any, val: Any = None, tb: Any = None) -> Any:
+        if val is None and tb is None:
+            return self._start().throw(typ)
+        return self._start().throw(typ, val, tb)
+
+    def close(self) -> None:
+        if self._coroutine is not None:
+            self._coroutine.close()
+        self._opening.close()
+
+    async def __aenter__(self) -> TextFile:
+        return await self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._file is not None:
+            await self._file.close()
+
+
+@overload
+def open(
+    file: FileDescriptorOrPath,
+    mode: OpenTextMode = "r",
+    buffering: int = -1,
+    encoding: str | None = None,
+    errors: str | None = None,
+    newline: str | None = None,
+    closefd: bool = True,
+    opener: Callable[[str, int], int] | None = None,
+    *,
+    engine: str | None = None,
+) -> TextOpening: ...
+@overload
+def open(
+    file: FileDescriptorOrPath,
+    mode: OpenBinaryMode,
+    buffering: int = -1,
+    encoding: None = None,
+    errors: None = None,
+    newline: None = None,
+    closefd: bool = True,
+    opener: Callable[[str, int], int] | None = None,
+    *,
+    engine: str | None = None,
+) -> Opening: ...
+@overload
+def open(
+    file: FileDescriptorOrPath,
+    mode: str,
+    buffering: int = -1,
+    encoding: str | None = None,
+    errors: str | None = None,
+    newline: str | None = None,
+    closefd: bool = True,
+    opener: Callable[[str, int], int] | None = None,
+    *,
+    engine: str | None = None,
+) -> TextOpening | Opening: ...
+def open(
+    file: FileDescriptorOrPath,
+    mode: str = "r",
+    buffering: int = -1,
+    encoding: str | None = None,
+    errors: str | None = None,
+    newline: str | None = None,
+    closefd: bool = True,
+    opener: Callable[[str, int], int] | None = None,
+    *,
+    engine: str | None = None,
+) -> TextOpening | Opening:
+    """Opens a file: `async with proactor.open(path) as f:` or `f = await proactor.open(path)`.
+
+    All arguments but `engine` (see `proactor.aio.Context`) are those of the built-in `open`, with the same
+    modes and the same errors for bad values; OSError comes when it is awaited. `opener` is called in the
+    calling thread.
+
+    It gives a `TextFile` or, for a binary mode, a `BinaryFile`: the methods of `io`'s files as coroutines. A
+    file belongs to the loop that opened it.
+    """
+    if not isinstance(mode, str):
+        raise TypeError(f"open() argument 'mode' must be str, not {type(mode).__name__}")
+    binary = "b" in mode
+    if binary:
+        for name, value in (("encoding", encoding), ("errors", errors), ("newline", newline)):
+            if value is not None:
+                # The messages of io.open.
+                article = "an" if name[0] == "e" else "a"
+                raise ValueError(f"binary mode doesn't take {article} {name} argument")
+        if buffering == 1:
+            warnings.warn(
+                "line buffering (buffering=1) isn't supported in binary mode, "
+                "the default buffer size will be used",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return open_binary(file, mode, buffering, closefd, opener, engine=engine)
+    if buffering == 0:
+        open_binary(file, mode, -1, closefd, opener, engine=engine).close()
+        raise ValueError("can't have unbuffered text I/O")
+    opening = open_binary(file, mode, -1 if buffering == 1 else buffering, closefd, opener, engine=engine)
+    try:
+        encoding = io.text_encoding(encoding, 2)  # type: ignore[attr-defined]
+        settings = resolve(encoding, errors, newline)
+    except BaseException:
+        opening.close()
+        raise
+    return TextOpening(
+        opening, lambda buffer: TextFile(buffer, *settings, newline, mode=mode, line_buffering=buffering == 1)
+    )

@@ -1,0 +1,475 @@
+"""Text files: `io.TextIOWrapper`'s rules over an asynchronous binary file."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import io
+from collections.abc import AsyncIterable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from proactor._cookie import Chunk, Cookie, cookie_of
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from proactor._native import BinaryFile
+
+# Bytes decoded at a time, as TextIOWrapper does: so errors and `newlines` come at the same moment.
+CHUNK_BYTES = 8192
+
+
+# Asking costs as much as opening a file.
+_known: dict[tuple[str | None, str | None, str | None], tuple[str, str]] = {}
+
+
+def resolve(encoding: str | None, errors: str | None, newline: str | None) -> tuple[str, str]:
+    """The encoding and the error handler that `open` would use; its errors for those it would refuse."""
+    arguments = (encoding, errors, newline)
+    try:
+        return _known[arguments]
+    except (KeyError, TypeError):
+        pass
+    with io.TextIOWrapper(io.BytesIO(), encoding, errors, newline) as text:
+        found = (text.encoding, text.errors or "strict")
+    # The locale may change.
+    if encoding not in (None, "locale") and len(_known) < 64:
+        _known[arguments] = found
+    return found
+
+
+class TextFile:
+    """What `proactor.open` gives for a text mode: `io.TextIOWrapper`'s methods as coroutines.
+
+    Calls that use the position run one after the other, in the order in which they were awaited. A cancelled
+    read consumes nothing.
+    """
+
+    def __init__(
+        self,
+        buffer: BinaryFile,
+        encoding: str,
+        errors: str,
+        newline: str | None,
+        *,
+        mode: str,
+        line_buffering: bool = False,
+        write_through: bool = False,
+    ) -> None:
+        self.mode = mode
+        self._buffer: BinaryFile | None = buffer
+        self._turn = asyncio.Lock()
+        self._configure(encoding, errors, newline, line_buffering, write_through)
+
+    def _configure(
+        self, encoding: str, errors: str, newline: str | None, line_buffering: bool, write_through: bool
+    ) -> None:
+        self._encoding, self._errors, self._newline = encoding, errors, newline
+        self._line_buffering, self._write_through = line_buffering, write_through
+        self._write_newline = "\n" if newline is None else newline
+        self._encoder: codecs.IncrementalEncoder | None = None
+        self._decoder: Any = None
+        self._forget()
+
+    def _forget(self) -> None:
+        """What was decoded is not what comes next any more."""
+        self._decoded = ""
+        self._used = 0
+        self._chunks: list[Chunk] = []
+        self._at_end = False
+
+    async def _begin(self) -> None:
+        """A file that is appended to has its byte order mark already."""
+        buffer = self._open_buffer()
+        if buffer.writable() and buffer.seekable() and await buffer.tell() != 0:
+            self._make_encoder().setstate(0)
+
+    def _open_buffer(self) -> BinaryFile:
+        if self._buffer is None:
+            raise ValueError("underlying buffer has been detached")
+        if self._buffer.closed:
+            raise ValueError("I/O operation on closed file.")
+        return self._buffer
+
+    def _readable(self) -> BinaryFile:
+        buffer = self._open_buffer()
+        if not buffer.readable():
+            raise io.UnsupportedOperation("not readable")
+        return buffer
+
+    def _writable(self) -> BinaryFile:
+        buffer = self._open_buffer()
+        if not buffer.writable():
+            raise io.UnsupportedOperation("not writable")
+        return buffer
+
+    def _make_encoder(self) -> codecs.IncrementalEncoder:
+        if self._encoder is None:
+            self._encoder = codecs.getincrementalencoder(self._encoding)(self._errors)
+        return self._encoder
+
+    def _make_decoder(self) -> Any:
+        if self._decoder is None:
+            decoder: Any = codecs.getincrementaldecoder(self._encoding)(self._errors)
+            if self._newline in (None, ""):
+                decoder = io.IncrementalNewlineDecoder(decoder, self._newline is None)
+            self._decoder = decoder
+        return self._decoder
+
+    # Reading
+
+    async def _decode_more(self, buffer: BinaryFile) -> bool:
+        """One more chunk behind what is decoded. False at the end of the file."""
+        if self._at_end:
+            return False
+        decoder = self._make_decoder()
+        kept, flags = decoder.getstate()
+        place = await buffer.tell() - len(kept) if buffer.seekable() else 0
+        data = await buffer.read1(CHUNK_BYTES)
+        # No await from here on: a cancellation finds all or nothing done.
+        if self._used:
+            self._drop_used()
+        self._chunks.append(Chunk(len(self._decoded), place, flags, kept + data))
+        self._at_end = not data
+        self._decoded += decoder.decode(data, not data)
+        return bool(data)
+
+    def _drop_used(self) -> None:
+        used = self._used
+        while len(self._chunks) > 1 and self._chunks[1].start <= used:
+            del self._chunks[0]
+        first = self._chunks[0].start if self._chunks else used
+        # The chunk that is partly used stays whole, since `tell` decodes it again.
+        cut = min(first, used)
+        self._decoded = self._decoded[cut:]
+        self._used -= cut
+        self._chunks = [chunk._replace(start=chunk.start - cut) for chunk in self._chunks]
+
+    def _take(self, count: int) -> str:
+        text = self._decoded[self._used : self._used + count]
+        self._used += len(text)
+        if self._used == len(self._decoded) and self._chunks and not self._chunks[-1].data:
+            # The end was seen; the file may grow.
+            self._at_end = False
+        return text
+
+    async def read(self, size: int | None = -1, /) -> str:
+        """Reads `size` characters, fewer only at the end; all that is left if it is None or negative."""
+        size = -1 if size is None else size.__index__()
+        async with self._turn:
+            buffer = self._readable()
+            self._at_end = False
+            if size < 0:
+                # Decoded at once, as io does.
+                data = await buffer.read()
+                decoder = self._make_decoder()
+                text: str = self._decoded[self._used :] + decoder.decode(data, True)
+                self._forget()
+                return text
+            while len(self._decoded) - self._used < size and await self._decode_more(buffer):
+                pass
+            return self._take(size)
+
+    def _line_end(self, start: int) -> int | None:
+        """Behind the next line end at or after `start`; None if there is none yet."""
+        text = self._decoded
+        if self._newline is None or self._newline == "\n":
+            at = text.find("\n", start)
+            return at + 1 if at >= 0 else None
+        if self._newline == "":
+            # The decoder never leaves a lone "\r" at the end unless it is one.
+            line_feed, carriage_return = text.find("\n", start), text.find("\r", start)
+            if carriage_return < 0 or 0 <= line_feed < carriage_return:
+                return line_feed + 1 if line_feed >= 0 else None
+            return carriage_return + (2 if text.startswith("\n", carriage_return + 1) else 1)
+        at = text.find(self._newline, start)
+        return at + len(self._newline) if at >= 0 else None
+
+    async def _read_line(self, buffer: BinaryFile, limit: int) -> str:
+        self._at_end = False
+        searched = self._used
+        while True:
+            end = self._line_end(searched)
+            if end is None and (limit < 0 or len(self._decoded) - self._used < limit):
+                # What is searched moves when what is used is dropped.
+                behind = max(len(self._decoded) - 1 - self._used, 0)
+                if await self._decode_more(buffer):
+                    searched = self._used + behind
+                    continue
+                end = self._line_end(self._used)
+            length = (len(self._decoded) if end is None else end) - self._used
+            return self._take(length if limit < 0 else min(length, limit))
+
+    async def readline(self, size: int = -1, /) -> str:
+        """Reads one line with its end, or at most `size` characters of it. "" is the end of the file."""
+        size = size.__index__()
+        async with self._turn:
+            return await self._read_line(self._readable(), size)
+
+    async def readlines(self, hint: int | None = -1, /) -> list[str]:
+        """Reads all lines that are left, or lines until they have more than `hint` characters."""
+        lines, total = [], 0
+        async for line in self:
+            lines.append(line)
+            total += len(line)
+            if hint is not None and 0 < hint < total:
+                break
+        return lines
+
+    def __aiter__(self) -> TextFile:
+        self._readable()
+        return self
+
+    async def __anext__(self) -> str:
+        line = await self.readline()
+        if not line:
+            raise StopAsyncIteration
+        return line
+
+    # Writing
+
+    async def write(self, text: str, /) -> int:
+        """Writes a string and returns its length in characters."""
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        async with self._turn:
+            return await self._write(self._writable(), text)
+
+    async def _write(self, buffer: BinaryFile, text: str) -> int:
+        has_end = "\n" in text
+        if has_end and self._write_newline not in ("", "\n"):
+            translated = text.replace("\n", self._write_newline)
+        else:
+            translated = text
+        encoder = self._make_encoder()
+        before = encoder.getstate()
+        data = encoder.encode(translated)
+        if self._chunks or self._used:
+            self._forget()
+            if self._decoder is not None:
+                self._decoder.reset()
+        try:
+            await buffer.write(data)
+        except BaseException:
+            encoder.setstate(before)
+            raise
+        if self._write_through or (self._line_buffering and (has_end or "\r" in text)):
+            await buffer.flush()
+        return len(text)
+
+    async def writelines(self, lines: Iterable[str] | AsyncIterable[str], /) -> None:
+        """Writes strings one after the other, from an iterable of either kind. No line ends are added."""
+        if isinstance(lines, AsyncIterable):
+            async for line in lines:
+                await self.write(line)
+        else:
+            for line in lines:
+                await self.write(line)
+
+    async def flush(self) -> None:
+        """Brings what was written to the kernel (not to the device)."""
+        async with self._turn:
+            await self._open_buffer().flush()
+
+    async def close(self) -> None:
+        """Flushes and closes; does nothing the second time. A cancelled close goes on by itself."""
+        if self._buffer is not None:
+            await self._buffer.close()
+
+    async def detach(self) -> BinaryFile:
+        """Flushes and gives the binary file away; this one can be used no more."""
+        async with self._turn:
+            buffer = self._open_buffer()
+            await buffer.flush()
+            self._buffer = None
+            return buffer
+
+    async def reconfigure(
+        self,
+        *,
+        encoding: str | None = None,
+        errors: str | None = None,
+        newline: Any = ...,
+        line_buffering: bool | None = None,
+        write_through: bool | None = None,
+    ) -> None:
+        """Changes settings. After a read, the encoding and `newline` are fixed."""
+        async with self._turn:
+            buffer = self._open_buffer()
+            if self._decoder is not None and (
+                encoding is not None or errors is not None or newline is not ...
+            ):
+                raise io.UnsupportedOperation(
+                    "It is not possible to set the encoding or newline of stream after the first read"
+                )
+            if errors is None:
+                errors = self._errors if encoding is None else "strict"
+            newline = self._newline if newline is ... else newline
+            resolved = resolve(self._encoding if encoding is None else encoding, errors, newline)
+            await buffer.flush()
+            self._configure(
+                *resolved,
+                newline,
+                self._line_buffering if line_buffering is None else line_buffering,
+                self._write_through if write_through is None else write_through,
+            )
+            await self._begin()
+
+    # The position
+
+    async def tell(self) -> int:
+        """The position, as a number for `seek` and nothing else."""
+        async with self._turn:
+            return await self._tell(self._seekable())
+
+    def _seekable(self) -> BinaryFile:
+        buffer = self._open_buffer()
+        if not buffer.seekable():
+            raise io.UnsupportedOperation("underlying stream is not seekable")
+        return buffer
+
+    async def _tell(self, buffer: BinaryFile) -> int:
+        await buffer.flush()
+        chunk = next((c for c in reversed(self._chunks) if c.start <= self._used), None)
+        if chunk is None or self._decoder is None:
+            return await buffer.tell()
+        return cookie_of(self._decoder, chunk, self._used - chunk.start)
+
+    async def seek(self, cookie: int, whence: int = 0, /) -> int:
+        """Goes to where `tell` was, to the end (0, 2), or nowhere (0, 1). Returns where it is then."""
+        async with self._turn:
+            buffer = self._seekable()
+            if whence == 1:
+                if cookie != 0:
+                    raise io.UnsupportedOperation("can't do nonzero cur-relative seeks")
+                cookie = await self._tell(buffer)
+            elif whence == 2:
+                if cookie != 0:
+                    raise io.UnsupportedOperation("can't do nonzero end-relative seeks")
+                place = await buffer.seek(0, 2)
+                self._forget()
+                if self._decoder is not None:
+                    self._decoder.reset()
+                self._reset_encoder(place)
+                return place
+            elif whence != 0:
+                raise ValueError(f"invalid whence ({whence}, should be 0, 1 or 2)")
+            if cookie < 0:
+                raise ValueError(f"negative seek position {cookie}")
+            await buffer.flush()
+            await self._go_to(buffer, Cookie.unpack(cookie))
+            self._reset_encoder(cookie)
+            return cookie
+
+    async def _go_to(self, buffer: BinaryFile, cookie: Cookie) -> None:
+        await buffer.seek(cookie.place)
+        data = await buffer.read(cookie.feed) if cookie.feed else b""
+        self._forget()
+        if cookie == Cookie(0):
+            if self._decoder is not None:
+                # Its first state need not be zero: UTF-16 looks for a byte order mark.
+                self._decoder.reset()
+            return
+        if self._decoder is None and not (cookie.flags or cookie.skip):
+            return
+        decoder = self._make_decoder()
+        decoder.setstate((b"", cookie.flags))
+        if not cookie.skip:
+            return
+        self._decoded = decoder.decode(data, cookie.at_end)
+        self._chunks = [Chunk(0, cookie.place, cookie.flags, data)]
+        if len(self._decoded) < cookie.skip:
+            raise OSError("can't restore logical file position")
+        self._used = cookie.skip
+
+    def _reset_encoder(self, place: int) -> None:
+        if self._encoder is not None or place == 0:
+            encoder = self._make_encoder()
+            if place != 0:
+                encoder.setstate(0)
+            else:
+                encoder.reset()
+
+    async def truncate(self, size: int | None = None, /) -> int:
+        """Sets the file's length to `size` bytes, by default the position. Returns it."""
+        async with self._turn:
+            buffer = self._writable()
+            await buffer.flush()
+            return await buffer.truncate(await self._tell(buffer) if size is None else size)
+
+    # What needs no waiting
+
+    @property
+    def buffer(self) -> BinaryFile:
+        """The binary file underneath."""
+        if self._buffer is None:
+            raise ValueError("underlying buffer has been detached")
+        return self._buffer
+
+    @property
+    def name(self) -> Any:
+        """The file's name as it was given to `open`: a path, or a descriptor."""
+        return self.buffer.name
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is closed."""
+        return self.buffer.closed
+
+    @property
+    def encoding(self) -> str:
+        """The name of the encoding."""
+        return self._encoding
+
+    @property
+    def errors(self) -> str:
+        """The name of the error handler."""
+        return self._errors
+
+    @property
+    def newlines(self) -> str | tuple[str, ...] | None:
+        """The kinds of line ends seen so far, where they are looked for."""
+        return getattr(self._decoder, "newlines", None)
+
+    @property
+    def line_buffering(self) -> bool:
+        """Whether a line end brings what was written to the kernel."""
+        return self._line_buffering
+
+    @property
+    def write_through(self) -> bool:
+        """Whether each write goes to the kernel at once."""
+        return self._write_through
+
+    def fileno(self) -> int:
+        """The descriptor."""
+        return self.buffer.fileno()
+
+    def isatty(self) -> bool:
+        """Whether it is a terminal."""
+        return self.buffer.isatty()
+
+    def readable(self) -> bool:
+        """Whether it can be read."""
+        return self.buffer.readable()
+
+    def writable(self) -> bool:
+        """Whether it can be written."""
+        return self.buffer.writable()
+
+    def seekable(self) -> bool:
+        """Whether it has positions."""
+        return self.buffer.seekable()
+
+    async def __aenter__(self) -> TextFile:
+        self._open_buffer()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        name = f" name={self._buffer.name!r}" if self._buffer is not None else ""
+        return f"<proactor.TextFile{name} mode={self.mode!r} encoding={self._encoding!r}>"
