@@ -38,6 +38,26 @@ def resolve(encoding: str | None, errors: str | None, newline: str | None) -> tu
     return found
 
 
+class Turn:
+    """A lock that serves in the order of asking, and knows whether anybody has it or asks for it."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self.users = 0
+
+    async def __aenter__(self) -> None:
+        self.users += 1
+        try:
+            await self._lock.acquire()
+        except BaseException:
+            self.users -= 1
+            raise
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        self.users -= 1
+        self._lock.release()
+
+
 class TextFile:
     """What `proactor.open` gives for a text mode: `io.TextIOWrapper`'s methods as coroutines.
 
@@ -58,7 +78,7 @@ class TextFile:
     ) -> None:
         self.mode = mode
         self._buffer: BinaryFile | None = buffer
-        self._turn = asyncio.Lock()
+        self._turn = Turn()
         self._configure(encoding, errors, newline, line_buffering, write_through)
 
     def _configure(
@@ -127,8 +147,7 @@ class TextFile:
         place = await buffer.tell() - len(kept) if buffer.seekable() else 0
         data = await buffer.read1(CHUNK_BYTES)
         # No await from here on: a cancellation finds all or nothing done.
-        if self._used:
-            self._drop_used()
+        self._drop_used()
         self._chunks.append(Chunk(len(self._decoded), place, flags, kept + data))
         self._at_end = not data
         self._decoded += decoder.decode(data, not data)
@@ -160,19 +179,21 @@ class TextFile:
             buffer = self._readable()
             self._at_end = False
             if size < 0:
-                # Decoded at once, as io does.
-                data = await buffer.read()
-                decoder = self._make_decoder()
-                text: str = self._decoded[self._used :] + decoder.decode(data, True)
-                self._forget()
-                return text
+                return await self._read_all(buffer)
             while len(self._decoded) - self._used < size and await self._decode_more(buffer):
                 pass
             return self._take(size)
 
-    def _line_end(self, start: int) -> int | None:
+    async def _read_all(self, buffer: BinaryFile) -> str:
+        # Decoded at once, as io does.
+        data = await buffer.read()
+        decoder = self._make_decoder()
+        text: str = self._decoded[self._used :] + decoder.decode(data, True)
+        self._forget()
+        return text
+
+    def _line_end(self, text: str, start: int) -> int | None:
         """Behind the next line end at or after `start`; None if there is none yet."""
-        text = self._decoded
         if self._newline is None or self._newline == "\n":
             at = text.find("\n", start)
             return at + 1 if at >= 0 else None
@@ -189,39 +210,69 @@ class TextFile:
         self._at_end = False
         searched = self._used
         while True:
-            end = self._line_end(searched)
+            end = self._line_end(self._decoded, searched)
             if end is None and (limit < 0 or len(self._decoded) - self._used < limit):
                 # What is searched moves when what is used is dropped.
                 behind = max(len(self._decoded) - 1 - self._used, 0)
                 if await self._decode_more(buffer):
                     searched = self._used + behind
                     continue
-                end = self._line_end(self._used)
+                end = self._line_end(self._decoded, self._used)
             length = (len(self._decoded) if end is None else end) - self._used
             return self._take(length if limit < 0 else min(length, limit))
 
+    def _line_at_hand(self) -> str:
+        """The next line if it is decoded and nobody is before us, "" otherwise: it costs no lock."""
+        if self._turn.users or self._buffer is None or self._buffer.closed:
+            return ""
+        end = self._line_end(self._decoded, self._used)
+        return "" if end is None else self._take(end - self._used)
+
     async def readline(self, size: int = -1, /) -> str:
         """Reads one line with its end, or at most `size` characters of it. "" is the end of the file."""
+        if size == -1 and (line := self._line_at_hand()):
+            return line
         size = size.__index__()
         async with self._turn:
             return await self._read_line(self._readable(), size)
 
     async def readlines(self, hint: int | None = -1, /) -> list[str]:
         """Reads all lines that are left, or lines until they have more than `hint` characters."""
-        lines, total = [], 0
-        async for line in self:
-            lines.append(line)
-            total += len(line)
-            if hint is not None and 0 < hint < total:
+        async with self._turn:
+            buffer = self._readable()
+            self._at_end = False
+            if hint is None or hint <= 0:
+                return self._lines_of(await self._read_all(buffer), 0, final=True)[0]
+            # Taken at once when they are all there, so that a cancelled call takes none.
+            lines: list[str] = []
+            total, more = 0, True
+            while more and total <= hint:
+                lines, total = self._lines_of(self._decoded[self._used :], hint, final=False)
+                if total <= hint:
+                    more = await self._decode_more(buffer)
+            if not more:
+                lines, total = self._lines_of(self._decoded[self._used :], hint, final=True)
+            self._take(total)
+            return lines
+
+    def _lines_of(self, text: str, hint: int, *, final: bool) -> tuple[list[str], int]:
+        """The lines of a text, until they have more than `hint` characters. `final`: the file ends there."""
+        lines: list[str] = []
+        at = 0
+        while at < len(text) and not 0 < hint < at:
+            end = self._line_end(text, at)
+            if end is None and not final:
                 break
-        return lines
+            lines.append(text[at:end])
+            at = len(text) if end is None else end
+        return lines, at
 
     def __aiter__(self) -> TextFile:
         self._readable()
         return self
 
     async def __anext__(self) -> str:
-        line = await self.readline()
+        line = self._line_at_hand() or await self.readline()
         if not line:
             raise StopAsyncIteration
         return line
@@ -250,7 +301,8 @@ class TextFile:
                 self._decoder.reset()
         try:
             await buffer.write(data)
-        except BaseException:
+        except Exception:
+            # (A cancelled write may have begun, and then goes on.)
             encoder.setstate(before)
             raise
         if self._write_through or (self._line_buffering and (has_end or "\r" in text)):
@@ -270,6 +322,16 @@ class TextFile:
         """Brings what was written to the kernel (not to the device)."""
         async with self._turn:
             await self._open_buffer().flush()
+
+    async def fsync(self) -> None:
+        """Flushes, and brings data and metadata to the device: fsync(2)."""
+        async with self._turn:
+            await self._open_buffer().fsync()
+
+    async def fdatasync(self) -> None:
+        """Flushes, and brings the data to the device, with the metadata needed to read it: fdatasync(2)."""
+        async with self._turn:
+            await self._open_buffer().fdatasync()
 
     async def close(self) -> None:
         """Flushes and closes; does nothing the second time. A cancelled close goes on by itself."""
@@ -363,8 +425,8 @@ class TextFile:
 
     async def _go_to(self, buffer: BinaryFile, cookie: Cookie) -> None:
         await buffer.seek(cookie.place)
-        data = await buffer.read(cookie.feed) if cookie.feed else b""
         self._forget()
+        data = await buffer.read(cookie.feed) if cookie.feed else b""
         if cookie == Cookie(0):
             if self._decoder is not None:
                 # Its first state need not be zero: UTF-16 looks for a byte order mark.

@@ -119,6 +119,10 @@ class TestOpening:
                 assert len(await file.read()) == 10_000
             with pytest.raises(ZeroDivisionError):
                 await proactor.open(path, "rb", opener=lambda name, flags: 1 // 0)
+            before = descriptors()
+            with pytest.raises(IsADirectoryError):
+                await proactor.open(path, "rb", opener=lambda name, flags: os.open(path.parent, flags))
+            assert descriptors() == before
             with pytest.raises(ValueError, match="opener returned -1"):
                 await proactor.open(path, "rb", opener=lambda name, flags: -1)
 
@@ -211,6 +215,30 @@ class TestSpecialFiles:
             with pytest.raises(OSError, match="No space"):
                 await file.write(b"x" * MIB)
             await file.close()
+
+        run(main())
+
+
+class TestSync:
+    def test_the_data_are_there(self, run: Run, engine: str, path: Path) -> None:
+        async def main() -> None:
+            async with proactor.open(path, "r+b", engine=engine) as file:
+                for sync in (file.fsync, file.fdatasync, file.flush):
+                    await file.write(b"new")
+                    assert await sync() is None  # type: ignore[func-returns-value]
+                    assert path.read_bytes()[:3] == b"new"  # noqa: ASYNC240
+                    await file.seek(0)
+            async with proactor.open(path, "w", engine=engine) as text:
+                await text.write("text")
+                await text.fsync()
+                await text.fdatasync()
+                assert path.read_text() == "text"  # noqa: ASYNC240
+            async with proactor.open("/dev/full", "wb", engine=engine) as full:
+                await full.write(b"x")
+                with pytest.raises(OSError, match="No space"):
+                    await full.fsync()
+                with pytest.raises(OSError, match="No space"):
+                    await full.close()
 
         run(main())
 

@@ -226,3 +226,35 @@ def test_files_that_vanish(run: Run, engine: str, tree: list[Path]) -> None:
     for at, path in enumerate(tree):
         # What was read ahead is there.
         assert found[path] == expected(at) if at < 200 else isinstance(found[path], (bytes, OSError))
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_files_that_the_helper_leaves(run: Run, engine: str, tmp_path: Path, ordered: bool) -> None:
+    """Nothing else is in flight when they come back: they must reach the kernel all the same."""
+    paths = [tmp_path / f"{at:02}" for at in range(28)]
+    for at, path in enumerate(paths):
+        path.write_bytes(content(100 if at < 20 else LARGE_BYTES, at))
+    many = proactor.read_many(paths, ordered=ordered, workers=1, engine=engine)
+    found = dict(run(in_time(gathered(many))))
+    assert found == {path: path.read_bytes() for path in paths}
+
+
+def test_failures_count(run: Run, tree: list[Path]) -> None:
+    """However many paths are bad, no more than `concurrency` are taken ahead."""
+    taken = 0
+
+    def paths() -> Iterator[str]:
+        nonlocal taken
+        for path in itertools.chain(map(str, tree[:40]), itertools.repeat("with\0null")):
+            taken += 1
+            yield path
+
+    async def main() -> None:
+        used = 0
+        async for _ in proactor.read_many(paths(), concurrency=64, workers=2):
+            used += 1
+            assert taken - used <= 64
+            if used == 1_000:
+                break
+
+    run(in_time(main()))

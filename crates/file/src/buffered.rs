@@ -198,6 +198,17 @@ impl Buffered {
         self.answer.take()
     }
 
+    /// Whether a read is in flight.
+    pub fn is_filling(&self) -> bool {
+        matches!(self.flight, Some(Flight::Fill))
+    }
+
+    /// The result of the op in flight will never come: its driver is gone, which has run a write to its end.
+    pub fn lost_flight(&mut self) {
+        self.flight = None;
+        self.asked = None;
+    }
+
     // The op in flight
 
     /// Whether an op is in flight.
@@ -258,6 +269,8 @@ impl Buffered {
                 self.read_error = result.err();
             }
             (Some(flight), Some(Op::Write(write))) => self.wrote(&flight, write, count, result.err()),
+            // Given up by `lost_flight`.
+            (None, _) => {}
             _ => debug_assert!(false, "a result of no op of this file"),
         }
     }

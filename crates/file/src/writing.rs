@@ -34,7 +34,7 @@ impl Buffered {
     /// # Errors
     /// The write's. What was written before it counts for the position.
     pub fn put_large(&mut self, buffer: &mut Option<Buf>) -> Result<Step<()>, Error> {
-        if self.turn_to_writing()? == Step::Blocked || self.flush()? == Step::Blocked {
+        if self.flush()? == Step::Blocked || self.turn_to_writing()? == Step::Blocked {
             return Ok(Step::Blocked);
         }
         let Some(buffer) = buffer.take() else {
@@ -56,7 +56,7 @@ impl Buffered {
         if let Some(error) = self.write_error.take() {
             return Err(error);
         }
-        if matches!(self.flight, Some(Flight::Fill)) {
+        if matches!(self.flight, Some(Flight::Fill)) || self.is_writing_large() {
             return Ok(Step::Blocked);
         }
         self.input.clear();
@@ -88,6 +88,11 @@ impl Buffered {
         }
         let busy = self.queued.is_some() || matches!(self.flight, Some(Flight::Flush { .. } | Flight::Large));
         Ok(if busy { Step::Blocked } else { Step::Ready(()) })
+    }
+
+    /// Whether the caller's own memory is being written: the position is not known before it is.
+    pub fn is_writing_large(&self) -> bool {
+        matches!(self.flight, Some(Flight::Large)) || self.queued.as_ref().is_some_and(|queued| queued.large)
     }
 
     /// Whether there are bytes that the kernel does not have yet.

@@ -2,6 +2,7 @@
 
 use proactor::{Error, Refusal};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use std::io;
@@ -54,4 +55,18 @@ pub(crate) fn refusal(py: Python<'_>, refusal: &Refusal) -> PyErr {
         Refusal::Invalid(error) => os_error(py, error, None),
         other => PyRuntimeError::new_err(other.to_string()),
     }
+}
+
+/// Runs Python code in a destructor. An object may go while an exception is on its way up: that one is kept aside, or the
+/// interpreter would find none where it left one, and crash. Without an interpreter nothing is done.
+pub(crate) fn in_drop(work: impl FnOnce(Python<'_>)) {
+    let _ = Python::try_attach(|py| {
+        let (mut kind, mut value, mut traceback) =
+            (std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: three live places, filled with references (or NULL) that the restore below takes back.
+        unsafe { ffi::PyErr_Fetch(&raw mut kind, &raw mut value, &raw mut traceback) };
+        work(py);
+        // SAFETY: as above. What `work` has left set is replaced.
+        unsafe { ffi::PyErr_Restore(kind, value, traceback) };
+    });
 }

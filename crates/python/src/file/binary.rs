@@ -4,9 +4,9 @@ use super::verb::Verb;
 use crate::errors;
 use crate::files::driver::{self, LoopDriver, Waiter};
 use proactor::op::Op;
-use proactor::{Completion, Error};
+use proactor::{Completion, Error, Token};
 use proactor_file::{Buffered, Step};
-use pyo3::exceptions::{PyResourceWarning, PyValueError};
+use pyo3::exceptions::{PyResourceWarning, PyRuntimeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use std::collections::VecDeque;
@@ -31,9 +31,19 @@ pub(crate) struct BinaryFile {
     /// The future of the call that has the turn and waits for an op.
     pub(super) waiter: Option<Py<PyAny>>,
     /// Those who wait for their turn.
-    pub(super) queue: VecDeque<Py<PyAny>>,
-    /// A cancelled close goes on without anybody.
-    pub(super) abandoned: bool,
+    pub(super) queue: VecDeque<Ticket>,
+    /// The op in flight.
+    pub(super) token: Option<Token>,
+    /// A cancelled close, which goes on without anybody.
+    pub(super) abandoned: Option<Verb>,
+}
+
+/// A place in the queue.
+pub(super) enum Ticket {
+    /// Of a call that waits.
+    Future(Py<PyAny>),
+    /// Of a close whose caller is gone.
+    Close,
 }
 
 /// What does not change.
@@ -122,6 +132,9 @@ impl BinaryFile {
         let py = slf.py();
         let (op, driver) = {
             let mut this = slf.borrow_mut();
+            if !this.driver.borrow(py).serves(py) {
+                return Err(elsewhere());
+            }
             let Some(mut op) = this.core.start() else {
                 return Ok(false);
             };
@@ -136,7 +149,10 @@ impl BinaryFile {
         let waiter = Waiter::File(slf.clone().unbind());
         let submitted = driver.borrow_mut().submit_op(py, op, waiter);
         match submitted {
-            Ok(_) => driver::schedule_flush(&driver)?,
+            Ok(token) => {
+                slf.borrow_mut().token = Some(token);
+                driver::schedule_flush(&driver)?;
+            }
             Err((op, e)) => {
                 let error = Error::new(libc::EAGAIN, op.name());
                 slf.borrow_mut().core.finish(Some(*op), Err(error));
@@ -146,42 +162,63 @@ impl BinaryFile {
         Ok(false)
     }
 
+    /// Asks the op in flight to stop.
+    pub(super) fn cancel_op(&mut self, py: Python<'_>) {
+        if let Some(token) = self.token.take() {
+            self.driver.borrow_mut(py).cancel(token);
+        }
+    }
+
     /// The op in flight has come back.
     pub(crate) fn finished(slf: &Bound<'_, Self>, completion: Completion) -> PyResult<()> {
         let py = slf.py();
-        let (waiter, more) = {
+        let (waiter, more, abandoned) = {
             let mut this = slf.borrow_mut();
+            this.token = None;
             this.core.finish(completion.op, completion.result);
-            let waiter = this.waiter.take();
-            (waiter, this.core.wants_op())
+            (this.waiter.take(), this.core.wants_op(), this.abandoned.is_some())
         };
-        if more {
-            // The rest of a short write.
-            Self::start_op(slf)?;
-        }
+        // The rest of a short write. Whoever waits hears of it in any case.
+        let started = if more {
+            Self::start_op(slf).map(drop)
+        } else {
+            Ok(())
+        };
         if let Some(waiter) = waiter {
-            return wake(waiter.bind(py));
+            wake(waiter.bind(py))?;
         }
-        if slf.borrow().abandoned {
+        if abandoned {
             Self::close_alone(slf)?;
         }
-        Ok(())
+        started
     }
 
-    /// Goes on with a close that nobody waits for any more.
+    /// The loop has been closed: nobody is told any more.
+    pub(crate) fn loop_closed(slf: &Bound<'_, Self>) {
+        let left = slf.try_borrow_mut().ok().map(|mut this| {
+            this.core.lost_flight();
+            this.token = None;
+            this.busy = false;
+            this.abandoned = None;
+            // They know their tasks, whose frames know this file.
+            (this.waiter.take(), std::mem::take(&mut this.queue))
+        });
+        drop(left);
+    }
+
+    /// Goes on with a close that nobody waits for. It has the turn, and passes it on at the end.
     pub(super) fn close_alone(slf: &Bound<'_, Self>) -> PyResult<()> {
         let py = slf.py();
         loop {
             let mut this = slf.borrow_mut();
-            this.abandoned = true;
-            let mut verb = Verb::Close {
-                failed: None,
-                // Asked for, and only the answer is missing.
-                asked: this.closed,
+            let Some(mut verb) = this.abandoned.take() else {
+                return Ok(());
             };
             let step = verb.step(py, &mut this);
             let wants = this.core.wants_op();
-            let busy = this.core.is_busy();
+            if let Ok(Step::Blocked) = step {
+                this.abandoned = Some(verb);
+            }
             drop(this);
             match step {
                 Ok(Step::Blocked) if wants => {
@@ -189,18 +226,24 @@ impl BinaryFile {
                         return Ok(());
                     }
                 }
-                Ok(Step::Blocked) if busy => return Ok(()),
-                Ok(_) => break,
+                Ok(Step::Blocked) => return Ok(()),
+                Ok(Step::Ready(_)) => break,
                 Err(e) => {
                     report(py, &e, slf)?;
-                    if slf.borrow().closed {
-                        break;
-                    }
+                    break;
                 }
             }
         }
-        slf.borrow_mut().abandoned = false;
-        Ok(())
+        Self::pass_turn(slf)
+    }
+
+    /// Closes without a loop: writes what is left in place.
+    pub(super) fn close_now(&mut self) {
+        self.core.lost_flight();
+        self.core.write_now();
+        self.sync_position();
+        self.closed = true;
+        drop(self.core.take_file());
     }
 
     /// The turn goes to the next who wants it.
@@ -213,8 +256,14 @@ impl BinaryFile {
                 this.busy = next.is_some();
                 next
             };
-            let Some(next) = next else { return Ok(()) };
-            let next = next.bind(py);
+            let next = match next {
+                None => return Ok(()),
+                Some(Ticket::Future(future)) => future.into_bound(py),
+                Some(Ticket::Close) => {
+                    slf.borrow_mut().abandoned = Some(Verb::closing());
+                    return Self::close_alone(slf);
+                }
+            };
             if !next.call_method0(intern!(py, "done"))?.is_truthy()? {
                 next.call_method1(intern!(py, "set_result"), (py.None(),))?;
                 return Ok(());
@@ -229,6 +278,11 @@ pub(super) fn wake(future: &Bound<'_, PyAny>) -> PyResult<()> {
         future.call_method1(intern!(py, "set_result"), (py.None(),))?;
     }
     Ok(())
+}
+
+/// A file can only wait where its engine is heard.
+pub(super) fn elsewhere() -> PyErr {
+    PyRuntimeError::new_err("the file belongs to another event loop, or to one that is closed")
 }
 
 /// An error that nobody awaits.
@@ -259,7 +313,7 @@ impl Drop for BinaryFile {
         if self.closed {
             return;
         }
-        let _ = Python::try_attach(|py| {
+        errors::in_drop(|py| {
             let name = self.facts.name.bind(py).repr().map(|name| name.to_string());
             let text = format!(
                 "unclosed file <proactor.BinaryFile name={} mode='{}'>",

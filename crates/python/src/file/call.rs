@@ -1,14 +1,17 @@
 //! One awaited method of an open file: a coroutine that does its work when it is driven, in its turn.
 
-use super::binary::BinaryFile;
+use super::binary::{elsewhere, BinaryFile, Ticket};
 use super::verb::{Value, Verb};
+use crate::errors;
 use crate::files::call::{bytes_len, thrown};
 use crate::files::driver;
 use crate::ready::stop_iteration;
 use proactor_file::Step;
 use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning};
+use pyo3::gc::PyVisit;
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::PyTraverseError;
 use std::ffi::CString;
 
 /// The awaitable of one method of an open file. Await it once.
@@ -57,27 +60,44 @@ impl FileCall {
                 }
                 if file.borrow().busy {
                     let ticket = driver::new_future(py)?.unbind();
-                    file.borrow_mut().queue.push_back(ticket.clone_ref(py));
+                    let place = Ticket::Future(ticket.clone_ref(py));
+                    file.borrow_mut().queue.push_back(place);
                     return self.suspend(py, ticket, State::Queued);
                 }
                 file.borrow_mut().busy = true;
-                self.begin(&file)
+                let begun = self.begin(&file);
+                self.or_pass(&file, begun)
             }
             State::GaveWay => {
                 file.borrow().driver.borrow_mut(py).turn.go_on();
-                self.run(&file)
+                let run = self.run(&file);
+                self.or_pass(&file, run)
             }
             State::Queued(ticket) => match is_done(ticket.bind(py))? {
-                true => self.begin(&file),
+                true => {
+                    let begun = self.begin(&file);
+                    self.or_pass(&file, begun)
+                }
                 // Driven by hand, not by the loop.
                 false => self.suspend(py, ticket, State::Queued),
             },
             State::Waiting(future) => match is_done(future.bind(py))? {
-                true => self.run(&file),
+                true => {
+                    let run = self.run(&file);
+                    self.or_pass(&file, run)
+                }
                 false => self.suspend(py, future, State::Waiting),
             },
             State::Done => Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine")),
         }
+    }
+
+    /// Whatever went wrong, the turn must go to the next.
+    fn or_pass(&mut self, file: &Bound<'_, BinaryFile>, outcome: PyResult<Outcome>) -> PyResult<Outcome> {
+        if !matches!(outcome, Ok(Outcome::Suspend(_))) {
+            BinaryFile::pass_turn(file)?;
+        }
+        outcome
     }
 
     /// The turn has come.
@@ -85,14 +105,16 @@ impl FileCall {
         let py = file.py();
         {
             let mut this = file.borrow_mut();
-            if this.closed {
-                drop(this);
-                BinaryFile::pass_turn(file)?;
-                return match self.verb {
-                    Verb::Close { .. } => Ok(Outcome::Return(None)),
-                    _ => file.borrow().check_open().map(|()| Outcome::Return(None)),
-                };
+            if let Verb::Close { .. } = self.verb {
+                if this.closed {
+                    return Ok(Outcome::Return(None));
+                }
+                if !this.driver.borrow(py).serves(py) {
+                    this.close_now();
+                    return Ok(Outcome::Return(None));
+                }
             }
+            this.check_open()?;
             this.core.begin();
             let weight = self.verb.weight(py);
             let mut driver = this.driver.borrow_mut(py);
@@ -128,21 +150,20 @@ impl FileCall {
             match (step, started) {
                 (Ok(Step::Blocked), Ok(true)) => {}
                 (Ok(Step::Blocked), Ok(false)) => {
-                    // Asked for, and done before anybody had to wait?
-                    let future = driver::new_future(py)?.unbind();
                     let mut this = file.borrow_mut();
+                    if !this.driver.borrow(py).serves(py) {
+                        return Err(elsewhere());
+                    }
+                    let future = driver::new_future(py)?.unbind();
                     this.waiter = Some(future.clone_ref(py));
                     this.driver.borrow_mut(py).turn.suspended();
                     drop(this);
                     return self.suspend(py, future, State::Waiting);
                 }
-                (step, started) => {
-                    BinaryFile::pass_turn(file)?;
-                    let Step::Ready(value) = step? else {
-                        return Err(started.err().unwrap_or_else(|| PyRuntimeError::new_err("no op")));
-                    };
-                    return Ok(Outcome::Return(value));
-                }
+                (Ok(Step::Blocked), Err(e)) | (Err(e), _) => return Err(e),
+                (Ok(Step::Ready(value)), Ok(_)) => return Ok(Outcome::Return(value)),
+                // Its own work is done; what goes on in the background will be tried again.
+                (Ok(Step::Ready(value)), Err(_)) => return Ok(Outcome::Return(value)),
             }
         }
     }
@@ -176,6 +197,9 @@ impl FileCall {
                     return self.leave(file);
                 }
                 ticket.call_method0(intern!(py, "cancel"))?;
+                if matches!(self.verb, Verb::Close { .. }) {
+                    file.borrow_mut().queue.push_back(Ticket::Close);
+                }
                 Ok(())
             }
             State::Waiting(_) => {
@@ -186,12 +210,23 @@ impl FileCall {
     }
 
     /// Had the turn.
-    fn leave(&self, file: &Bound<'_, BinaryFile>) -> PyResult<()> {
+    fn leave(&mut self, file: &Bound<'_, BinaryFile>) -> PyResult<()> {
         if matches!(self.verb, Verb::Close { .. }) {
-            // It goes on by itself, and nobody has a turn any more before it is done.
-            BinaryFile::close_alone(file)?;
+            // It goes on by itself, and keeps the turn until it is done.
+            let verb = std::mem::replace(&mut self.verb, Verb::Enter);
+            file.borrow_mut().abandoned = Some(verb);
+            return BinaryFile::close_alone(file);
         }
         BinaryFile::pass_turn(file)
+    }
+}
+
+/// Whether a value may be kept alive a little longer than its user wants: a file may not.
+fn size_of(py: Python<'_>, value: &Py<PyAny>) -> usize {
+    if value.bind(py).is_instance_of::<BinaryFile>() {
+        usize::MAX
+    } else {
+        bytes_len(py, value)
     }
 }
 
@@ -215,7 +250,7 @@ impl FileCall {
             Outcome::Suspend(future) => Ok(Some(future)),
             Outcome::Return(None) => Ok(None),
             Outcome::Return(Some(value)) => {
-                let size = bytes_len(py, &value);
+                let size = size_of(py, &value);
                 Err(stop_iteration(py, value, size))
             }
         }
@@ -228,7 +263,7 @@ impl FileCall {
             Outcome::Suspend(future) => Ok(future),
             Outcome::Return(value) => {
                 let value = value.unwrap_or_else(|| py.None());
-                let size = bytes_len(py, &value);
+                let size = size_of(py, &value);
                 Err(stop_iteration(py, value, size))
             }
         }
@@ -249,6 +284,19 @@ impl FileCall {
     /// Gives the call up, as a coroutine's `close`.
     fn close(&mut self, py: Python<'_>) -> PyResult<()> {
         self.stop(py)
+    }
+
+    // A pending call and its task know each other.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.file)?;
+        match &self.state {
+            State::Queued(future) | State::Waiting(future) => visit.call(future),
+            _ => Ok(()),
+        }
+    }
+
+    fn __clear__(&mut self) {
+        self.state = State::Done;
     }
 
     #[getter]
@@ -272,7 +320,7 @@ impl Drop for FileCall {
         if matches!(self.state, State::Done) {
             return;
         }
-        let _ = Python::try_attach(|py| {
+        errors::in_drop(|py| {
             if matches!(self.state, State::New) {
                 let text = CString::new(format!("coroutine 'BinaryFile.{}' was never awaited", self.name));
                 let category = py.get_type::<PyRuntimeWarning>();

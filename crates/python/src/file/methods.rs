@@ -90,8 +90,8 @@ impl BinaryFile {
         slf.borrow().check_readable(slf.py())?;
         let verb = Verb::Lines {
             hint: count_of(hint).unwrap_or(0),
-            lines: Vec::new(),
-            bytes: 0,
+            lengths: Vec::new(),
+            scanned: 0,
         };
         Ok(FileCall::new(slf, "readlines", verb))
     }
@@ -169,6 +169,16 @@ impl BinaryFile {
     fn flush(slf: &Bound<'_, Self>) -> PyResult<FileCall> {
         slf.borrow().check_open()?;
         Ok(FileCall::new(slf, "flush", Verb::Flush))
+    }
+
+    /// Flushes, and brings data and metadata to the device: fsync(2).
+    fn fsync(slf: &Bound<'_, Self>) -> PyResult<FileCall> {
+        Self::sync(slf, "fsync", false)
+    }
+
+    /// Flushes, and brings the data to the device, with the metadata needed to read it: fdatasync(2).
+    fn fdatasync(slf: &Bound<'_, Self>) -> PyResult<FileCall> {
+        Self::sync(slf, "fdatasync", true)
     }
 
     /// Flushes and closes; does nothing the second time. An error of the flush is raised after the file is closed. A
@@ -250,5 +260,16 @@ impl BinaryFile {
             "<proactor.BinaryFile name={name} mode='{}'{closed}>",
             self.facts.mode
         ))
+    }
+}
+
+impl BinaryFile {
+    fn sync(slf: &Bound<'_, Self>, name: &'static str, data_only: bool) -> PyResult<FileCall> {
+        slf.borrow().check_open()?;
+        let verb = Verb::Sync {
+            data_only,
+            asked: false,
+        };
+        Ok(FileCall::new(slf, name, verb))
     }
 }

@@ -1,6 +1,6 @@
 //! Opening a file: awaited, or as an asynchronous context manager.
 
-use super::binary::{BinaryFile, Facts};
+use super::binary::{unsupported, BinaryFile, Facts};
 use super::call::FileCall;
 use super::mode::Mode;
 use super::verb::{os_error, Verb};
@@ -34,6 +34,14 @@ impl OpenedFd {
     pub(crate) fn new(fd: OwnedFd) -> Self {
         OpenedFd { fd: Some(fd) }
     }
+}
+
+/// Whose the descriptor was.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    Path,
+    Caller,
+    Opener,
 }
 
 /// How to open.
@@ -143,7 +151,7 @@ impl Opening {
                 let driver = driver::current(py, self.plan.engine.as_deref())?;
                 let mut op: Op = Open::new(path, self.plan.mode.flags()).into();
                 match op.attempt() {
-                    Some(Ok(Output::File(fd))) => self.opened(&driver, fd, true),
+                    Some(Ok(Output::File(fd))) => self.opened(&driver, fd, Origin::Path),
                     Some(Ok(_)) => Err(PyRuntimeError::new_err("an open without a file")),
                     Some(Err(e)) => Err(self.error(py, &e)),
                     None => self.submit(&driver, op),
@@ -160,7 +168,7 @@ impl Opening {
                     }
                 };
                 let owned = owned.map_err(|e| os_error(e.raw_os_error().unwrap_or(libc::EBADF)))?;
-                self.opened(&driver, owned, false)
+                self.opened(&driver, owned, Origin::Caller)
             }
             State::Opener { opener, path } => {
                 let fd = opener.bind(py).call1((path, self.plan.mode.flags()))?;
@@ -172,7 +180,7 @@ impl Opening {
                 }
                 let driver = driver::current(py, self.plan.engine.as_deref())?;
                 // SAFETY: the opener gives it to us.
-                self.opened(&driver, unsafe { OwnedFd::from_raw_fd(fd) }, false)
+                self.opened(&driver, unsafe { OwnedFd::from_raw_fd(fd) }, Origin::Opener)
             }
             State::Waiting {
                 future,
@@ -190,7 +198,7 @@ impl Opening {
                 let opened = future.bind(py).call_method0(intern!(py, "result"))?;
                 let fd = opened.cast::<OpenedFd>()?.borrow_mut().fd.take();
                 let fd = fd.ok_or_else(|| PyRuntimeError::new_err("the descriptor was taken"))?;
-                self.opened(driver.bind(py), fd, true)
+                self.opened(driver.bind(py), fd, Origin::Path)
             }
             State::Done => Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine")),
         }
@@ -218,15 +226,15 @@ impl Opening {
     }
 
     /// Makes the file object.
-    fn opened(&mut self, driver: &Bound<'_, LoopDriver>, fd: OwnedFd, by_path: bool) -> PyResult<Outcome> {
+    fn opened(&mut self, driver: &Bound<'_, LoopDriver>, fd: OwnedFd, origin: Origin) -> PyResult<Outcome> {
         let py = driver.py();
         let number = match self.plan.name.bind(py).extract::<RawFd>() {
-            Ok(number) if !by_path => number,
+            Ok(number) if origin == Origin::Caller => number,
             _ => fd.as_raw_fd(),
         };
         if is_directory(fd.as_raw_fd()) {
-            if !by_path && self.plan.closefd {
-                // The caller's, as long as nothing was opened.
+            if origin == Origin::Caller && self.plan.closefd {
+                // Still the caller's, as nothing was opened.
                 std::mem::forget(fd);
             }
             return Err(self.error(py, &Error::new(libc::EISDIR, "open")));
@@ -239,8 +247,15 @@ impl Opening {
         };
         // SAFETY: no pointers. Pipes and terminals have no position.
         let place = unsafe { libc::lseek(fd.as_raw_fd(), 0, whence) };
+        let position = u64::try_from(place).ok();
+        if mode.readable && mode.writable && self.plan.block > 0 && position.is_none() {
+            if origin == Origin::Caller && self.plan.closefd {
+                std::mem::forget(fd);
+            }
+            return Err(unsupported(py, "File or stream is not seekable."));
+        }
         let options = Options {
-            position: u64::try_from(place).ok(),
+            position,
             append: mode.append,
             block: self.plan.block,
         };
@@ -254,13 +269,14 @@ impl Opening {
                 readable: mode.readable,
                 writable: mode.writable,
                 fd: number,
-                shares_position: !by_path,
+                shares_position: origin != Origin::Path,
             },
             driver: driver.clone().unbind(),
             busy: false,
             waiter: None,
             queue: VecDeque::new(),
-            abandoned: false,
+            token: None,
+            abandoned: None,
         };
         let file = Py::new(py, file)?;
         self.file = Some(file.clone_ref(py));
@@ -313,7 +329,7 @@ impl Opening {
     fn __next__(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         match self.drive(py)? {
             Outcome::Suspend(future) => Ok(future),
-            Outcome::Return(file) => Err(stop_iteration(py, file.into_any(), 0)),
+            Outcome::Return(file) => Err(stop_iteration(py, file.into_any(), usize::MAX)),
         }
     }
 
@@ -370,7 +386,7 @@ impl Opening {
 
 impl Drop for Opening {
     fn drop(&mut self) {
-        let _ = Python::try_attach(|py| match self.state {
+        errors::in_drop(|py| match self.state {
             State::Done => {}
             State::Waiting { .. } => self.stop(py),
             _ => {

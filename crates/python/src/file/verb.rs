@@ -3,7 +3,7 @@
 use super::binary::BinaryFile;
 use crate::memory::{self, Exported};
 use proactor::buffer::{Buf, Memory};
-use proactor::op::{Close, Truncate};
+use proactor::op::{Close, File, Fsync, Op, Truncate};
 use proactor::Error;
 use proactor_file::{Buffered, Step};
 use pyo3::exceptions::PyOSError;
@@ -34,10 +34,11 @@ pub(super) enum Verb {
     },
     /// The next of an iteration.
     Next,
+    /// Their lengths are found first, and all are taken at once.
     Lines {
         hint: usize,
-        lines: Vec<Py<PyAny>>,
-        bytes: usize,
+        lengths: Vec<usize>,
+        scanned: usize,
     },
     Write {
         data: Data,
@@ -51,6 +52,10 @@ pub(super) enum Verb {
         whence: i32,
     },
     Tell,
+    Sync {
+        data_only: bool,
+        asked: bool,
+    },
     Truncate {
         size: Option<u64>,
         asked: bool,
@@ -110,6 +115,7 @@ impl Verb {
     pub(super) fn weight(&self, py: Python<'_>) -> usize {
         match self {
             Verb::Write { data } => data.bytes(py).len(),
+            Verb::ReadSome { count } => (*count).min(LARGE_READ),
             _ => 0,
         }
     }
@@ -131,7 +137,19 @@ impl Verb {
                 }
                 other => other,
             },
-            Verb::Lines { hint, lines, bytes } => return Self::lines(py, file, *hint, lines, bytes),
+            Verb::Lines {
+                hint,
+                lengths,
+                scanned,
+            } => match lines(core, *hint, lengths, scanned) {
+                Ok(Step::Ready(())) => {
+                    let lines = lengths.drain(..).map(|length| take(py, core, length));
+                    return Ok(Step::Ready(Some(
+                        PyList::new(py, lines.collect::<Vec<_>>())?.into_any().unbind(),
+                    )));
+                }
+                other => other.map(|_| Step::Blocked),
+            },
             Verb::Write { data } => {
                 let length = data.bytes(py).len();
                 core.put(data.bytes(py))
@@ -142,9 +160,14 @@ impl Verb {
                 core.put_large(buffer).map(|step| map(step, |()| int(py, length)))
             }
             Verb::Seek { offset, whence } => return seek(py, file, *offset, *whence),
+            Verb::Tell if core.is_writing_large() => Ok(Step::Blocked),
             Verb::Tell => Ok(Step::Ready(int(py, core.position() as usize))),
             Verb::Enter => Ok(Step::Ready(None)),
             Verb::Truncate { size, asked } => return truncate(py, file, *size, asked),
+            Verb::Sync { data_only, asked } => {
+                let sync = if *data_only { Fsync::data } else { Fsync::new };
+                return asking(py, file, asked, |file, _| sync(file).into(), |_| None);
+            }
             Verb::Flush => match core.flush() {
                 Ok(Step::Ready(())) => {
                     file.sync_position();
@@ -155,30 +178,6 @@ impl Verb {
             Verb::Close { failed, asked } => return close(py, file, failed, asked),
         };
         done.map_err(|e| file.error(py, &e))
-    }
-
-    fn lines(
-        py: Python<'_>,
-        file: &mut BinaryFile,
-        hint: usize,
-        lines: &mut Vec<Py<PyAny>>,
-        total: &mut usize,
-    ) -> PyResult<Step<Value>> {
-        while hint == 0 || *total <= hint {
-            match line(py, &mut file.core, usize::MAX).map_err(|e| file.error(py, &e))? {
-                Step::Blocked => return Ok(Step::Blocked),
-                Step::Ready(Some(line)) => match line.bind(py).len()? {
-                    0 => break,
-                    length => {
-                        *total += length;
-                        lines.push(line);
-                    }
-                },
-                Step::Ready(None) => break,
-            }
-        }
-        let list = PyList::new(py, lines.drain(..))?;
-        Ok(Step::Ready(Some(list.into_any().unbind())))
     }
 }
 
@@ -239,6 +238,39 @@ fn some(py: Python<'_>, core: &mut Buffered, count: usize) -> Result<Step<Value>
 fn line(py: Python<'_>, core: &mut Buffered, limit: usize) -> Result<Step<Value>, Error> {
     let step = core.line(limit)?;
     Ok(map(step, |length| take(py, core, length)))
+}
+
+/// Finds the line ends among the unread bytes, until they are enough or the file ends.
+fn lines(
+    core: &mut Buffered,
+    hint: usize,
+    lengths: &mut Vec<usize>,
+    scanned: &mut usize,
+) -> Result<Step<()>, Error> {
+    loop {
+        let unread = core.unread();
+        while hint == 0 || *scanned <= hint {
+            let Some(at) = unread[*scanned..].iter().position(|byte| *byte == b'\n') else {
+                break;
+            };
+            lengths.push(at + 1);
+            *scanned += at + 1;
+        }
+        let have = unread.len();
+        if hint != 0 && *scanned > hint {
+            return Ok(Step::Ready(()));
+        }
+        match core.fill(have + 1)? {
+            Step::Blocked => return Ok(Step::Blocked),
+            Step::Ready(found) if found > have => {}
+            Step::Ready(_) => {
+                if have > *scanned {
+                    lengths.push(have - *scanned);
+                }
+                return Ok(Step::Ready(()));
+            }
+        }
+    }
 }
 
 fn read_into(
@@ -302,29 +334,45 @@ fn truncate(
     size: Option<u64>,
     asked: &mut bool,
 ) -> PyResult<Step<Value>> {
+    asking(
+        py,
+        file,
+        asked,
+        |file, position| {
+            let file = file.into();
+            let len = size.unwrap_or(position);
+            Truncate { file, len }.into()
+        },
+        |core| int(py, size.unwrap_or(core.position()) as usize),
+    )
+}
+
+/// Flushes, then does one more op on the file.
+fn asking(
+    py: Python<'_>,
+    file: &mut BinaryFile,
+    asked: &mut bool,
+    op: impl FnOnce(File, u64) -> Op,
+    then: impl FnOnce(&mut Buffered) -> Value,
+) -> PyResult<Step<Value>> {
     if *asked {
         return match file.core.answer() {
             None => Ok(Step::Blocked),
             Some(Err(e)) => Err(file.error(py, &e)),
-            Some(Ok(_)) => {
-                file.core.forget_input();
-                Ok(Step::Ready(int(
-                    py,
-                    size.unwrap_or(file.core.position()) as usize,
-                )))
-            }
+            Some(Ok(_)) => Ok(Step::Ready(then(&mut file.core))),
         };
     }
-    if file.core.settle().map_err(|e| file.error(py, &e))? == Step::Blocked {
-        return Ok(Step::Blocked);
-    }
-    let size = size.unwrap_or(file.core.position());
-    if let Some(handle) = file.core.file().cloned() {
-        file.core.ask(Truncate {
-            file: handle.into(),
-            len: size,
-        });
-        *asked = true;
+    if file.core.settle().map_err(|e| file.error(py, &e))? == Step::Ready(()) {
+        if let Some(handle) = file.core.file().cloned() {
+            let position = file.core.position();
+            let op = op(handle, position);
+            if matches!(op, Op::Truncate(_)) {
+                // Cancelled or not, what was read ahead may be cut off now.
+                file.core.forget_input();
+            }
+            file.core.ask(op);
+            *asked = true;
+        }
     }
     Ok(Step::Blocked)
 }
@@ -345,7 +393,13 @@ fn close(
         };
     }
     match file.core.settle() {
-        Ok(Step::Blocked) => return Ok(Step::Blocked),
+        Ok(Step::Blocked) => {
+            if file.core.is_filling() {
+                // A peer may never send what a cancelled call has asked for.
+                file.cancel_op(py);
+            }
+            return Ok(Step::Blocked);
+        }
         Ok(Step::Ready(())) => {}
         Err(e) => {
             failed.get_or_insert_with(|| file.error(py, &e));

@@ -11,9 +11,11 @@ use crate::ready::stop_iteration;
 use proactor::op::{Op, ReadFile, WriteFile};
 use proactor::Token;
 use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning};
+use pyo3::gc::PyVisit;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple, PyType};
+use pyo3::PyTraverseError;
 
 /// The awaitable of one file operation. Await it once.
 #[pyclass(module = "proactor._native", name = "Call")]
@@ -200,6 +202,19 @@ impl Call {
         Self::stop(slf);
     }
 
+    // A pending call and its task know each other.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.path)?;
+        match &self.state {
+            State::Waiting { future, .. } => visit.call(future),
+            _ => Ok(()),
+        }
+    }
+
+    fn __clear__(&mut self) {
+        self.state = State::Done;
+    }
+
     #[getter]
     fn __name__(&self) -> &'static str {
         self.name
@@ -224,13 +239,15 @@ impl Drop for Call {
         match std::mem::replace(&mut self.state, State::Done) {
             State::New(_) => {
                 let text = std::ffi::CString::new(format!("proactor.{} was never awaited", self.name));
-                let _ = Python::try_attach(|py| {
+                errors::in_drop(|py| {
                     let category = py.get_type::<PyRuntimeWarning>();
-                    let _ = text.map(|text| PyErr::warn(py, &category, &text, 1));
+                    if let Some(Err(e)) = text.ok().map(|text| PyErr::warn(py, &category, &text, 1)) {
+                        e.write_unraisable(py, None);
+                    }
                 });
             }
             State::Waiting { driver, token, .. } => {
-                let _ = Python::try_attach(|py| {
+                errors::in_drop(|py| {
                     if let Ok(mut driver) = driver.try_borrow_mut(py) {
                         driver.abandon(token);
                     }

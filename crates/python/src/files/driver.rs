@@ -234,6 +234,23 @@ impl LoopDriver {
         }
     }
 
+    /// Asks for an op to stop. Whoever waits for it hears of it.
+    pub(crate) fn cancel(&mut self, token: Token) {
+        if let Ok(driver) = self.driver.get() {
+            driver.cancel(token);
+        }
+    }
+
+    /// Whether the running loop is the one that this driver serves.
+    pub(crate) fn serves(&self, py: Python<'_>) -> bool {
+        !self.closed
+            && running_loop(py).is_ok_and(|running| {
+                use pyo3::types::PyWeakrefMethods;
+                let own = self.event_loop.bind(py).upgrade();
+                own.is_some_and(|own| own.is(&running))
+            })
+    }
+
     fn collect(&mut self) -> PyResult<Vec<(Option<Waiter>, Completion)>> {
         let driver = self.driver.get()?;
         let mut done = Vec::new();
@@ -264,13 +281,22 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        let _ = Python::try_attach(|py| {
+        errors::in_drop(|py| {
             let waiting = self
                 .driver
                 .try_borrow_mut(py)
                 .map(|mut driver| driver.loop_closed());
             // Not while it is borrowed: the end of a task runs Python code.
-            drop(waiting);
+            for (_, waiter) in waiting.into_iter().flatten() {
+                match waiter {
+                    Waiter::File(file) => BinaryFile::loop_closed(file.bind(py)),
+                    Waiter::Orphan(mut buffers) => {
+                        buffers.lost_flight();
+                        buffers.write_now();
+                    }
+                    _ => {}
+                }
+            }
         });
     }
 }
@@ -289,8 +315,12 @@ pub(crate) fn schedule_flush(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
     }
     this.flush_scheduled = true;
     drop(this);
-    running_loop(py)?.call_method1(intern!(py, "call_soon"), (slf.getattr(intern!(py, "_wake"))?,))?;
-    Ok(())
+    let scheduled = running_loop(py).and_then(|event_loop| {
+        let wake = slf.getattr(intern!(py, "_wake"))?;
+        event_loop.call_method1(intern!(py, "call_soon"), (wake,))
+    });
+    slf.borrow_mut().flush_scheduled = scheduled.is_ok();
+    scheduled.map(drop)
 }
 
 /// Sees to it that the calls that gave way share the next turn of the loop.
@@ -303,40 +333,49 @@ pub(crate) fn schedule_turn(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
 
 /// Submits what is queued, takes all completions and tells whoever waits for them.
 pub(crate) fn dispatch(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
-    let py = slf.py();
     // The borrow ends before any Python code runs: a callback may use this driver again.
     let done = {
         let mut this = slf.borrow_mut();
         this.flush_scheduled = false;
         this.collect()?
     };
+    // One that fails must not keep the others from hearing of theirs.
+    let mut failed = None;
     for (waiter, completion) in done {
         let Some(waiter) = waiter else { continue };
-        match waiter {
-            Waiter::File(file) => BinaryFile::finished(file.bind(py), completion)?,
-            Waiter::Nobody => {}
-            Waiter::Orphan(mut buffers) => {
-                buffers.finish(completion.op, completion.result);
-                if let Err(mut left) = adopt(slf, buffers) {
-                    left.write_now();
-                }
+        if let Err(e) = deliver(slf, waiter, completion) {
+            failed.get_or_insert(e);
+        }
+    }
+    failed.map_or(Ok(()), Err)
+}
+
+fn deliver(slf: &Bound<'_, LoopDriver>, waiter: Waiter, completion: Completion) -> PyResult<()> {
+    let py = slf.py();
+    match waiter {
+        Waiter::File(file) => BinaryFile::finished(file.bind(py), completion)?,
+        Waiter::Nobody => {}
+        Waiter::Orphan(mut buffers) => {
+            buffers.finish(completion.op, completion.result);
+            if let Err(mut left) = adopt(slf, buffers) {
+                left.write_now();
             }
-            Waiter::Future { future, path } => {
-                let value = value_of(py, completion, path.bind(py));
-                resolve(future.bind(py), value)?;
-            }
-            Waiter::Many {
-                batch,
-                sequence,
-                path,
-            } => {
-                let value = value_of(py, completion, path.bind(py));
-                ReadMany::arrived(batch.bind(py), sequence, path, value)?;
-            }
-            Waiter::Chunk { batch, items } => {
-                if let Some(Op::ReadCached(op)) = completion.op {
-                    ReadMany::chunk_arrived(batch.bind(py), slf, items, op)?;
-                }
+        }
+        Waiter::Future { future, path } => {
+            let value = value_of(py, completion, path.bind(py));
+            resolve(future.bind(py), value)?;
+        }
+        Waiter::Many {
+            batch,
+            sequence,
+            path,
+        } => {
+            let value = value_of(py, completion, path.bind(py));
+            ReadMany::arrived(batch.bind(py), sequence, path, value)?;
+        }
+        Waiter::Chunk { batch, items } => {
+            if let Some(Op::ReadCached(op)) = completion.op {
+                ReadMany::chunk_arrived(batch.bind(py), slf, items, op)?;
             }
         }
     }

@@ -113,7 +113,7 @@ impl ReadMany {
         let (mut items, mut files) = (Vec::with_capacity(size), Vec::with_capacity(size));
         let paths = slf.borrow().paths.clone_ref(py).into_bound(py);
         let mut failure = None;
-        while files.len() < size {
+        for _ in 0..size {
             // The caller's iterator may do anything, so nothing is borrowed here.
             let path = match paths.clone().next() {
                 Some(Ok(path)) => path,
@@ -218,6 +218,11 @@ impl ReadMany {
                 }
             };
             ReadMany::arrived(slf, sequence, path, value)?;
+        }
+        // Those that were submitted: nobody else need come by before they are done.
+        let unflushed = std::mem::take(&mut slf.borrow_mut().unflushed);
+        if unflushed > 0 {
+            driver.borrow_mut().flush_now()?;
         }
         Ok(())
     }

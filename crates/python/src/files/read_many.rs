@@ -43,7 +43,7 @@ pub(crate) struct ReadMany {
     next_out: u64,
     pub(super) in_flight: usize,
     pub(super) help: Help,
-    unflushed: usize,
+    pub(super) unflushed: usize,
     pub(super) exhausted: bool,
     waiter: Option<Py<PyAny>>,
     last_pause: Option<Instant>,

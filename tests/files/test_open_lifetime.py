@@ -1,0 +1,229 @@
+"""Open files whose calls, loops and exceptions end at bad moments."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import proactor
+import pytest
+from conftest import LoopFactory, Run
+from file_helpers import MIB, content, descriptors, in_time, until
+
+pytest_plugins = ["file_fixtures"]
+
+
+@pytest.mark.parametrize("kind", ["call", "opening", "file", "read_bytes"])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::ResourceWarning")
+def test_dropped_while_an_exception_is_raised(run: Run, path: Path, kind: str) -> None:
+    """The interpreter drops what is on its stack with the exception set."""
+
+    async def main() -> None:
+        file = await proactor.open(path, "rb")
+        pile: list[Any] = [await proactor.open(path, "rb")]
+        with pytest.raises(ZeroDivisionError):  # noqa: PT012
+            if kind == "call":
+                (file.read(), 1 / 0)
+            elif kind == "opening":
+                (proactor.open(path, "rb"), 1 / 0)
+            elif kind == "file":
+                (pile.pop(), 1 / 0)
+            else:
+                (proactor.read_bytes(path), 1 / 0)
+        await file.close()
+        for left in pile:
+            await left.close()
+
+    run(main())
+
+
+def test_small_writes_behind_a_cancelled_large_one(run: Run, engine: str, tmp_path: Path) -> None:
+    path = tmp_path / "f"
+
+    async def main() -> None:
+        async with proactor.open(path, "wb", engine=engine) as file:
+            large = asyncio.ensure_future(file.write(b"A" * MIB))
+            await asyncio.sleep(0)
+            large.cancel()
+            await asyncio.gather(large, return_exceptions=True)
+            for _ in range(20):
+                await file.write(b"B" * 10_000)
+            assert await file.tell() == MIB + 200_000
+
+    run(main())
+    assert path.read_bytes() == b"A" * MIB + b"B" * 200_000
+
+
+def test_closed_while_a_pipe_is_silent(run: Run, engine: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        reader, writer = os.pipe()
+        try:
+            async with proactor.open(reader, "rb", engine=engine) as file:
+                with pytest.raises(asyncio.TimeoutError):
+                    await asyncio.wait_for(file.read(10), 0.01)
+            assert file.closed
+        finally:
+            os.close(writer)
+
+    run(in_time(main()))
+
+
+def test_cancelled_reads_of_lines_consume_nothing(run: Run, engine: str) -> None:
+    async def main() -> None:
+        for mode, parts in (("rb", b"one\ntwo\nthr"), ("r", "one\ntwo\nthr")):
+            reader, writer = os.pipe()
+            os.write(writer, b"one\ntwo\nthr")
+            async with proactor.open(reader, mode, engine=engine) as file:
+                with pytest.raises(asyncio.TimeoutError):
+                    await asyncio.wait_for(file.readlines(), 0.01)
+                os.close(writer)
+                assert await file.read() == parts
+
+    run(in_time(main()))
+
+
+def test_both_ways_needs_positions(run: Run) -> None:
+    ours, theirs = socket.socketpair()
+
+    async def main() -> None:
+        with pytest.raises(io.UnsupportedOperation, match="not seekable"):
+            await proactor.open(ours.fileno(), "r+b")
+        async with proactor.open(ours.fileno(), "r+b", buffering=0, closefd=False) as file:
+            await file.write(b"to")
+            assert theirs.recv(10) == b"to"
+            theirs.send(b"fro")
+            assert await file.read(10) == b"fro"
+
+    with ours, theirs:
+        run(in_time(main()))
+
+
+def test_the_loop_ends_while_it_writes(event_loop_factory: LoopFactory, engine: str, tmp_path: Path) -> None:
+    """What was written is written, in the file's order."""
+    path = tmp_path / "f"
+
+    async def write() -> Any:
+        file = await proactor.open(path, "wb", engine=engine)
+        for at in range(5):
+            await file.write(content(20_000, at))
+        return file
+
+    expected = b"".join(content(20_000, at) for at in range(5))
+    for kept in (True, False):
+        loop = event_loop_factory()
+        file = loop.run_until_complete(write())
+        with pytest.warns(ResourceWarning):  # noqa: PT031
+            if kept:
+                loop.close()
+                del file
+            else:
+                # Its engine may hold it until then.
+                del file
+                loop.close()
+        assert path.read_bytes() == expected
+
+
+def test_on_another_loop(event_loop_factory: LoopFactory, engine: str, large: Path) -> None:
+    """It says so, closes all the same, and nobody waits for ever."""
+
+    async def begin() -> Any:
+        file = await proactor.open(large, "r+b", engine=engine)
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(file.read(), 0)
+        return file
+
+    async def end(file: Any) -> None:
+        await file.seek(2 * MIB)
+        with pytest.raises(RuntimeError, match="another event loop"):
+            await in_time(file.write(b"x" * MIB))
+        await in_time(file.close())
+        assert file.closed
+
+    for closed_before in (True, False):
+        first, second = event_loop_factory(), event_loop_factory()
+        file = first.run_until_complete(begin())
+        if closed_before:
+            first.close()
+            second.run_until_complete(end(file))
+        else:
+            second.run_until_complete(end(file))
+            first.close()
+        second.close()
+
+
+def test_a_close_that_nobody_awaits_tells_of_its_error(run: Run, engine: str) -> None:
+    seen = []
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: seen.append(context))
+        file = await proactor.open("/dev/full", "wb", engine=engine)
+        await file.write(b"x")
+        closing = asyncio.ensure_future(file.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        found = (await asyncio.gather(closing, return_exceptions=True))[0]
+        await until(lambda: file.closed)
+        # Cancelled before the device has said no, or after.
+        assert isinstance(found, OSError) or [type(c["exception"]) for c in seen] == [OSError]
+
+    run(in_time(main()))
+
+
+def test_a_close_cancelled_in_the_queue_closes(run: Run, engine: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        file = await proactor.open(tmp_path / "f", "wb", engine=engine)
+        writing = asyncio.ensure_future(file.write(b"x" * MIB))
+        closing = asyncio.ensure_future(file.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        assert await writing == MIB
+        await until(lambda: file.closed)
+
+    run(in_time(main()))
+    assert (tmp_path / "f").stat().st_size == MIB
+
+
+def test_a_turn_is_not_kept_after_an_error(run: Run, path: Path) -> None:
+    async def main() -> Any:
+        return await proactor.open(path, "rb")
+
+    async def after(file: Any) -> bytes:
+        data = await in_time(file.read(3))
+        assert isinstance(data, bytes)
+        await file.close()
+        return data
+
+    async def whole() -> bytes:
+        file = await main()
+
+        def by_hand() -> None:
+            asyncio._set_running_loop(None)
+            try:
+                with pytest.raises(RuntimeError):
+                    file.read(1).send(None)
+            finally:
+                asyncio._set_running_loop(loop)
+
+        loop = asyncio.get_running_loop()
+        by_hand()
+        return await after(file)
+
+    assert run(whole()) == content(3)
+
+
+def test_no_descriptor_is_left(run: Run, engine: str, path: Path) -> None:
+    async def main() -> None:
+        await (await proactor.open(path, "rb", engine=engine)).close()
+        before = descriptors()
+        for _ in range(10):
+            file = await proactor.open(path, "rb", engine=engine)
+            await file.read(10)
+            with pytest.warns(ResourceWarning):
+                del file
+            assert descriptors() == before
+
+    run(main())
