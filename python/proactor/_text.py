@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import codecs
 import io
 from collections.abc import AsyncIterable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from proactor._cookie import Chunk, Cookie, cookie_of
+from proactor._text_base import Attributes, Turn
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -38,27 +38,7 @@ def resolve(encoding: str | None, errors: str | None, newline: str | None) -> tu
     return found
 
 
-class Turn:
-    """A lock that serves in the order of asking, and knows whether anybody has it or asks for it."""
-
-    def __init__(self) -> None:
-        self._lock = asyncio.Lock()
-        self.users = 0
-
-    async def __aenter__(self) -> None:
-        self.users += 1
-        try:
-            await self._lock.acquire()
-        except BaseException:
-            self.users -= 1
-            raise
-
-    async def __aexit__(self, *exc_info: object) -> None:
-        self.users -= 1
-        self._lock.release()
-
-
-class TextFile:
+class TextFile(Attributes):
     """What `proactor.open` gives for a text mode: `io.TextIOWrapper`'s methods as coroutines.
 
     Calls that use the position run one after the other, in the order in which they were awaited. A cancelled
@@ -458,70 +438,6 @@ class TextFile:
             buffer = self._writable()
             await buffer.flush()
             return await buffer.truncate(await self._tell(buffer) if size is None else size)
-
-    # What needs no waiting
-
-    @property
-    def buffer(self) -> BinaryFile:
-        """The binary file underneath."""
-        if self._buffer is None:
-            raise ValueError("underlying buffer has been detached")
-        return self._buffer
-
-    @property
-    def name(self) -> Any:
-        """The file's name as it was given to `open`: a path, or a descriptor."""
-        return self.buffer.name
-
-    @property
-    def closed(self) -> bool:
-        """Whether it is closed."""
-        return self.buffer.closed
-
-    @property
-    def encoding(self) -> str:
-        """The name of the encoding."""
-        return self._encoding
-
-    @property
-    def errors(self) -> str:
-        """The name of the error handler."""
-        return self._errors
-
-    @property
-    def newlines(self) -> str | tuple[str, ...] | None:
-        """The kinds of line ends seen so far, where they are looked for."""
-        return getattr(self._decoder, "newlines", None)
-
-    @property
-    def line_buffering(self) -> bool:
-        """Whether a line end brings what was written to the kernel."""
-        return self._line_buffering
-
-    @property
-    def write_through(self) -> bool:
-        """Whether each write goes to the kernel at once."""
-        return self._write_through
-
-    def fileno(self) -> int:
-        """The descriptor."""
-        return self.buffer.fileno()
-
-    def isatty(self) -> bool:
-        """Whether it is a terminal."""
-        return self.buffer.isatty()
-
-    def readable(self) -> bool:
-        """Whether it can be read."""
-        return self.buffer.readable()
-
-    def writable(self) -> bool:
-        """Whether it can be written."""
-        return self.buffer.writable()
-
-    def seekable(self) -> bool:
-        """Whether it has positions."""
-        return self.buffer.seekable()
 
     async def __aenter__(self) -> TextFile:
         self._open_buffer()
