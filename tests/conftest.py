@@ -131,6 +131,22 @@ def engine(request: pytest.FixtureRequest) -> str:
     return name
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """POSIX AIO on one event loop only.
+
+    The C library's threads stay for a second after each test that uses it, and no engine knows of loops.
+    """
+
+    def is_twice(item: pytest.Item) -> bool:
+        parameters = getattr(getattr(item, "callspec", None), "params", {})
+        return (parameters.get("engine"), parameters.get("event_loop_factory")) == ("posix_aio", "uvloop")
+
+    twice = [item for item in items if is_twice(item)]
+    if twice:
+        config.hook.pytest_deselected(items=twice)
+        items[:] = [item for item in items if not is_twice(item)]
+
+
 @pytest.fixture(scope="session")
 def libuv_started() -> None:
     """libuv opens a pipe with its first loop and keeps it for good: no test's leak."""
