@@ -100,7 +100,8 @@ async def both(tmp: Path, content: bytes, script: list[Step], mode: str, **optio
     assert ours.read_bytes() == theirs.read_bytes()
 
 
-sizes = st.one_of(st.none(), st.just(-1), st.integers(0, 60))
+# (Of a file that cannot be read, io 3.13 refuses None before anything else.)
+sizes = st.one_of(st.just(-1), st.integers(0, 60))
 offsets = st.integers(-5, 60)
 binary_steps = st.one_of(
     st.tuples(st.just("read"), sizes),
