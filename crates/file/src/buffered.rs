@@ -86,8 +86,12 @@ pub struct Buffered {
 impl Buffered {
     /// Buffers for an open file.
     pub fn new(file: File, options: Options) -> Self {
+        Self::of(Some(file), options)
+    }
+
+    fn of(file: Option<File>, options: Options) -> Self {
         Buffered {
-            file: Some(file),
+            file,
             seekable: options.position.is_some(),
             append: options.append,
             block: options.block,
@@ -138,24 +142,7 @@ impl Buffered {
 
     /// Moves everything out; what is left has no file.
     pub fn take(&mut self) -> Self {
-        let empty = Buffered {
-            file: None,
-            seekable: false,
-            append: false,
-            block: 0,
-            position: 0,
-            input: Input::default(),
-            output: Output::default(),
-            queued: None,
-            flight: None,
-            missing: 0,
-            at_end: false,
-            read_error: None,
-            write_error: None,
-            asked: None,
-            answer: None,
-        };
-        std::mem::replace(self, empty)
+        std::mem::replace(self, Self::of(None, Options::default()))
     }
 
     /// Flushes, and waits for the op in flight: what is done next to the file meets no buffers of ours.

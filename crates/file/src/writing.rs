@@ -109,11 +109,15 @@ impl Buffered {
         self.write_error = None;
     }
 
-    /// Writes what is left by plain blocking calls, when there is nobody to drive ops any more. Gives up at an error.
-    pub fn write_now(&mut self) {
-        while self.flight.is_none() && self.is_dirty() && self.flush().is_ok() {
+    /// Writes what is left by plain blocking calls, when there is nobody to drive ops any more.
+    ///
+    /// # Errors
+    /// The first write's that fails; the rest is not tried.
+    pub fn write_now(&mut self) -> Result<(), Error> {
+        while self.flight.is_none() && self.is_dirty() {
+            self.flush()?;
             let Some(Op::Write(write)) = self.start() else {
-                return;
+                break;
             };
             let fd = self.file.as_ref().map_or(-1, AsRawFd::as_raw_fd);
             let data = write.buffer.as_slice();
@@ -133,6 +137,7 @@ impl Buffered {
             };
             self.finish(Some(write.into()), result);
         }
+        self.write_error.take().map_or(Ok(()), Err)
     }
 
     pub(crate) fn wrote(&mut self, flight: &Flight, write: Write, count: usize, error: Option<Error>) {

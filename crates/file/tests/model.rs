@@ -325,6 +325,6 @@ fn written_by_hand_when_nobody_drives() {
         assert_eq!(rig.file.put(part), Ok(Step::Ready(())));
     }
     let mut left = rig.file.take();
-    left.write_now();
+    left.write_now().unwrap();
     assert_eq!(std::fs::read(&path).unwrap(), b"abcdefgh");
 }

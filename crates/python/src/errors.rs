@@ -5,6 +5,8 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
+use pyo3::PyTypeInfo;
+use std::ffi::CString;
 use std::io;
 
 /// The subclass of `OSError` that fits the errno, with `errno`, `strerror`, `filename` and, of our own, `op`.
@@ -54,6 +56,15 @@ pub(crate) fn refusal(py: Python<'_>, refusal: &Refusal) -> PyErr {
         }
         Refusal::Invalid(error) => os_error(py, error, None),
         other => PyRuntimeError::new_err(other.to_string()),
+    }
+}
+
+/// Warns from a destructor, where an exception that the warning has become cannot be raised.
+pub(crate) fn warn_in_drop<T: PyTypeInfo>(py: Python<'_>, text: &str) {
+    let category = py.get_type::<T>();
+    let warned = CString::new(text).map(|text| PyErr::warn(py, &category, &text, 1));
+    if let Ok(Err(e)) = warned {
+        e.write_unraisable(py, None);
     }
 }
 

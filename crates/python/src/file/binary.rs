@@ -7,10 +7,8 @@ use proactor::op::Op;
 use proactor::{Completion, Error, Token};
 use proactor_file::{Buffered, Step};
 use pyo3::exceptions::{PyResourceWarning, PyRuntimeError, PyValueError};
-use pyo3::intern;
 use pyo3::prelude::*;
 use std::collections::VecDeque;
-use std::ffi::CString;
 use std::os::fd::{AsRawFd, RawFd};
 
 /// What `proactor.open` gives for a binary mode: the methods of `io.BufferedReader`, `BufferedWriter`, `BufferedRandom`
@@ -185,7 +183,7 @@ impl BinaryFile {
             Ok(())
         };
         if let Some(waiter) = waiter {
-            wake(waiter.bind(py))?;
+            driver::wake(waiter.bind(py))?;
         }
         if abandoned {
             Self::close_alone(slf)?;
@@ -238,12 +236,13 @@ impl BinaryFile {
     }
 
     /// Closes without a loop: writes what is left in place.
-    pub(super) fn close_now(&mut self) {
+    pub(super) fn close_now(&mut self, py: Python<'_>) -> PyResult<()> {
         self.core.lost_flight();
-        self.core.write_now();
+        let written = self.core.write_now();
         self.sync_position();
         self.closed = true;
         drop(self.core.take_file());
+        written.map_err(|e| self.error(py, &e))
     }
 
     /// The turn goes to the next who wants it.
@@ -264,20 +263,11 @@ impl BinaryFile {
                     return Self::close_alone(slf);
                 }
             };
-            if !next.call_method0(intern!(py, "done"))?.is_truthy()? {
-                next.call_method1(intern!(py, "set_result"), (py.None(),))?;
+            if driver::wake(&next)? {
                 return Ok(());
             }
         }
     }
-}
-
-pub(super) fn wake(future: &Bound<'_, PyAny>) -> PyResult<()> {
-    let py = future.py();
-    if !future.call_method0(intern!(py, "done"))?.is_truthy()? {
-        future.call_method1(intern!(py, "set_result"), (py.None(),))?;
-    }
-    Ok(())
 }
 
 /// A file can only wait where its engine is heard.
@@ -320,12 +310,7 @@ impl Drop for BinaryFile {
                 name.as_deref().unwrap_or("?"),
                 self.facts.mode
             );
-            if let Ok(text) = CString::new(text) {
-                let category = py.get_type::<PyResourceWarning>();
-                if let Err(e) = PyErr::warn(py, &category, &text, 1) {
-                    e.write_unraisable(py, None);
-                }
-            }
+            errors::warn_in_drop::<PyResourceWarning>(py, &text);
             self.write_behind(py);
         });
     }
@@ -340,7 +325,9 @@ impl BinaryFile {
         }
         let orphan = self.core.take();
         if let Err(mut orphan) = driver::adopt(self.driver.bind(py), Box::new(orphan)) {
-            orphan.write_now();
+            if let Err(e) = orphan.write_now() {
+                self.error(py, &e).write_unraisable(py, None);
+            }
         }
     }
 }

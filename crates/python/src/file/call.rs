@@ -12,7 +12,6 @@ use pyo3::gc::PyVisit;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::PyTraverseError;
-use std::ffi::CString;
 
 /// The awaitable of one method of an open file. Await it once.
 #[pyclass(module = "proactor._native", freelist = 64)]
@@ -73,7 +72,7 @@ impl FileCall {
                 let run = self.run(&file);
                 self.or_pass(&file, run)
             }
-            State::Queued(ticket) => match is_done(ticket.bind(py))? {
+            State::Queued(ticket) => match driver::is_done(ticket.bind(py))? {
                 true => {
                     let begun = self.begin(&file);
                     self.or_pass(&file, begun)
@@ -81,7 +80,7 @@ impl FileCall {
                 // Driven by hand, not by the loop.
                 false => self.suspend(py, ticket, State::Queued),
             },
-            State::Waiting(future) => match is_done(future.bind(py))? {
+            State::Waiting(future) => match driver::is_done(future.bind(py))? {
                 true => {
                     let run = self.run(&file);
                     self.or_pass(&file, run)
@@ -110,8 +109,7 @@ impl FileCall {
                     return Ok(Outcome::Return(None));
                 }
                 if !this.driver.borrow(py).serves(py) {
-                    this.close_now();
-                    return Ok(Outcome::Return(None));
+                    return this.close_now(py).map(|()| Outcome::Return(None));
                 }
             }
             this.check_open()?;
@@ -161,25 +159,21 @@ impl FileCall {
                     return self.suspend(py, future, State::Waiting);
                 }
                 (Ok(Step::Blocked), Err(e)) | (Err(e), _) => return Err(e),
-                (Ok(Step::Ready(value)), Ok(_)) => return Ok(Outcome::Return(value)),
-                // Its own work is done; what goes on in the background will be tried again.
-                (Ok(Step::Ready(value)), Err(_)) => return Ok(Outcome::Return(value)),
+                // Its own work is done; what could not be started in the background will be tried again.
+                (Ok(Step::Ready(value)), _) => return Ok(Outcome::Return(value)),
             }
         }
     }
 
-    /// What `Future.__await__` does: mark it and yield it to the task.
     fn suspend(
         &mut self,
         py: Python<'_>,
         future: Py<PyAny>,
         state: impl FnOnce(Py<PyAny>) -> State,
     ) -> PyResult<Outcome> {
-        future
-            .bind(py)
-            .setattr(intern!(py, "_asyncio_future_blocking"), true)?;
-        self.state = state(future.clone_ref(py));
-        Ok(Outcome::Suspend(future))
+        let suspended = driver::suspend_on(future.bind(py))?;
+        self.state = state(future);
+        Ok(Outcome::Suspend(suspended))
     }
 
     /// Gives the call up, wherever it is.
@@ -191,8 +185,8 @@ impl FileCall {
             State::GaveWay => self.leave(file),
             State::Queued(ticket) => {
                 let ticket = ticket.bind(py);
-                let granted =
-                    is_done(ticket)? && !ticket.call_method0(intern!(py, "cancelled"))?.is_truthy()?;
+                let granted = driver::is_done(ticket)?
+                    && !ticket.call_method0(intern!(py, "cancelled"))?.is_truthy()?;
                 if granted {
                     return self.leave(file);
                 }
@@ -228,10 +222,6 @@ fn size_of(py: Python<'_>, value: &Py<PyAny>) -> usize {
     } else {
         bytes_len(py, value)
     }
-}
-
-fn is_done(future: &Bound<'_, PyAny>) -> PyResult<bool> {
-    future.call_method0(intern!(future.py(), "done"))?.is_truthy()
 }
 
 #[pymethods]
@@ -322,11 +312,8 @@ impl Drop for FileCall {
         }
         errors::in_drop(|py| {
             if matches!(self.state, State::New) {
-                let text = CString::new(format!("coroutine 'BinaryFile.{}' was never awaited", self.name));
-                let category = py.get_type::<PyRuntimeWarning>();
-                if let Some(Err(e)) = text.ok().map(|text| PyErr::warn(py, &category, &text, 1)) {
-                    e.write_unraisable(py, None);
-                }
+                let text = format!("coroutine 'BinaryFile.{}' was never awaited", self.name);
+                errors::warn_in_drop::<PyRuntimeWarning>(py, &text);
             } else if let Err(e) = self.stop(py) {
                 e.write_unraisable(py, None);
             }

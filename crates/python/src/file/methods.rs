@@ -51,7 +51,6 @@ impl BinaryFile {
         let verb = Verb::ReadInto {
             target: Exported::new(buffer, true)?,
             some: this.core.block() == 0,
-            filled: 0,
         };
         Ok(FileCall::new(slf, "readinto", verb))
     }
@@ -63,7 +62,6 @@ impl BinaryFile {
         let verb = Verb::ReadInto {
             target: Exported::new(buffer, true)?,
             some: true,
-            filled: 0,
         };
         Ok(FileCall::new(slf, "readinto1", verb))
     }

@@ -187,13 +187,13 @@ impl Opening {
                 driver,
                 token,
             } => {
-                if !future.bind(py).call_method0(intern!(py, "done"))?.is_truthy()? {
+                if !driver::is_done(future.bind(py))? {
                     self.state = State::Waiting {
                         future: future.clone_ref(py),
                         driver,
                         token,
                     };
-                    return suspend_on(py, future);
+                    return driver::suspend_on(future.bind(py)).map(Outcome::Suspend);
                 }
                 let opened = future.bind(py).call_method0(intern!(py, "result"))?;
                 let fd = opened.cast::<OpenedFd>()?.borrow_mut().fd.take();
@@ -222,7 +222,7 @@ impl Opening {
             driver: driver.clone().unbind(),
             token,
         };
-        suspend_on(py, future)
+        driver::suspend_on(future.bind(py)).map(Outcome::Suspend)
     }
 
     /// Makes the file object.
@@ -309,13 +309,6 @@ fn is_directory(fd: RawFd) -> bool {
     }
 }
 
-fn suspend_on(py: Python<'_>, future: Py<PyAny>) -> PyResult<Outcome> {
-    future
-        .bind(py)
-        .setattr(intern!(py, "_asyncio_future_blocking"), true)?;
-    Ok(Outcome::Suspend(future))
-}
-
 #[pymethods]
 impl Opening {
     fn __await__(slf: Py<Self>) -> Py<Self> {
@@ -389,13 +382,7 @@ impl Drop for Opening {
         errors::in_drop(|py| match self.state {
             State::Done => {}
             State::Waiting { .. } => self.stop(py),
-            _ => {
-                let category = py.get_type::<PyRuntimeWarning>();
-                let text = c"proactor.open was never awaited";
-                if let Err(e) = PyErr::warn(py, &category, text, 1) {
-                    e.write_unraisable(py, None);
-                }
-            }
+            _ => errors::warn_in_drop::<PyRuntimeWarning>(py, "proactor.open was never awaited"),
         });
     }
 }

@@ -26,7 +26,6 @@ pub(super) enum Verb {
     ReadInto {
         target: Exported,
         some: bool,
-        filled: usize,
     },
     Peek,
     Line {
@@ -126,7 +125,7 @@ impl Verb {
         let done = match self {
             Verb::Read { count } => read(py, core, *count),
             Verb::ReadSome { count } => some(py, core, *count),
-            Verb::ReadInto { target, some, filled } => read_into(py, core, target, *some, filled),
+            Verb::ReadInto { target, some } => read_into(py, core, target, *some),
             Verb::Peek => core
                 .fill_some(1)
                 .map(|step| map(step, |n| Some(bytes(py, &core.unread()[..n])))),
@@ -206,14 +205,15 @@ fn take(py: Python<'_>, core: &mut Buffered, count: usize) -> Value {
 fn read(py: Python<'_>, core: &mut Buffered, count: Option<usize>) -> Result<Step<Value>, Error> {
     let most = count.unwrap_or(usize::MAX);
     loop {
-        let unread = core.unread().len();
-        // Asked for in pieces, so that no memory is made for bytes that are not there.
-        let piece = most.min(unread.saturating_add(LARGE_READ));
-        if most > LARGE_READ && unread < LARGE_READ {
-            if let Some(left) = left_in_file(core) {
-                core.expect(most.min(left + 1));
-            }
-        }
+        // No memory for bytes that are not there: a large request is met as far as the file has bytes, and one more shows
+        // whether it has grown.
+        let left = if most > LARGE_READ {
+            left_in_file(core)
+        } else {
+            None
+        };
+        let piece = left.map_or(most, |left| most.min(left.max(core.unread().len()) + 1));
+        core.expect(piece.min(left.unwrap_or(0) + 1));
         match core.fill(piece)? {
             Step::Blocked => return Ok(Step::Blocked),
             Step::Ready(found) if found < piece || found == most => {
@@ -278,29 +278,19 @@ fn read_into(
     core: &mut Buffered,
     target: &mut Exported,
     some: bool,
-    filled: &mut usize,
 ) -> Result<Step<Value>, Error> {
     let wanted = target.len();
     let step = if some {
         core.fill_some(wanted)?
     } else {
-        core.fill(wanted.min(core.unread().len().saturating_add(LARGE_READ)))?
+        core.fill(wanted)?
     };
-    let Step::Ready(found) = step else {
-        return Ok(Step::Blocked);
-    };
-    if !some && found < wanted && found >= LARGE_READ {
-        // More than one piece: all or nothing is taken, so that a cancelled call consumes nothing.
-        match core.fill(wanted)? {
-            Step::Blocked => return Ok(Step::Blocked),
-            Step::Ready(_) => {}
-        }
-    }
-    let count = core.unread().len().min(wanted);
-    target.as_mut_slice()[..count].copy_from_slice(&core.unread()[..count]);
-    core.consume(count);
-    *filled = count;
-    Ok(Step::Ready(int(py, count)))
+    Ok(map(step, |found| {
+        let count = found.min(wanted);
+        target.as_mut_slice()[..count].copy_from_slice(&core.unread()[..count]);
+        core.consume(count);
+        int(py, count)
+    }))
 }
 
 fn seek(py: Python<'_>, file: &mut BinaryFile, offset: i64, whence: i32) -> PyResult<Step<Value>> {

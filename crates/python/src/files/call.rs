@@ -62,7 +62,7 @@ impl Call {
                 driver,
                 token,
             } => {
-                let done = future.bind(py).call_method0(intern!(py, "done"))?.is_truthy()?;
+                let done = driver::is_done(future.bind(py))?;
                 if !done {
                     // Driven by hand, not by the loop: still waiting.
                     slf.borrow_mut().state = State::Waiting {
@@ -70,7 +70,7 @@ impl Call {
                         driver,
                         token,
                     };
-                    return suspend_on(future.bind(py));
+                    return driver::suspend_on(future.bind(py)).map(Outcome::Suspend);
                 }
                 let value = future.bind(py).call_method0(intern!(py, "result"))?;
                 Ok(Outcome::Return(value.unbind()))
@@ -97,7 +97,7 @@ impl Call {
         };
         let token = driver.borrow_mut().submit(py, op, waiter)?;
         driver::schedule_flush(&driver)?;
-        let suspended = suspend_on(future.bind(py));
+        let suspended = driver::suspend_on(future.bind(py)).map(Outcome::Suspend);
         slf.borrow_mut().state = State::Waiting {
             future,
             driver: driver.unbind(),
@@ -113,12 +113,6 @@ impl Call {
             driver.borrow_mut(slf.py()).abandon(token);
         }
     }
-}
-
-/// What `Future.__await__` does: mark it and yield it to the task.
-fn suspend_on(future: &Bound<'_, PyAny>) -> PyResult<Outcome> {
-    future.setattr(intern!(future.py(), "_asyncio_future_blocking"), true)?;
-    Ok(Outcome::Suspend(future.clone().unbind()))
 }
 
 /// The length of a bytes object; 0 for anything else.
@@ -238,13 +232,8 @@ impl Drop for Call {
     fn drop(&mut self) {
         match std::mem::replace(&mut self.state, State::Done) {
             State::New(_) => {
-                let text = std::ffi::CString::new(format!("proactor.{} was never awaited", self.name));
-                errors::in_drop(|py| {
-                    let category = py.get_type::<PyRuntimeWarning>();
-                    if let Some(Err(e)) = text.ok().map(|text| PyErr::warn(py, &category, &text, 1)) {
-                        e.write_unraisable(py, None);
-                    }
-                });
+                let text = format!("proactor.{} was never awaited", self.name);
+                errors::in_drop(|py| errors::warn_in_drop::<PyRuntimeWarning>(py, &text));
             }
             State::Waiting { driver, token, .. } => {
                 errors::in_drop(|py| {

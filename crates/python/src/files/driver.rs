@@ -292,7 +292,7 @@ impl Drop for Reader {
                     Waiter::File(file) => BinaryFile::loop_closed(file.bind(py)),
                     Waiter::Orphan(mut buffers) => {
                         buffers.lost_flight();
-                        buffers.write_now();
+                        let _ = buffers.write_now();
                     }
                     _ => {}
                 }
@@ -304,6 +304,27 @@ impl Drop for Reader {
 /// A future of the running loop.
 pub(crate) fn new_future(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     running_loop(py)?.call_method0(intern!(py, "create_future"))
+}
+
+/// What `Future.__await__` does: marks the future, which is then yielded to the task.
+pub(crate) fn suspend_on(future: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+    future.setattr(intern!(future.py(), "_asyncio_future_blocking"), true)?;
+    Ok(future.clone().unbind())
+}
+
+/// Whether a future is done, cancelled ones among them.
+pub(crate) fn is_done(future: &Bound<'_, PyAny>) -> PyResult<bool> {
+    future.call_method0(intern!(future.py(), "done"))?.is_truthy()
+}
+
+/// Wakes whoever waits for this future. False if nobody does any more.
+pub(crate) fn wake(future: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let waits = !is_done(future)?;
+    if waits {
+        let py = future.py();
+        future.call_method1(intern!(py, "set_result"), (py.None(),))?;
+    }
+    Ok(waits)
 }
 
 /// Sees to it that the op just submitted reaches the kernel in this loop iteration.
@@ -358,7 +379,7 @@ fn deliver(slf: &Bound<'_, LoopDriver>, waiter: Waiter, completion: Completion) 
         Waiter::Orphan(mut buffers) => {
             buffers.finish(completion.op, completion.result);
             if let Err(mut left) = adopt(slf, buffers) {
-                left.write_now();
+                let _ = left.write_now();
             }
         }
         Waiter::Future { future, path } => {
@@ -416,7 +437,7 @@ pub(crate) fn adopt(slf: &Bound<'_, LoopDriver>, mut buffers: Box<Buffered>) -> 
 
 fn resolve(future: &Bound<'_, PyAny>, value: PyResult<Py<PyAny>>) -> PyResult<()> {
     let py = future.py();
-    if future.call_method0(intern!(py, "done"))?.is_truthy()? {
+    if is_done(future)? {
         return Ok(());
     }
     match value {

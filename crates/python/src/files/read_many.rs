@@ -11,7 +11,6 @@ use crate::path::c_path;
 use crate::ready::stop_iteration;
 use proactor::op::ReadFile;
 use pyo3::exceptions::{PyRuntimeError, PyStopAsyncIteration, PyValueError};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyTuple};
 use std::collections::BTreeMap;
@@ -172,11 +171,7 @@ impl ReadMany {
             }
         };
         if let Some(waiter) = waiter {
-            if !waiter.bind(py).call_method0(intern!(py, "done"))?.is_truthy()? {
-                waiter
-                    .bind(py)
-                    .call_method1(intern!(py, "set_result"), (py.None(),))?;
-            }
+            driver::wake(waiter.bind(py))?;
         }
         Ok(())
     }
@@ -358,7 +353,6 @@ impl ReadMany {
         this.waiter = Some(future.clone().unbind());
         this.paused();
         drop(this);
-        future.setattr(intern!(py, "_asyncio_future_blocking"), true)?;
-        Ok(future.unbind())
+        driver::suspend_on(&future)
     }
 }
