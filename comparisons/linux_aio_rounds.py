@@ -4,9 +4,10 @@
     python comparisons/linux_aio_rounds.py --json out.json  # every sample too
     python comparisons/linux_aio_rounds.py --smoke          # seconds: does it run at all?
 
-Each sample is a process of its own that imports what its variant needs and no more, so that threads and
-memory are honest. The samples of all variants are interleaved, repeat by repeat. A variant whose package is
-missing is left out, and the table says so.
+As in the README's script every sample imports asyncio and the packages, whichever it uses, so that its memory
+is what the work takes; what each import takes is in a table of its own. Each sample is a process of
+its own. The samples of all variants are interleaved, repeat by repeat. A variant whose package is missing
+is left out, and the table says so.
 """
 
 from __future__ import annotations
@@ -34,9 +35,10 @@ FILE_COUNTS = (1, 6, 12, 24)
 MIN_FILE_BYTES, MAX_FILE_BYTES = 1 << 10, 100 << 10
 REPEATS = 5
 SEED = 20260101
-READ_BYTES = MAX_FILE_BYTES
 
 ENGINES = ("io_uring", "linux_aio", "posix_aio", "threads")
+# What every sample imports, as the README's script does. Without caio, whose import starts threads.
+MODULES = ("asyncio", "linux_aio", "proactor.aio")
 PACKAGES = ("proactor", "linux_aio", "linux-aio-bind", "caio")
 
 
@@ -65,8 +67,12 @@ def variants() -> tuple[list[str], list[str]]:
 # The samples
 
 
-def run_sample(variant: str, rounds: int, paths: list[str]) -> dict[str, Any]:
-    command = [sys.executable, str(CHILD), variant, str(rounds), str(INTERVAL_S), str(READ_BYTES), *paths]
+def installed() -> list[str]:
+    return [module for module in MODULES if importlib.util.find_spec(module.partition(".")[0])]
+
+
+def run_sample(variant: str, rounds: int, paths: list[str], modules: list[str]) -> dict[str, Any]:
+    command = [sys.executable, str(CHILD), ",".join(modules), variant, str(rounds), str(INTERVAL_S), *paths]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{variant}: {done.stderr.strip()}")
@@ -115,6 +121,16 @@ def spread(values: list[float], digits: int) -> str:
     return f"{median:.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
 
 
+def imports_table(folder: Path) -> str:
+    """The peak RSS of a process that imports a package and reads one file with open()."""
+    lines = ["| imported | peak RSS, MB |", "| --- | --- |"]
+    (path,) = make_files(folder, 1)
+    for module in ["", *installed()]:
+        sample = run_sample("open(), opened", 1, [path], [module])
+        lines.append(f"| {module or 'nothing'} | {sample['rss_mb']:.1f} |")
+    return "\n".join(lines)
+
+
 def table(samples: dict[str, list[dict[str, Any]]]) -> str:
     lines = [
         "| variant | run time, s | CPU user + system, s | of which system, s | threads | peak RSS, MB |",
@@ -146,6 +162,7 @@ def main() -> None:
     if options.smoke:
         counts, options.rounds, options.repeats = (1, 6), 3, 1
     names, missing = variants()
+    modules = installed()
     results: dict[int, dict[str, list[dict[str, Any]]]] = {}
     with tempfile.TemporaryDirectory(prefix="rounds-", dir=options.dir) as folder:
         paths = make_files(Path(folder), max(counts))
@@ -155,14 +172,16 @@ def main() -> None:
         print(
             f"{options.rounds} rounds, {INTERVAL_S * 1000:g} ms apart, files of 1 to 100 KB, page cache warm."
         )
-        print(f"Medians of {options.repeats} (minimum to maximum). RSS is the peak, with Python's own.")
+        print(f"Medians of {options.repeats} (minimum to maximum). RSS is the peak, with Python's own,")
+        print(f"and with what every sample imports: {', '.join(modules)}.")
         for reason in missing:
             print(f"Left out: {reason}.")
+        print(f"\n{imports_table(Path(folder))}", flush=True)
         for count in counts:
             samples: dict[str, list[dict[str, Any]]] = {variant: [] for variant in names}
             for _ in range(options.repeats):
                 for variant in names:
-                    sample = run_sample(variant, options.rounds, paths[:count])
+                    sample = run_sample(variant, options.rounds, paths[:count], modules)
                     if sample.pop("checksums") != expected[:count]:
                         raise SystemExit(f"{variant}: wrong content")
                     samples[variant].append(sample)

@@ -1,10 +1,11 @@
-"""One sample of linux_aio_rounds.py: `VARIANT ROUNDS INTERVAL_S READ_BYTES PATH...`, a line of JSON.
+"""One sample of linux_aio_rounds.py: `IMPORTS VARIANT ROUNDS INTERVAL_S PATH...`, a line of JSON.
 
-A process of its own with as few imports as can be, so that its memory and threads are the variant's.
+A process of its own, which imports IMPORTS (with commas between) first, whatever its variant.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import time
@@ -15,11 +16,12 @@ from typing import Any, TypeAlias
 # One round: returns the content of every file.
 Round: TypeAlias = Callable[[], list[Any]]
 
-# A read asks for this much, whatever the file's size: nobody is told it.
-READ_BYTES = int(sys.argv[4])
+
+def size_of(fd: int) -> int:
+    return os.fstat(fd).st_size
 
 
-# The variants. Each imports what it needs, when it runs.
+# The variants. Each reads the size that the file has, as file.read() does.
 
 
 def _open_each(paths: list[str]) -> Round:
@@ -35,7 +37,7 @@ def _open_each(paths: list[str]) -> Round:
 
 def _pread_kept(paths: list[str]) -> Round:
     fds = [os.open(path, os.O_RDONLY) for path in paths]
-    return lambda: [os.pread(fd, READ_BYTES, 0) for fd in fds]
+    return lambda: [os.pread(fd, size_of(fd), 0) for fd in fds]
 
 
 def _linux_aio_each(paths: list[str]) -> Round:
@@ -45,7 +47,7 @@ def _linux_aio_each(paths: list[str]) -> Round:
 
     def one_round() -> list[Any]:
         files = [open(path, "rb") for path in paths]  # noqa: SIM115
-        blocks = [ReadBlock(file, bytearray(READ_BYTES)) for file in files]
+        blocks = [ReadBlock(file, bytearray(size_of(file.fileno()))) for file in files]
         context.submit(*blocks)
         sizes = {
             id(event.aio_block): event.response for event in context.get_events(len(blocks), len(blocks))
@@ -61,7 +63,8 @@ def _linux_aio_kept(paths: list[str]) -> Round:
     from linux_aio import AIOContext, ReadBlock
 
     context = AIOContext(len(paths))
-    blocks = [ReadBlock(os.open(path, os.O_RDONLY), bytearray(READ_BYTES)) for path in paths]
+    fds = [os.open(path, os.O_RDONLY) for path in paths]
+    blocks = [ReadBlock(fd, bytearray(size_of(fd))) for fd in fds]
 
     def one_round() -> list[Any]:
         context.submit(*blocks)
@@ -80,7 +83,7 @@ def _proactor_each(engine: str, paths: list[str]) -> Round:
 
     def one_round() -> list[Any]:
         fds = [os.open(path, os.O_RDONLY) for path in paths]
-        ops = [aio.Read(fd, READ_BYTES, 0) for fd in fds]
+        ops = [aio.Read(fd, size_of(fd), 0) for fd in fds]
         context.submit(*ops)
         data = {event.op: event.data for event in context.wait(len(ops))}
         for fd in fds:
@@ -94,7 +97,8 @@ def _proactor_kept(engine: str, paths: list[str]) -> Round:
     from proactor import aio
 
     context = aio.Context(len(paths), engine=engine)
-    ops = [aio.Read(os.open(path, os.O_RDONLY), bytearray(READ_BYTES), 0) for path in paths]
+    fds = [os.open(path, os.O_RDONLY) for path in paths]
+    ops = [aio.Read(fd, bytearray(size_of(fd)), 0) for fd in fds]
 
     def one_round() -> list[Any]:
         context.submit(*ops)
@@ -117,7 +121,7 @@ def _caio(paths: list[str], keep: bool) -> Round:
     async def read_all() -> list[Any]:
         fds = kept or [os.open(path, os.O_RDONLY) for path in paths]
         try:
-            return list(await asyncio.gather(*(context.read(READ_BYTES, fd, 0) for fd in fds)))
+            return list(await asyncio.gather(*(context.read(size_of(fd), fd, 0) for fd in fds)))
         finally:
             if not kept:
                 for fd in fds:
@@ -151,7 +155,10 @@ def _status(field: str) -> int:
 
 
 def main() -> None:
-    variant, rounds, interval_s, paths = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), sys.argv[5:]
+    imports, variant, rounds, interval_s = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
+    paths = sys.argv[5:]
+    for module in filter(None, imports.split(",")):
+        importlib.import_module(module)
     one_round = make(variant, paths)
     checksums = [zlib.crc32(content) for content in one_round()]
     cpu = os.times()

@@ -10,9 +10,13 @@ Low-level contexts without a loop are in `proactor.aio`; `proactor.compat` has o
 """
 
 from proactor import aio
-from proactor._files import read_bytes, read_many, read_text, write_bytes, write_text
 from proactor._native import __version__, chosen_engine, engines
-from proactor._open import BinaryFile, TextFile, open
+
+# What `typing` says of itself, without importing it: it is a quarter of what importing this package takes.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from proactor._files import read_bytes, read_many, read_text, write_bytes, write_text
+    from proactor._open import BinaryFile, TextFile, open
 
 __all__ = [
     "BinaryFile",
@@ -28,3 +32,29 @@ __all__ = [
     "write_bytes",
     "write_text",
 ]
+
+# Imported when first used, with asyncio and all that it imports: a program which needs contexts alone has
+# neither its memory (9 MB) nor its time (70 ms).
+_LATER = {
+    "BinaryFile": "proactor._open",
+    "TextFile": "proactor._open",
+    "open": "proactor._open",
+    "read_bytes": "proactor._files",
+    "read_many": "proactor._files",
+    "read_text": "proactor._files",
+    "write_bytes": "proactor._files",
+    "write_text": "proactor._files",
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        if name not in _LATER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        value = globals()[name] = getattr(import_module(_LATER[name]), name)
+        return value
+
+    def __dir__():
+        return sorted({*globals(), *__all__})
