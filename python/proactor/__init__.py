@@ -46,13 +46,17 @@ _LATER = {
     "write_text": "proactor._files",
 }
 
+_MODULES = {"os", "ospath", "shutil", "tempfile", "compat"}
+
 if not TYPE_CHECKING:
 
     def __getattr__(name):
-        if name not in _LATER:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module
 
+        if name in _MODULES:
+            return import_module(f"{__name__}.{name}")
+        if name not in _LATER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = globals()[name] = getattr(import_module(_LATER[name]), name)
         return value
 

@@ -1,0 +1,49 @@
+"""Calls that no op does: the standard library's functions, in threads of our own.
+
+Never in the loop's default executor, which belongs to the program. Each loop has a pool of its own, whose
+threads end when the loop has been collected.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial, wraps
+from typing import Any, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# They wait for disks and not for processors. More would only queue up in the kernel.
+MOST_THREADS = 16
+
+_pools: WeakKeyDictionary[asyncio.AbstractEventLoop, ThreadPoolExecutor] = WeakKeyDictionary()
+# A child of fork has none of its parent's threads, and its pools would wait for them.
+os.register_at_fork(after_in_child=_pools.clear)
+
+
+def run(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
+    """Starts a call in a thread, with the caller's context variables.
+
+    Cancelled before a thread has taken it, it is never made. Later it runs to its end, unheard.
+    """
+    loop = asyncio.get_running_loop()
+    pool = _pools.get(loop)
+    if pool is None:
+        pool = _pools[loop] = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="proactor")
+    call = partial(copy_context().run, function, *args, **kwargs)
+    return loop.run_in_executor(pool, call)
+
+
+def threaded(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """A coroutine function that does what `function` does, in a thread."""
+
+    @wraps(function)
+    async def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        return await run(function, *args, **kwargs)
+
+    return call
