@@ -8,6 +8,7 @@ from collections.abc import AsyncIterable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from proactor._cookie import Chunk, Cookie, cookie_of
+from proactor._native import TextCore
 from proactor._text_base import Attributes, Turn
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 # Bytes decoded at a time, as TextIOWrapper does: so errors and `newlines` come at the same moment.
 CHUNK_BYTES = 8192
 
+
+# Encodings without a state of their own, and how `TextCore` writes them.
+QUICK_ENCODINGS = {"utf-8": "utf-8", "ascii": "ascii", "iso8859-1": "ascii"}
 
 # Asking costs as much as opening a file.
 _known: dict[tuple[str | None, str | None, str | None], tuple[str, str]] = {}
@@ -38,12 +42,15 @@ def resolve(encoding: str | None, errors: str | None, newline: str | None) -> tu
     return found
 
 
-class TextFile(Attributes):
+class TextFile(Attributes, TextCore):
     """What `proactor.open` gives for a text mode: `io.TextIOWrapper`'s methods as coroutines.
 
     Calls that use the position run one after the other, in the order in which they were awaited. A cancelled
     read consumes nothing.
     """
+
+    def __new__(cls, buffer: BinaryFile, *args: Any, **kwargs: Any) -> TextFile:
+        return super().__new__(cls, buffer, Turn())
 
     def __init__(
         self,
@@ -57,8 +64,6 @@ class TextFile(Attributes):
         write_through: bool = False,
     ) -> None:
         self.mode = mode
-        self._buffer: BinaryFile | None = buffer
-        self._turn = Turn()
         self._configure(encoding, errors, newline, line_buffering, write_through)
 
     def _configure(
@@ -67,6 +72,9 @@ class TextFile(Attributes):
         self._encoding, self._errors, self._newline = encoding, errors, newline
         self._line_buffering, self._write_through = line_buffering, write_through
         self._write_newline = "\n" if newline is None else newline
+        self._end_lines_with(newline)
+        quick = self._write_newline in ("", "\n") and not (line_buffering or write_through)
+        self._encode_as(QUICK_ENCODINGS.get(codecs.lookup(encoding).name) if quick else None)
         self._encoder: codecs.IncrementalEncoder | None = None
         self._decoder: Any = None
         self._forget()
@@ -75,7 +83,7 @@ class TextFile(Attributes):
         """What was decoded is not what comes next any more."""
         self._decoded = ""
         self._used = 0
-        self._chunks: list[Chunk] = []
+        self._chunks = []
         self._at_end = False
 
     async def _begin(self) -> None:
@@ -201,20 +209,15 @@ class TextFile(Attributes):
             length = (len(self._decoded) if end is None else end) - self._used
             return self._take(length if limit < 0 else min(length, limit))
 
-    def _line_at_hand(self) -> str:
-        """The next line if it is decoded and nobody is before us, "" otherwise: it costs no lock."""
-        if self._turn.users or self._buffer is None or self._buffer.closed:
-            return ""
-        end = self._line_end(self._decoded, self._used)
-        return "" if end is None else self._take(end - self._used)
-
-    async def readline(self, size: int = -1, /) -> str:
-        """Reads one line with its end, or at most `size` characters of it. "" is the end of the file."""
-        if size == -1 and (line := self._line_at_hand()):
-            return line
-        size = size.__index__()
+    async def _readline(self, size: int) -> str:
         async with self._turn:
             return await self._read_line(self._readable(), size)
+
+    async def _next(self) -> str:
+        line = await self._readline(-1)
+        if not line:
+            raise StopAsyncIteration
+        return line
 
     async def readlines(self, hint: int | None = -1, /) -> list[str]:
         """Reads all lines that are left, or lines until they have more than `hint` characters."""
@@ -251,16 +254,9 @@ class TextFile(Attributes):
         self._readable()
         return self
 
-    async def __anext__(self) -> str:
-        line = self._line_at_hand() or await self.readline()
-        if not line:
-            raise StopAsyncIteration
-        return line
-
     # Writing
 
-    async def write(self, text: str, /) -> int:
-        """Writes a string and returns its length in characters."""
+    async def _write_in_turn(self, text: str) -> int:
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
         async with self._turn:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from proactor._native import Users
+
 if TYPE_CHECKING:
     from proactor._native import BinaryFile
 
 
-class Turn:
+class Turn(Users):
     """A lock that serves in the order of asking, and knows whether anybody has it or asks for it."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
-        self.users = 0
 
     async def __aenter__(self) -> None:
         self.users += 1

@@ -245,6 +245,20 @@ impl BinaryFile {
         written.map_err(|e| self.error(py, &e))
     }
 
+    /// Counts a call that need not wait. True: it has to let the loop go round once.
+    pub(super) fn must_give_way(&self, py: Python<'_>, bytes: usize) -> PyResult<bool> {
+        let mut driver = self.driver.borrow_mut(py);
+        if !driver.turn.charge(bytes) {
+            return Ok(false);
+        }
+        let first = driver.turn.give_way();
+        drop(driver);
+        if first {
+            driver::schedule_turn(self.driver.bind(py))?;
+        }
+        Ok(true)
+    }
+
     /// The turn goes to the next who wants it.
     pub(super) fn pass_turn(slf: &Bound<'_, Self>) -> PyResult<()> {
         let py = slf.py();

@@ -1,11 +1,11 @@
 //! One awaited method of an open file: a coroutine that does its work when it is driven, in its turn.
 
 use super::binary::{elsewhere, BinaryFile, Ticket};
-use super::verb::{Value, Verb};
+use super::verb::Verb;
+use crate::coroutine::{make, returned, Coroutine, Outcome, Pool};
 use crate::errors;
 use crate::files::call::{bytes_len, thrown};
 use crate::files::driver;
-use crate::ready::stop_iteration;
 use proactor_file::Step;
 use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning};
 use pyo3::gc::PyVisit;
@@ -14,9 +14,10 @@ use pyo3::prelude::*;
 use pyo3::PyTraverseError;
 
 /// The awaitable of one method of an open file. Await it once.
-#[pyclass(module = "proactor._native", freelist = 64)]
+#[pyclass(module = "proactor._native")]
 pub(crate) struct FileCall {
-    file: Py<BinaryFile>,
+    /// None in one that is idle.
+    file: Option<Py<BinaryFile>>,
     name: &'static str,
     verb: Verb,
     state: State,
@@ -33,62 +34,24 @@ enum State {
     Done,
 }
 
-/// What one drive of the coroutine leads to.
-enum Outcome {
-    Return(Value),
-    /// A future, or None to let the loop go round.
-    Suspend(Py<PyAny>),
-}
-
 impl FileCall {
-    pub(super) fn new(file: &Bound<'_, BinaryFile>, name: &'static str, verb: Verb) -> Self {
-        FileCall {
-            file: file.clone().unbind(),
+    pub(super) fn new<'py>(
+        file: &Bound<'py, BinaryFile>,
+        name: &'static str,
+        verb: Verb,
+    ) -> PyResult<Bound<'py, Self>> {
+        let file_call = FileCall {
+            file: Some(file.clone().unbind()),
             name,
             verb,
             state: State::New,
-        }
+        };
+        make(file.py(), file_call)
     }
 
-    fn drive(&mut self, py: Python<'_>) -> PyResult<Outcome> {
-        let file = self.file.clone_ref(py).into_bound(py);
-        match std::mem::replace(&mut self.state, State::Done) {
-            State::New => {
-                if matches!(self.verb, Verb::Enter) {
-                    return Ok(Outcome::Return(Some(file.into_any().unbind())));
-                }
-                if file.borrow().busy {
-                    let ticket = driver::new_future(py)?.unbind();
-                    let place = Ticket::Future(ticket.clone_ref(py));
-                    file.borrow_mut().queue.push_back(place);
-                    return self.suspend(py, ticket, State::Queued);
-                }
-                file.borrow_mut().busy = true;
-                let begun = self.begin(&file);
-                self.or_pass(&file, begun)
-            }
-            State::GaveWay => {
-                file.borrow().driver.borrow_mut(py).turn.go_on();
-                let run = self.run(&file);
-                self.or_pass(&file, run)
-            }
-            State::Queued(ticket) => match driver::is_done(ticket.bind(py))? {
-                true => {
-                    let begun = self.begin(&file);
-                    self.or_pass(&file, begun)
-                }
-                // Driven by hand, not by the loop.
-                false => self.suspend(py, ticket, State::Queued),
-            },
-            State::Waiting(future) => match driver::is_done(future.bind(py))? {
-                true => {
-                    let run = self.run(&file);
-                    self.or_pass(&file, run)
-                }
-                false => self.suspend(py, future, State::Waiting),
-            },
-            State::Done => Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine")),
-        }
+    fn file<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, BinaryFile>> {
+        let file = self.file.as_ref().map(|file| file.bind(py).clone());
+        file.ok_or_else(|| PyRuntimeError::new_err("the call is over"))
     }
 
     /// Whatever went wrong, the turn must go to the next.
@@ -115,15 +78,7 @@ impl FileCall {
             this.check_open()?;
             this.core.begin();
             let weight = self.verb.weight(py);
-            let mut driver = this.driver.borrow_mut(py);
-            if driver.turn.charge(weight) {
-                let first = driver.turn.give_way();
-                drop(driver);
-                let driver = this.driver.clone_ref(py);
-                drop(this);
-                if first {
-                    driver::schedule_turn(driver.bind(py))?;
-                }
+            if this.must_give_way(py, weight)? {
                 self.state = State::GaveWay;
                 return Ok(Outcome::Suspend(py.None()));
             }
@@ -178,8 +133,7 @@ impl FileCall {
 
     /// Gives the call up, wherever it is.
     fn stop(&mut self, py: Python<'_>) -> PyResult<()> {
-        let file = self.file.clone_ref(py).into_bound(py);
-        let file = &file;
+        let file = &self.file(py)?;
         match std::mem::replace(&mut self.state, State::Done) {
             State::New | State::Done => Ok(()),
             State::GaveWay => self.leave(file),
@@ -215,12 +169,69 @@ impl FileCall {
     }
 }
 
-/// Whether a value may be kept alive a little longer than its user wants: a file may not.
-fn size_of(py: Python<'_>, value: &Py<PyAny>) -> usize {
-    if value.bind(py).is_instance_of::<BinaryFile>() {
-        usize::MAX
-    } else {
-        bytes_len(py, value)
+impl Coroutine for FileCall {
+    fn drive(&mut self, py: Python<'_>, _sent: &Bound<'_, PyAny>) -> PyResult<Outcome> {
+        let file = self.file(py)?;
+        match std::mem::replace(&mut self.state, State::Done) {
+            State::New => {
+                if matches!(self.verb, Verb::Enter) {
+                    return Ok(Outcome::Return(Some(file.into_any().unbind())));
+                }
+                if file.borrow().busy {
+                    let ticket = driver::new_future(py)?.unbind();
+                    let place = Ticket::Future(ticket.clone_ref(py));
+                    file.borrow_mut().queue.push_back(place);
+                    return self.suspend(py, ticket, State::Queued);
+                }
+                file.borrow_mut().busy = true;
+                let begun = self.begin(&file);
+                self.or_pass(&file, begun)
+            }
+            State::GaveWay => {
+                file.borrow().driver.borrow_mut(py).turn.go_on();
+                let run = self.run(&file);
+                self.or_pass(&file, run)
+            }
+            State::Queued(ticket) => match driver::is_done(ticket.bind(py))? {
+                true => {
+                    let begun = self.begin(&file);
+                    self.or_pass(&file, begun)
+                }
+                // Driven by hand, not by the loop.
+                false => self.suspend(py, ticket, State::Queued),
+            },
+            State::Waiting(future) => match driver::is_done(future.bind(py))? {
+                true => {
+                    let run = self.run(&file);
+                    self.or_pass(&file, run)
+                }
+                false => self.suspend(py, future, State::Waiting),
+            },
+            State::Done => Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine")),
+        }
+    }
+
+    // A file may not be kept alive at all.
+    fn size_of(py: Python<'_>, value: &Py<PyAny>) -> usize {
+        if value.bind(py).is_instance_of::<BinaryFile>() {
+            usize::MAX
+        } else {
+            bytes_len(py, value)
+        }
+    }
+
+    fn empty() -> Self {
+        FileCall {
+            file: None,
+            name: "",
+            verb: Verb::Enter,
+            state: State::Done,
+        }
+    }
+
+    fn pool() -> &'static Pool {
+        static POOL: Pool = Pool::new();
+        &POOL
     }
 }
 
@@ -234,28 +245,16 @@ impl FileCall {
         slf
     }
 
-    // NULL without an exception is a result of None, at no cost.
-    fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        match self.drive(py)? {
-            Outcome::Suspend(future) => Ok(Some(future)),
-            Outcome::Return(None) => Ok(None),
-            Outcome::Return(Some(value)) => {
-                let size = size_of(py, &value);
-                Err(stop_iteration(py, value, size))
-            }
-        }
+    // The type's own slot is faster (`coroutine.rs`).
+    fn __next__(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.send(py, py.None().bind(py))
     }
 
     /// Goes on, as a coroutine's `send`.
     fn send(&mut self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        let _ = value;
-        match self.drive(py)? {
-            Outcome::Suspend(future) => Ok(future),
-            Outcome::Return(value) => {
-                let value = value.unwrap_or_else(|| py.None());
-                let size = size_of(py, &value);
-                Err(stop_iteration(py, value, size))
-            }
+        match self.drive(py, value)? {
+            Outcome::Suspend(what) => Ok(what),
+            Outcome::Return(value) => Err(returned::<Self>(py, value)),
         }
     }
 
@@ -278,7 +277,7 @@ impl FileCall {
 
     // A pending call and its task know each other.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.file)?;
+        self.file.as_ref().map_or(Ok(()), |file| visit.call(file))?;
         match &self.state {
             State::Queued(future) | State::Waiting(future) => visit.call(future),
             _ => Ok(()),
@@ -300,7 +299,7 @@ impl FileCall {
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let file = self.file.bind(py).repr()?;
+        let file = self.file(py)?.repr()?;
         Ok(format!("<proactor {} of {file}>", self.name))
     }
 }

@@ -18,86 +18,86 @@ impl BinaryFile {
     /// Reads `size` bytes, fewer only at the end of the file; all that is left if it is None or negative. Without
     /// buffering it is one read of at most `size` bytes. b"" is the end.
     #[pyo3(signature = (size=None, /))]
-    fn read(slf: &Bound<'_, Self>, size: Option<isize>) -> PyResult<FileCall> {
+    fn read<'py>(slf: &Bound<'py, Self>, size: Option<isize>) -> PyResult<Bound<'py, FileCall>> {
         let this = slf.borrow();
         this.check_readable(slf.py())?;
         let verb = match count_of(size) {
             Some(count) if this.core.block() == 0 => Verb::ReadSome { count },
             count => Verb::Read { count },
         };
-        Ok(FileCall::new(slf, "read", verb))
+        FileCall::new(slf, "read", verb)
     }
 
     /// Reads to the end of the file.
-    fn readall(slf: &Bound<'_, Self>) -> PyResult<FileCall> {
+    fn readall<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, FileCall>> {
         slf.borrow().check_readable(slf.py())?;
-        Ok(FileCall::new(slf, "readall", Verb::Read { count: None }))
+        FileCall::new(slf, "readall", Verb::Read { count: None })
     }
 
     /// Reads at most `size` bytes (a buffer's worth if None or negative) with at most one read of the file.
     #[pyo3(signature = (size=None, /))]
-    fn read1(slf: &Bound<'_, Self>, size: Option<isize>) -> PyResult<FileCall> {
+    fn read1<'py>(slf: &Bound<'py, Self>, size: Option<isize>) -> PyResult<Bound<'py, FileCall>> {
         let this = slf.borrow();
         this.check_readable(slf.py())?;
         let count = count_of(size).unwrap_or(this.core.block());
-        Ok(FileCall::new(slf, "read1", Verb::ReadSome { count }))
+        FileCall::new(slf, "read1", Verb::ReadSome { count })
     }
 
     /// Reads into a writable buffer and returns the number of bytes: as many as it has room for, fewer only at the end.
     #[pyo3(signature = (buffer, /))]
-    fn readinto(slf: &Bound<'_, Self>, buffer: &Bound<'_, PyAny>) -> PyResult<FileCall> {
+    fn readinto<'py>(slf: &Bound<'py, Self>, buffer: &Bound<'_, PyAny>) -> PyResult<Bound<'py, FileCall>> {
         let this = slf.borrow();
         this.check_readable(slf.py())?;
         let verb = Verb::ReadInto {
             target: Exported::new(buffer, true)?,
             some: this.core.block() == 0,
         };
-        Ok(FileCall::new(slf, "readinto", verb))
+        FileCall::new(slf, "readinto", verb)
     }
 
     /// As `readinto`, with at most one read of the file.
     #[pyo3(signature = (buffer, /))]
-    fn readinto1(slf: &Bound<'_, Self>, buffer: &Bound<'_, PyAny>) -> PyResult<FileCall> {
+    fn readinto1<'py>(slf: &Bound<'py, Self>, buffer: &Bound<'_, PyAny>) -> PyResult<Bound<'py, FileCall>> {
         slf.borrow().check_readable(slf.py())?;
         let verb = Verb::ReadInto {
             target: Exported::new(buffer, true)?,
             some: true,
         };
-        Ok(FileCall::new(slf, "readinto1", verb))
+        FileCall::new(slf, "readinto1", verb)
     }
 
     /// What is in the buffer, after one read if it was empty; the position stays. `size` is ignored, as `io` does.
     #[pyo3(signature = (size=0, /))]
-    fn peek(slf: &Bound<'_, Self>, size: isize) -> PyResult<FileCall> {
+    fn peek<'py>(slf: &Bound<'py, Self>, size: isize) -> PyResult<Bound<'py, FileCall>> {
         let _ = size;
         slf.borrow().check_readable(slf.py())?;
-        Ok(FileCall::new(slf, "peek", Verb::Peek))
+        FileCall::new(slf, "peek", Verb::Peek)
     }
 
     /// Reads one line with its end, b"\n", or at most `size` bytes of it. b"" is the end of the file.
     #[pyo3(signature = (size=None, /))]
-    fn readline(slf: &Bound<'_, Self>, size: Option<isize>) -> PyResult<FileCall> {
+    fn readline<'py>(slf: &Bound<'py, Self>, size: Option<isize>) -> PyResult<Bound<'py, FileCall>> {
         slf.borrow().check_readable(slf.py())?;
         let limit = count_of(size).unwrap_or(usize::MAX);
-        Ok(FileCall::new(slf, "readline", Verb::Line { limit }))
+        FileCall::new(slf, "readline", Verb::Line { limit })
     }
 
     /// Reads all lines that are left, or lines until they have more than `hint` bytes together.
     #[pyo3(signature = (hint=None, /))]
-    fn readlines(slf: &Bound<'_, Self>, hint: Option<isize>) -> PyResult<FileCall> {
+    fn readlines<'py>(slf: &Bound<'py, Self>, hint: Option<isize>) -> PyResult<Bound<'py, FileCall>> {
         slf.borrow().check_readable(slf.py())?;
         let verb = Verb::Lines {
             hint: count_of(hint).unwrap_or(0),
             lengths: Vec::new(),
             scanned: 0,
         };
-        Ok(FileCall::new(slf, "readlines", verb))
+        FileCall::new(slf, "readlines", verb)
     }
 
     /// Writes any bytes-like object and returns its length. It is in the kernel's hands when the buffer is full, and at
     /// the latest after `flush` or `close`. An error of such a write is raised by the next call.
     #[pyo3(signature = (data, /))]
-    fn write(slf: &Bound<'_, Self>, data: &Bound<'_, PyAny>) -> PyResult<FileCall> {
+    fn write<'py>(slf: &Bound<'py, Self>, data: &Bound<'_, PyAny>) -> PyResult<Bound<'py, FileCall>> {
         let py = slf.py();
         slf.borrow().check_writable(py)?;
         if data.is_instance_of::<pyo3::types::PyString>() {
@@ -116,7 +116,7 @@ impl BinaryFile {
             Verb::Write { data }
         };
         drop(this);
-        Ok(FileCall::new(slf, "write", verb))
+        FileCall::new(slf, "write", verb)
     }
 
     /// Writes bytes-like objects one after the other, from an iterable or an asynchronous one.
@@ -132,66 +132,65 @@ impl BinaryFile {
     /// Goes to a place: `offset` bytes from the start, the position (`whence` 1) or the end (2), or to the next data (3)
     /// or hole (4) from `offset` on. Returns it.
     #[pyo3(signature = (offset, whence=0, /))]
-    fn seek(slf: &Bound<'_, Self>, offset: i64, whence: i32) -> PyResult<FileCall> {
+    fn seek<'py>(slf: &Bound<'py, Self>, offset: i64, whence: i32) -> PyResult<Bound<'py, FileCall>> {
         slf.borrow().check_seekable(slf.py())?;
         if !(0..=4).contains(&whence) {
             return Err(PyValueError::new_err(format!(
                 "invalid whence ({whence}, should be 0, 1 or 2)"
             )));
         }
-        Ok(FileCall::new(slf, "seek", Verb::Seek { offset, whence }))
+        FileCall::new(slf, "seek", Verb::Seek { offset, whence })
     }
 
     /// The position in bytes.
-    fn tell(slf: &Bound<'_, Self>) -> PyResult<FileCall> {
+    fn tell<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, FileCall>> {
         slf.borrow().check_seekable(slf.py())?;
-        Ok(FileCall::new(slf, "tell", Verb::Tell))
+        FileCall::new(slf, "tell", Verb::Tell)
     }
 
     /// Sets the file's length to `size` bytes, by default the position, which stays. Returns it.
     #[pyo3(signature = (size=None, /))]
-    fn truncate(slf: &Bound<'_, Self>, size: Option<i64>) -> PyResult<FileCall> {
+    fn truncate<'py>(slf: &Bound<'py, Self>, size: Option<i64>) -> PyResult<Bound<'py, FileCall>> {
         slf.borrow().check_writable(slf.py())?;
         let size = size
             .map(|size| u64::try_from(size).map_err(|_| os_error(libc::EINVAL)))
             .transpose()?;
         slf.borrow_mut().written = true;
-        Ok(FileCall::new(
-            slf,
-            "truncate",
-            Verb::Truncate { size, asked: false },
-        ))
+        FileCall::new(slf, "truncate", Verb::Truncate { size, asked: false })
     }
 
     /// Brings what was written to the kernel (not to the device).
-    fn flush(slf: &Bound<'_, Self>) -> PyResult<FileCall> {
+    fn flush<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, FileCall>> {
         slf.borrow().check_open()?;
-        Ok(FileCall::new(slf, "flush", Verb::Flush))
+        FileCall::new(slf, "flush", Verb::Flush)
     }
 
     /// Flushes, and brings data and metadata to the device: fsync(2).
-    fn fsync(slf: &Bound<'_, Self>) -> PyResult<FileCall> {
+    fn fsync<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, FileCall>> {
         Self::sync(slf, "fsync", false)
     }
 
     /// Flushes, and brings the data to the device, with the metadata needed to read it: fdatasync(2).
-    fn fdatasync(slf: &Bound<'_, Self>) -> PyResult<FileCall> {
+    fn fdatasync<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, FileCall>> {
         Self::sync(slf, "fdatasync", true)
     }
 
     /// Flushes and closes; does nothing the second time. An error of the flush is raised after the file is closed. A
     /// cancelled close goes on by itself.
-    fn close(slf: &Bound<'_, Self>) -> FileCall {
+    fn close<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, FileCall>> {
         FileCall::new(slf, "close", Verb::closing())
     }
 
-    fn __aenter__(slf: Bound<'_, Self>) -> PyResult<FileCall> {
+    fn __aenter__<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, FileCall>> {
         slf.borrow().check_open()?;
-        Ok(FileCall::new(&slf, "__aenter__", Verb::Enter))
+        FileCall::new(&slf, "__aenter__", Verb::Enter)
     }
 
     #[pyo3(signature = (*_exc_info))]
-    fn __aexit__(slf: &Bound<'_, Self>, _exc_info: &Bound<'_, PyAny>) -> FileCall {
+    fn __aexit__<'py>(
+        slf: &Bound<'py, Self>,
+        _exc_info: &Bound<'_, PyAny>,
+    ) -> PyResult<Bound<'py, FileCall>> {
         FileCall::new(slf, "__aexit__", Verb::closing())
     }
 
@@ -200,9 +199,9 @@ impl BinaryFile {
         Ok(slf)
     }
 
-    fn __anext__(slf: &Bound<'_, Self>) -> PyResult<FileCall> {
+    fn __anext__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, FileCall>> {
         slf.borrow().check_readable(slf.py())?;
-        Ok(FileCall::new(slf, "__anext__", Verb::Next))
+        FileCall::new(slf, "__anext__", Verb::Next)
     }
 
     /// The file's name as it was given to `open`: a path, or a descriptor.
@@ -262,12 +261,16 @@ impl BinaryFile {
 }
 
 impl BinaryFile {
-    fn sync(slf: &Bound<'_, Self>, name: &'static str, data_only: bool) -> PyResult<FileCall> {
+    fn sync<'py>(
+        slf: &Bound<'py, Self>,
+        name: &'static str,
+        data_only: bool,
+    ) -> PyResult<Bound<'py, FileCall>> {
         slf.borrow().check_open()?;
         let verb = Verb::Sync {
             data_only,
             asked: false,
         };
-        Ok(FileCall::new(slf, name, verb))
+        FileCall::new(slf, name, verb)
     }
 }

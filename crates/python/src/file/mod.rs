@@ -2,13 +2,16 @@
 //!
 //! A `BinaryFile` holds the buffers (`proactor-file`, which does no I/O) and the queue of calls that use its position.
 //! A `FileCall` is one awaited method: it asks the buffers, and suspends only when they need an op. The op belongs to
-//! the file, so a call that is cancelled leaves nothing half done behind.
+//! the file, so a call that is cancelled leaves nothing half done behind. `TextCore` and `TextCall` are the quick part of
+//! text files, which are Python over a `BinaryFile`.
 
 mod binary;
 mod call;
 mod methods;
 mod mode;
 mod opening;
+mod text;
+mod text_call;
 mod turn;
 mod verb;
 
@@ -16,11 +19,17 @@ pub(crate) use binary::BinaryFile;
 pub(crate) use opening::OpenedFd;
 pub(crate) use turn::Turn;
 
+use crate::coroutine;
 use pyo3::prelude::*;
 
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<binary::BinaryFile>()?;
     module.add_class::<call::FileCall>()?;
     module.add_class::<opening::Opening>()?;
+    module.add_class::<text::Users>()?;
+    module.add_class::<text::TextCore>()?;
+    module.add_class::<text_call::TextCall>()?;
+    coroutine::install::<call::FileCall>(module.py());
+    coroutine::install::<text_call::TextCall>(module.py());
     module.add_function(wrap_pyfunction!(opening::open_binary, module)?)
 }

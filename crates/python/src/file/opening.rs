@@ -354,12 +354,16 @@ impl Opening {
     }
 
     #[pyo3(signature = (*_exc_info))]
-    fn __aexit__(&self, py: Python<'_>, _exc_info: &Bound<'_, PyAny>) -> PyResult<FileCall> {
+    fn __aexit__<'py>(
+        &self,
+        py: Python<'py>,
+        _exc_info: &Bound<'_, PyAny>,
+    ) -> PyResult<Bound<'py, FileCall>> {
         let file = self
             .file
             .as_ref()
             .ok_or_else(|| PyRuntimeError::new_err("it was not opened"))?;
-        Ok(FileCall::new(file.bind(py), "__aexit__", Verb::closing()))
+        FileCall::new(file.bind(py), "__aexit__", Verb::closing())
     }
 
     #[getter]

@@ -1,0 +1,240 @@
+//! Native coroutines that cost little where they return at once: raw type slots, and objects that are used again.
+//!
+//! CPython 3.10 and 3.11 drive an awaitable by `am_send`, which needs no exception for a result, and 3.12 and later by
+//! `tp_iternext`. PyO3 has no slot for the first. A slot of ours has to say that the thread is attached, as PyO3's own do:
+//! its trampolines are public for its macros, and five times as fast as `Python::attach`.
+
+use crate::ready::stop_iteration;
+use pyo3::ffi;
+use pyo3::impl_::trampoline::{inquiry, iternextfunc, ternaryfunc, MethodDef};
+use pyo3::prelude::*;
+use pyo3::pyclass::boolean_struct::False;
+use pyo3::PyClass;
+use std::cell::UnsafeCell;
+use std::ffi::c_int;
+use std::marker::PhantomData;
+
+/// What one drive of a coroutine leads to.
+pub(crate) enum Outcome {
+    /// Its result; None for Python's None.
+    Return(Option<Py<PyAny>>),
+    /// A future to wait for, or Python's None to let the loop go round.
+    Suspend(Py<PyAny>),
+}
+
+/// A native coroutine.
+pub(crate) trait Coroutine: PyClass<Frozen = False> + Into<PyClassInitializer<Self>> {
+    /// Goes on, with what was sent: Python's None unless it is driven by hand.
+    fn drive(&mut self, py: Python<'_>, sent: &Bound<'_, PyAny>) -> PyResult<Outcome>;
+
+    /// Bytes that may stay alive a little longer than the result's user wants.
+    fn size_of(py: Python<'_>, value: &Py<PyAny>) -> usize;
+
+    /// One that holds nothing and does nothing, not even when it is dropped.
+    fn empty() -> Self;
+
+    /// Where those go that nobody has any more.
+    fn pool() -> &'static Pool;
+}
+
+/// Objects to be used again. To make one and to free it takes longer than most calls of an open file.
+pub(crate) struct Pool(UnsafeCell<Idle>);
+
+struct Idle {
+    /// Each reference is ours, and the only one.
+    objects: Vec<*mut ffi::PyObject>,
+    /// What the class would do with them otherwise.
+    dealloc: Option<ffi::destructor>,
+}
+
+// SAFETY: only touched by threads that are attached, of which there is one at a time (`gil_used`), and never across a call
+// that may let another one in.
+unsafe impl Sync for Pool {}
+
+/// Beyond those a burst of calls frees its objects.
+const MOST_IDLE: usize = 64;
+
+impl Pool {
+    pub(crate) const fn new() -> Self {
+        Pool(UnsafeCell::new(Idle {
+            objects: Vec::new(),
+            dealloc: None,
+        }))
+    }
+
+    #[allow(clippy::mut_from_ref)]
+    fn idle(&self, _py: Python<'_>) -> &mut Idle {
+        // SAFETY: see `Sync`; callers keep the reference for no longer than a push or a pop.
+        unsafe { &mut *self.0.get() }
+    }
+}
+
+/// A new object, or one that was used before.
+pub(crate) fn make<T: Coroutine>(py: Python<'_>, value: T) -> PyResult<Bound<'_, T>> {
+    let Some(object) = T::pool().idle(py).objects.pop() else {
+        return Bound::new(py, value);
+    };
+    // SAFETY: the pool's own reference to a T, which becomes ours.
+    let object = unsafe { Bound::from_owned_ptr(py, object).cast_into_unchecked::<T>() };
+    *object.try_borrow_mut()? = value;
+    Ok(object)
+}
+
+/// The exception that brings a result out of `send` or `__next__`.
+pub(crate) fn returned<T: Coroutine>(py: Python<'_>, value: Option<Py<PyAny>>) -> PyErr {
+    let value = value.unwrap_or_else(|| py.None());
+    let size = T::size_of(py, &value);
+    stop_iteration(py, value, size)
+}
+
+/// Puts the raw slots into a class.
+pub(crate) fn install<T: Coroutine>(py: Python<'_>) {
+    let class = py.get_type::<T>().as_type_ptr();
+    // SAFETY: a type of ours that nobody uses yet and nobody can derive from. PyO3's types are heap types, which have their
+    // own `tp_as_async`, so no other type's slots change. The functions take what the slots' callers give.
+    unsafe {
+        T::pool().idle(py).dealloc = (*class).tp_dealloc.replace(dealloc::<T>);
+        (*class).tp_iter = Some(itself);
+        (*class).tp_iternext = Some(iternextfunc::<Of<T>>);
+        if let Some(slots) = (*class).tp_as_async.as_mut() {
+            slots.am_await = Some(itself);
+            slots.am_send = Some(send::<T>);
+        }
+        ffi::PyType_Modified(class);
+    }
+}
+
+/// `am_await` and `tp_iter`.
+unsafe extern "C" fn itself(slf: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    // SAFETY: a live object.
+    unsafe { ffi::Py_NewRef(slf) }
+}
+
+/// The functions of a class, for PyO3's trampolines.
+struct Of<T>(PhantomData<T>);
+
+impl<T: Coroutine> MethodDef<iternextfunc::Func> for Of<T> {
+    const METH: iternextfunc::Func = next::<T>;
+}
+
+impl<T: Coroutine> MethodDef<ternaryfunc::Func> for Of<T> {
+    const METH: ternaryfunc::Func = send_to::<T>;
+}
+
+impl<T: Coroutine> MethodDef<inquiry::Func> for Of<T> {
+    const METH: inquiry::Func = retire::<T>;
+}
+
+/// `tp_iternext`: NULL without an exception is a result of None, at no cost.
+unsafe fn next<T: Coroutine>(py: Python<'_>, slf: *mut ffi::PyObject) -> PyResult<*mut ffi::PyObject> {
+    // SAFETY: an instance of T; None lives for ever.
+    match unsafe { driven::<T>(py, slf, ffi::Py_None()) }? {
+        Outcome::Suspend(what) => Ok(what.into_ptr()),
+        Outcome::Return(None) => Ok(std::ptr::null_mut()),
+        Outcome::Return(value) => Err(returned::<T>(py, value)),
+    }
+}
+
+// What `send_to` returns in place of an object; NULL is an error.
+const RETURNED: usize = 1;
+const SUSPENDED: usize = 2;
+
+/// `am_send`.
+unsafe extern "C" fn send<T: Coroutine>(
+    slf: *mut ffi::PyObject,
+    sent: *mut ffi::PyObject,
+    result: *mut *mut ffi::PyObject,
+) -> ffi::PySendResult {
+    // SAFETY: the slot's own arguments. The trampoline hands all three on without looking at them.
+    let status = unsafe { ternaryfunc::<Of<T>>(slf, sent, result.cast()) };
+    match status as usize {
+        RETURNED => ffi::PySendResult::PYGEN_RETURN,
+        SUSPENDED => ffi::PySendResult::PYGEN_NEXT,
+        _ => ffi::PySendResult::PYGEN_ERROR,
+    }
+}
+
+unsafe fn send_to<T: Coroutine>(
+    py: Python<'_>,
+    slf: *mut ffi::PyObject,
+    sent: *mut ffi::PyObject,
+    result: *mut ffi::PyObject,
+) -> PyResult<*mut ffi::PyObject> {
+    let place = result.cast::<*mut ffi::PyObject>();
+    // SAFETY: the caller's place for the result, which is NULL after an error.
+    unsafe { *place = std::ptr::null_mut() };
+    // SAFETY: an instance of T, and a live object.
+    let (status, object) = match unsafe { driven::<T>(py, slf, sent) }? {
+        Outcome::Return(value) => (RETURNED, value.unwrap_or_else(|| py.None())),
+        Outcome::Suspend(what) => (SUSPENDED, what),
+    };
+    // SAFETY: as above.
+    unsafe { *place = object.into_ptr() };
+    Ok(status as *mut ffi::PyObject)
+}
+
+/// # Safety
+/// `slf` is a live T and `sent` a live object.
+unsafe fn driven<T: Coroutine>(
+    py: Python<'_>,
+    slf: *mut ffi::PyObject,
+    sent: *mut ffi::PyObject,
+) -> PyResult<Outcome> {
+    // SAFETY: see above.
+    let (slf, sent) = unsafe {
+        (
+            Bound::from_borrowed_ptr(py, slf).cast_into_unchecked::<T>(),
+            Bound::from_borrowed_ptr(py, sent),
+        )
+    };
+    let outcome = slf.try_borrow_mut()?.drive(py, &sent)?;
+    if matches!(outcome, Outcome::Suspend(_)) {
+        // One that was used before is not known to the collector until it may be part of a cycle.
+        // SAFETY: an object with a collector's header, complete, and not tracked twice.
+        unsafe {
+            if ffi::PyObject_GC_IsTracked(slf.as_ptr()) == 0 {
+                ffi::PyObject_GC_Track(slf.as_ptr().cast());
+            }
+        }
+    }
+    Ok(outcome)
+}
+
+/// `tp_dealloc`.
+unsafe extern "C" fn dealloc<T: Coroutine>(object: *mut ffi::PyObject) {
+    // SAFETY: nobody has it any more; with one reference, our own, it is an object like others until `retire` returns.
+    unsafe {
+        ffi::Py_INCREF(object);
+        if inquiry::<Of<T>>(object) == 1 {
+            return;
+        }
+        // Attached, as every destructor is. The class's own does not look at the number of references.
+        let own = T::pool().idle(Python::assume_attached()).dealloc;
+        if let Some(own) = own {
+            own(object);
+        }
+    }
+}
+
+/// Takes what the object holds, and keeps the object if there is room (1).
+unsafe fn retire<T: Coroutine>(py: Python<'_>, object: *mut ffi::PyObject) -> PyResult<c_int> {
+    // SAFETY: an object with a collector's header; an instance of T.
+    let slf = unsafe {
+        ffi::PyObject_GC_UnTrack(object.cast());
+        Bound::from_borrowed_ptr(py, object).cast_into_unchecked::<T>()
+    };
+    let Ok(mut this) = slf.try_borrow_mut() else {
+        return Ok(0);
+    };
+    let held = std::mem::replace(&mut *this, T::empty());
+    drop(this);
+    drop(slf);
+    // Python code may run here, and make and free others.
+    drop(held);
+    let objects = &mut T::pool().idle(py).objects;
+    if objects.len() >= MOST_IDLE {
+        return Ok(0);
+    }
+    objects.push(object);
+    Ok(1)
+}

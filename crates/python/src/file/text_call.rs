@@ -1,0 +1,243 @@
+//! One awaited method of a text file: at once if it can be, otherwise Python's coroutine for it.
+
+use super::binary::BinaryFile;
+use super::text::TextCore;
+use crate::coroutine::{make, returned, Coroutine, Outcome, Pool};
+use crate::errors;
+use crate::files::call::thrown;
+use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning};
+use pyo3::ffi;
+use pyo3::gc::PyVisit;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::PyTraverseError;
+
+/// The awaitable of one method of a text file. Await it once.
+#[pyclass(module = "proactor._native")]
+pub(crate) struct TextCall {
+    /// None in one that is idle.
+    file: Option<Py<TextCore>>,
+    verb: Verb,
+    state: State,
+}
+
+pub(super) enum Verb {
+    Line {
+        size: isize,
+    },
+    /// Of an iteration.
+    Next,
+    Write {
+        text: Py<PyAny>,
+    },
+}
+
+enum State {
+    New,
+    /// Is done, and lets the loop go round once.
+    GaveWay(Py<PyAny>),
+    /// Python's coroutine does it.
+    Slow(Py<PyAny>),
+    Done,
+}
+
+impl TextCall {
+    pub(super) fn new<'py>(file: &Bound<'py, TextCore>, verb: Verb) -> PyResult<Bound<'py, Self>> {
+        let call = TextCall {
+            file: Some(file.clone().unbind()),
+            verb,
+            state: State::New,
+        };
+        make(file.py(), call)
+    }
+
+    fn file<'a, 'py>(&'a self, py: Python<'py>) -> PyResult<&'a Bound<'py, TextCore>> {
+        let file = self.file.as_ref().map(|file| file.bind(py));
+        file.ok_or_else(|| PyRuntimeError::new_err("the call is over"))
+    }
+
+    fn begin(&mut self, py: Python<'_>) -> PyResult<Outcome> {
+        let mut file = self.file(py)?.borrow_mut();
+        let done = match &self.verb {
+            Verb::Next | Verb::Line { size: -1 } => file.line_at_hand(py),
+            Verb::Line { .. } => None,
+            Verb::Write { text } => match file.put(py, text.bind(py))? {
+                None => None,
+                Some(bytes) => {
+                    let characters = text.bind(py).len()?.into_pyobject(py)?.into_any();
+                    // (Without a running loop there is nobody to give way to.)
+                    let gives_way = |file: Bound<'_, BinaryFile>| file.borrow().must_give_way(py, bytes);
+                    if file
+                        .buffer(py)
+                        .is_some_and(|file| gives_way(file).unwrap_or(false))
+                    {
+                        self.state = State::GaveWay(characters.unbind());
+                        return Ok(Outcome::Suspend(py.None()));
+                    }
+                    Some(characters)
+                }
+            },
+        };
+        if let Some(value) = done {
+            return Ok(Outcome::Return(Some(value.unbind())));
+        }
+        drop(file);
+        let file = self.file(py)?;
+        let coroutine = match &self.verb {
+            Verb::Next => file.call_method0(intern!(py, "_next")),
+            Verb::Line { size } => file.call_method1(intern!(py, "_readline"), (*size,)),
+            Verb::Write { text } => file.call_method1(intern!(py, "_write_in_turn"), (text,)),
+        }?;
+        self.send_on(coroutine, py.None().bind(py))
+    }
+
+    /// Drives Python's coroutine.
+    fn send_on(&mut self, coroutine: Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<Outcome> {
+        let py = coroutine.py();
+        let mut result = std::ptr::null_mut();
+        // SAFETY: live objects; `result` becomes a new reference unless it is an error.
+        let (status, result) = unsafe {
+            let status = ffi::PyIter_Send(coroutine.as_ptr(), value.as_ptr(), &raw mut result);
+            (status, Bound::from_owned_ptr_or_opt(py, result))
+        };
+        match (status, result) {
+            (ffi::PySendResult::PYGEN_NEXT, Some(what)) => {
+                self.state = State::Slow(coroutine.unbind());
+                Ok(Outcome::Suspend(what.unbind()))
+            }
+            (ffi::PySendResult::PYGEN_RETURN, Some(value)) => Ok(Outcome::Return(Some(value.unbind()))),
+            _ => Err(PyErr::fetch(py)),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self.verb {
+            Verb::Line { .. } => "readline",
+            Verb::Next => "__anext__",
+            Verb::Write { .. } => "write",
+        }
+    }
+}
+
+impl Coroutine for TextCall {
+    fn drive(&mut self, py: Python<'_>, sent: &Bound<'_, PyAny>) -> PyResult<Outcome> {
+        match std::mem::replace(&mut self.state, State::Done) {
+            State::New => self.begin(py),
+            State::GaveWay(result) => {
+                if let Some(file) = self.file(py)?.borrow().buffer(py) {
+                    file.borrow().driver.borrow_mut(py).turn.go_on();
+                }
+                Ok(Outcome::Return(Some(result)))
+            }
+            State::Slow(coroutine) => self.send_on(coroutine.into_bound(py), sent),
+            State::Done => Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine")),
+        }
+    }
+
+    fn size_of(py: Python<'_>, value: &Py<PyAny>) -> usize {
+        // A line or a number.
+        value.bind(py).len().unwrap_or(0)
+    }
+
+    fn empty() -> Self {
+        TextCall {
+            file: None,
+            verb: Verb::Next,
+            state: State::Done,
+        }
+    }
+
+    fn pool() -> &'static Pool {
+        static POOL: Pool = Pool::new();
+        &POOL
+    }
+}
+
+#[pymethods]
+impl TextCall {
+    fn __await__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    // The type's own slot is faster (`coroutine.rs`).
+    fn __next__(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.send(py, py.None().bind(py))
+    }
+
+    /// Goes on, as a coroutine's `send`.
+    fn send(&mut self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        match self.drive(py, value)? {
+            Outcome::Suspend(what) => Ok(what),
+            Outcome::Return(value) => Err(returned::<Self>(py, value)),
+        }
+    }
+
+    /// Ends the call with an exception, as a coroutine's `throw`.
+    #[pyo3(signature = (typ, val=None, tb=None))]
+    fn throw(
+        &mut self,
+        typ: &Bound<'_, PyAny>,
+        val: Option<&Bound<'_, PyAny>>,
+        tb: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        let py = typ.py();
+        let error = thrown(typ, val, tb)?;
+        match std::mem::replace(&mut self.state, State::Done) {
+            State::Slow(coroutine) => {
+                let what = coroutine.call_method1(py, intern!(py, "throw"), (error,))?;
+                self.state = State::Slow(coroutine);
+                Ok(what)
+            }
+            _ => Err(error),
+        }
+    }
+
+    /// Gives the call up, as a coroutine's `close`.
+    fn close(&mut self, py: Python<'_>) -> PyResult<()> {
+        match std::mem::replace(&mut self.state, State::Done) {
+            State::Slow(coroutine) => coroutine.call_method0(py, intern!(py, "close")).map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    // A pending call and its task know each other.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.file.as_ref().map_or(Ok(()), |file| visit.call(file))?;
+        match &self.state {
+            State::Slow(coroutine) => visit.call(coroutine),
+            _ => Ok(()),
+        }
+    }
+
+    fn __clear__(&mut self) {
+        self.state = State::Done;
+    }
+
+    #[getter]
+    fn __name__(&self) -> &'static str {
+        self.name()
+    }
+
+    #[getter]
+    fn __qualname__(&self) -> String {
+        format!("TextFile.{}", self.name())
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let file = self.file(py)?.repr()?;
+        Ok(format!("<proactor {} of {file}>", self.name()))
+    }
+}
+
+impl Drop for TextCall {
+    fn drop(&mut self) {
+        if matches!(self.state, State::New) {
+            let text = format!("coroutine 'TextFile.{}' was never awaited", self.name());
+            errors::in_drop(|py| errors::warn_in_drop::<PyRuntimeWarning>(py, &text));
+        }
+    }
+}
