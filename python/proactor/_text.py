@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import codecs
 import io
 from collections.abc import AsyncIterable, Iterable
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 CHUNK_BYTES = 8192
 
 
-# Encodings without a state of their own, and how `TextCore` writes them.
+# Encodings in which bytes below 128 are characters, and how `TextCore` writes them.
 QUICK_ENCODINGS = {"utf-8": "utf-8", "ascii": "ascii", "iso8859-1": "ascii"}
 
 # Asking costs as much as opening a file.
@@ -40,6 +41,15 @@ def resolve(encoding: str | None, errors: str | None, newline: str | None) -> tu
     if encoding not in (None, "locale") and len(_known) < 64:
         _known[arguments] = found
     return found
+
+
+def _is_idle(decoder: Any) -> bool:
+    """It holds nothing back, and another "\\n" would be no news to it."""
+    if not isinstance(decoder, io.IncrementalNewlineDecoder):
+        return bool(decoder.getstate() == (b"", 0))
+    newlines = decoder.newlines
+    known = newlines == "\n" or (isinstance(newlines, tuple) and "\n" in newlines)
+    return known and decoder.getstate() == (b"", 0)
 
 
 class TextFile(Attributes, TextCore):
@@ -73,8 +83,10 @@ class TextFile(Attributes, TextCore):
         self._line_buffering, self._write_through = line_buffering, write_through
         self._write_newline = "\n" if newline is None else newline
         self._end_lines_with(newline)
-        quick = self._write_newline in ("", "\n") and not (line_buffering or write_through)
-        self._encode_as(QUICK_ENCODINGS.get(codecs.lookup(encoding).name) if quick else None)
+        quick = QUICK_ENCODINGS.get(codecs.lookup(encoding).name)
+        self._has_ascii_within = quick is not None
+        plain_writes = self._write_newline in ("", "\n") and not (line_buffering or write_through)
+        self._encode_as(quick if plain_writes else None)
         self._encoder: codecs.IncrementalEncoder | None = None
         self._decoder: Any = None
         self._forget()
@@ -84,6 +96,7 @@ class TextFile(Attributes, TextCore):
         self._decoded = ""
         self._used = 0
         self._chunks = []
+        self._ascii_as_is = False
         self._at_end = False
 
     async def _begin(self) -> None:
@@ -130,6 +143,8 @@ class TextFile(Attributes, TextCore):
         """One more chunk behind what is decoded. False at the end of the file."""
         if self._at_end:
             return False
+        if self._decode_as_is():
+            return True
         decoder = self._make_decoder()
         kept, flags = decoder.getstate()
         place = await buffer.tell() - len(kept) if buffer.seekable() else 0
@@ -139,6 +154,7 @@ class TextFile(Attributes, TextCore):
         self._chunks.append(Chunk(len(self._decoded), place, flags, kept + data))
         self._at_end = not data
         self._decoded += decoder.decode(data, not data)
+        self._ascii_as_is = self._has_ascii_within and _is_idle(decoder)
         return bool(data)
 
     def _drop_used(self) -> None:
@@ -209,12 +225,15 @@ class TextFile(Attributes, TextCore):
             length = (len(self._decoded) if end is None else end) - self._used
             return self._take(length if limit < 0 else min(length, limit))
 
-    async def _readline(self, size: int) -> str:
+    async def _readline(self, size: int, pause: bool) -> str:
         async with self._turn:
+            if pause:
+                await asyncio.sleep(0)
+                self._go_on()
             return await self._read_line(self._readable(), size)
 
-    async def _next(self) -> str:
-        line = await self._readline(-1)
+    async def _next(self, pause: bool) -> str:
+        line = await self._readline(-1, pause)
         if not line:
             raise StopAsyncIteration
         return line

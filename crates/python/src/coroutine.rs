@@ -30,8 +30,16 @@ pub(crate) trait Coroutine: PyClass<Frozen = False> + Into<PyClassInitializer<Se
     /// Bytes that may stay alive a little longer than the result's user wants.
     fn size_of(py: Python<'_>, value: &Py<PyAny>) -> usize;
 
-    /// One that holds nothing and does nothing, not even when it is dropped.
-    fn empty() -> Self;
+    /// One of this name that is over: it holds nothing and does nothing, not even when it is dropped.
+    fn over(&self) -> Self;
+
+    fn is_over(&self) -> bool;
+
+    /// Gives away what it holds. Dropping that may run Python code.
+    fn end(&mut self) -> Self {
+        let over = self.over();
+        std::mem::replace(self, over)
+    }
 
     /// Where those go that nobody has any more.
     fn pool() -> &'static Pool;
@@ -67,6 +75,16 @@ impl Pool {
         // SAFETY: see `Sync`; callers keep the reference for no longer than a push or a pop.
         unsafe { &mut *self.0.get() }
     }
+
+    /// Takes an object with one reference, if there is room.
+    fn keep(&self, py: Python<'_>, object: *mut ffi::PyObject) -> bool {
+        let objects = &mut self.idle(py).objects;
+        let has_room = objects.len() < MOST_IDLE;
+        if has_room {
+            objects.push(object);
+        }
+        has_room
+    }
 }
 
 /// A new object, or one that was used before.
@@ -80,8 +98,16 @@ pub(crate) fn make<T: Coroutine>(py: Python<'_>, value: T) -> PyResult<Bound<'_,
     Ok(object)
 }
 
+/// A coroutine's `send`.
+pub(crate) fn send_by_hand<T: Coroutine>(slf: &Bound<'_, T>, sent: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+    match driven(slf, sent)? {
+        Outcome::Suspend(what) => Ok(what),
+        Outcome::Return(value) => Err(returned::<T>(slf.py(), value)),
+    }
+}
+
 /// The exception that brings a result out of `send` or `__next__`.
-pub(crate) fn returned<T: Coroutine>(py: Python<'_>, value: Option<Py<PyAny>>) -> PyErr {
+fn returned<T: Coroutine>(py: Python<'_>, value: Option<Py<PyAny>>) -> PyErr {
     let value = value.unwrap_or_else(|| py.None());
     let size = T::size_of(py, &value);
     stop_iteration(py, value, size)
@@ -127,8 +153,9 @@ impl<T: Coroutine> MethodDef<inquiry::Func> for Of<T> {
 
 /// `tp_iternext`: NULL without an exception is a result of None, at no cost.
 unsafe fn next<T: Coroutine>(py: Python<'_>, slf: *mut ffi::PyObject) -> PyResult<*mut ffi::PyObject> {
-    // SAFETY: an instance of T; None lives for ever.
-    match unsafe { driven::<T>(py, slf, ffi::Py_None()) }? {
+    // SAFETY: an instance of T.
+    let slf = unsafe { Bound::from_borrowed_ptr(py, slf).cast_into_unchecked::<T>() };
+    match driven(&slf, py.None().bind(py))? {
         Outcome::Suspend(what) => Ok(what.into_ptr()),
         Outcome::Return(None) => Ok(std::ptr::null_mut()),
         Outcome::Return(value) => Err(returned::<T>(py, value)),
@@ -164,7 +191,13 @@ unsafe fn send_to<T: Coroutine>(
     // SAFETY: the caller's place for the result, which is NULL after an error.
     unsafe { *place = std::ptr::null_mut() };
     // SAFETY: an instance of T, and a live object.
-    let (status, object) = match unsafe { driven::<T>(py, slf, sent) }? {
+    let (slf, sent) = unsafe {
+        (
+            Bound::from_borrowed_ptr(py, slf).cast_into_unchecked::<T>(),
+            Bound::from_borrowed_ptr(py, sent),
+        )
+    };
+    let (status, object) = match driven(&slf, &sent)? {
         Outcome::Return(value) => (RETURNED, value.unwrap_or_else(|| py.None())),
         Outcome::Suspend(what) => (SUSPENDED, what),
     };
@@ -173,22 +206,15 @@ unsafe fn send_to<T: Coroutine>(
     Ok(status as *mut ffi::PyObject)
 }
 
-/// # Safety
-/// `slf` is a live T and `sent` a live object.
-unsafe fn driven<T: Coroutine>(
-    py: Python<'_>,
-    slf: *mut ffi::PyObject,
-    sent: *mut ffi::PyObject,
-) -> PyResult<Outcome> {
-    // SAFETY: see above.
-    let (slf, sent) = unsafe {
-        (
-            Bound::from_borrowed_ptr(py, slf).cast_into_unchecked::<T>(),
-            Bound::from_borrowed_ptr(py, sent),
-        )
-    };
-    let outcome = slf.try_borrow_mut()?.drive(py, &sent)?;
-    if matches!(outcome, Outcome::Suspend(_)) {
+fn driven<T: Coroutine>(slf: &Bound<'_, T>, sent: &Bound<'_, PyAny>) -> PyResult<Outcome> {
+    let mut this = slf.try_borrow_mut()?;
+    let outcome = this.drive(slf.py(), sent)?;
+    if matches!(outcome, Outcome::Return(_)) {
+        // Its end is then nearly free.
+        let held = this.end();
+        drop(this);
+        drop(held);
+    } else {
         // One that was used before is not known to the collector until it may be part of a cycle.
         // SAFETY: an object with a collector's header, complete, and not tracked twice.
         unsafe {
@@ -202,39 +228,38 @@ unsafe fn driven<T: Coroutine>(
 
 /// `tp_dealloc`.
 unsafe extern "C" fn dealloc<T: Coroutine>(object: *mut ffi::PyObject) {
-    // SAFETY: nobody has it any more; with one reference, our own, it is an object like others until `retire` returns.
+    // SAFETY: attached, as every destructor is; nobody has the object any more, which has a collector's header. With one
+    // reference, our own, it is an object like others.
     unsafe {
+        ffi::PyObject_GC_UnTrack(object.cast());
         ffi::Py_INCREF(object);
-        if inquiry::<Of<T>>(object) == 1 {
+        let py = Python::assume_attached();
+        let is_over = {
+            let slf = Bound::from_borrowed_ptr(py, object).cast_into_unchecked::<T>();
+            let this = slf.try_borrow();
+            this.is_ok_and(|this| this.is_over())
+        };
+        // Python code may run where it is not, and make and free others.
+        if (is_over || inquiry::<Of<T>>(object) == 1) && T::pool().keep(py, object) {
             return;
         }
-        // Attached, as every destructor is. The class's own does not look at the number of references.
-        let own = T::pool().idle(Python::assume_attached()).dealloc;
+        // The class's own destructor does not look at the number of references.
+        let own = T::pool().idle(py).dealloc;
         if let Some(own) = own {
             own(object);
         }
     }
 }
 
-/// Takes what the object holds, and keeps the object if there is room (1).
+/// Takes what the object holds.
 unsafe fn retire<T: Coroutine>(py: Python<'_>, object: *mut ffi::PyObject) -> PyResult<c_int> {
-    // SAFETY: an object with a collector's header; an instance of T.
-    let slf = unsafe {
-        ffi::PyObject_GC_UnTrack(object.cast());
-        Bound::from_borrowed_ptr(py, object).cast_into_unchecked::<T>()
-    };
+    // SAFETY: an instance of T.
+    let slf = unsafe { Bound::from_borrowed_ptr(py, object).cast_into_unchecked::<T>() };
     let Ok(mut this) = slf.try_borrow_mut() else {
         return Ok(0);
     };
-    let held = std::mem::replace(&mut *this, T::empty());
+    let held = this.end();
     drop(this);
-    drop(slf);
-    // Python code may run here, and make and free others.
     drop(held);
-    let objects = &mut T::pool().idle(py).objects;
-    if objects.len() >= MOST_IDLE {
-        return Ok(0);
-    }
-    objects.push(object);
     Ok(1)
 }

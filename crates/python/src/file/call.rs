@@ -2,7 +2,7 @@
 
 use super::binary::{elsewhere, BinaryFile, Ticket};
 use super::verb::Verb;
-use crate::coroutine::{make, returned, Coroutine, Outcome, Pool};
+use crate::coroutine::{make, send_by_hand, Coroutine, Outcome, Pool};
 use crate::errors;
 use crate::files::call::{bytes_len, thrown};
 use crate::files::driver;
@@ -16,7 +16,7 @@ use pyo3::PyTraverseError;
 /// The awaitable of one method of an open file. Await it once.
 #[pyclass(module = "proactor._native")]
 pub(crate) struct FileCall {
-    /// None in one that is idle.
+    /// None when it is over.
     file: Option<Py<BinaryFile>>,
     name: &'static str,
     verb: Verb,
@@ -51,7 +51,7 @@ impl FileCall {
 
     fn file<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, BinaryFile>> {
         let file = self.file.as_ref().map(|file| file.bind(py).clone());
-        file.ok_or_else(|| PyRuntimeError::new_err("the call is over"))
+        file.ok_or_else(|| PyRuntimeError::new_err("cannot reuse already awaited coroutine"))
     }
 
     /// Whatever went wrong, the turn must go to the next.
@@ -133,7 +133,10 @@ impl FileCall {
 
     /// Gives the call up, wherever it is.
     fn stop(&mut self, py: Python<'_>) -> PyResult<()> {
-        let file = &self.file(py)?;
+        let Some(file) = self.file.as_ref().map(|file| file.bind(py).clone()) else {
+            return Ok(());
+        };
+        let file = &file;
         match std::mem::replace(&mut self.state, State::Done) {
             State::New | State::Done => Ok(()),
             State::GaveWay => self.leave(file),
@@ -220,13 +223,17 @@ impl Coroutine for FileCall {
         }
     }
 
-    fn empty() -> Self {
+    fn over(&self) -> Self {
         FileCall {
             file: None,
-            name: "",
+            name: self.name,
             verb: Verb::Enter,
             state: State::Done,
         }
+    }
+
+    fn is_over(&self) -> bool {
+        self.file.is_none()
     }
 
     fn pool() -> &'static Pool {
@@ -245,17 +252,14 @@ impl FileCall {
         slf
     }
 
-    // The type's own slot is faster (`coroutine.rs`).
-    fn __next__(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        self.send(py, py.None().bind(py))
+    // (The type's own slot is faster: `coroutine.rs`.)
+    fn __next__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        send_by_hand(slf, slf.py().None().bind(slf.py()))
     }
 
     /// Goes on, as a coroutine's `send`.
-    fn send(&mut self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        match self.drive(py, value)? {
-            Outcome::Suspend(what) => Ok(what),
-            Outcome::Return(value) => Err(returned::<Self>(py, value)),
-        }
+    fn send(slf: &Bound<'_, Self>, value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        send_by_hand(slf, value)
     }
 
     /// Ends the call with an exception, as a coroutine's `throw`.
@@ -299,8 +303,10 @@ impl FileCall {
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let file = self.file(py)?.repr()?;
-        Ok(format!("<proactor {} of {file}>", self.name))
+        match &self.file {
+            None => Ok(format!("<proactor {}, done>", self.name)),
+            Some(file) => Ok(format!("<proactor {} of {}>", self.name, file.bind(py).repr()?)),
+        }
     }
 }
 

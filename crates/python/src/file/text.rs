@@ -9,6 +9,11 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
 
+/// As in `_text.py`.
+const CHUNK_BYTES: usize = 8192;
+/// A chunk is hundreds of lines for somebody to work on: look at the clock each time.
+const LOOK_BYTES: usize = 1 << 16;
+
 /// How many calls of a text file have its turn or wait for it.
 #[pyclass(subclass, module = "proactor._native")]
 #[derive(Default)]
@@ -46,6 +51,20 @@ enum LineEnd {
     Other(Py<PyString>),
 }
 
+/// The decoded characters from `start` on are the file's bytes from `place` on.
+struct Run {
+    start: usize,
+    place: u64,
+}
+
+/// Why a line is not at hand.
+pub(super) enum Slow {
+    /// Python has to see to it.
+    Ask,
+    /// As before, and the loop has to go round first.
+    Pause,
+}
+
 /// A text file's state. `_text.py` derives `TextFile` from it.
 #[pyclass(subclass, module = "proactor._native")]
 pub(crate) struct TextCore {
@@ -57,9 +76,13 @@ pub(crate) struct TextCore {
     _decoded: Py<PyString>,
     #[pyo3(get, set)]
     _used: usize,
-    /// What they were decoded from.
+    /// What they were decoded from, up to `run`.
+    chunks: Py<PyList>,
+    /// Characters that are bytes of the file as they are.
+    run: Option<Run>,
+    /// Bytes below 128 are characters now, with nothing to be remembered of them.
     #[pyo3(get, set)]
-    _chunks: Py<PyList>,
+    _ascii_as_is: bool,
     #[pyo3(get)]
     _turn: Py<Users>,
     line_end: LineEnd,
@@ -76,10 +99,42 @@ impl TextCore {
             _buffer: Some(buffer),
             _decoded: PyString::intern(py, "").unbind(),
             _used: 0,
-            _chunks: PyList::empty(py).unbind(),
+            chunks: PyList::empty(py).unbind(),
+            run: None,
+            _ascii_as_is: false,
             _turn: turn,
             line_end: LineEnd::LineFeed,
             encoder: Encoder::Slow,
+        }
+    }
+
+    /// A list of `Chunk`s: what was decoded, and from what.
+    #[getter]
+    fn _chunks<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let chunks = self.chunks.bind(py).clone();
+        if let Some(Run { start, place }) = self.run.take() {
+            let data = ascii(self._decoded.bind(py)).map(|text| PyBytes::new(py, &text[start..]));
+            let chunk = py.import("proactor._cookie")?.getattr("Chunk")?;
+            chunks.append(chunk.call1((start, place, 0, data))?)?;
+        }
+        Ok(chunks)
+    }
+
+    #[setter(_chunks)]
+    fn set_chunks(&mut self, chunks: Py<PyList>) {
+        self.chunks = chunks;
+        self.run = None;
+    }
+
+    /// Decodes one more chunk if it is that simple; the caller has the turn.
+    fn _decode_as_is(&mut self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.decode_more(py, false)?.is_ok())
+    }
+
+    /// A call that has let the loop go round has its turn.
+    pub(super) fn _go_on(&self, py: Python<'_>) {
+        if let Some(file) = &self._buffer {
+            file.borrow(py).driver.borrow_mut(py).turn.go_on();
         }
     }
 
@@ -108,7 +163,7 @@ impl TextCore {
     }
 
     /// Reads one line with its end, or at most `size` characters of it. "" is the end of the file.
-    #[pyo3(signature = (size=-1, /))]
+    #[pyo3(signature = (size=-1, /), text_signature = "($self, size=-1, /)")]
     fn readline<'py>(slf: &Bound<'py, Self>, size: isize) -> PyResult<Bound<'py, TextCall>> {
         TextCall::new(slf, Verb::Line { size })
     }
@@ -138,44 +193,109 @@ impl TextCore {
         self._buffer.as_ref().map(|buffer| buffer.bind(py).clone())
     }
 
-    /// The next line, if all of it is decoded and it is the caller's turn.
-    pub(super) fn line_at_hand<'py>(&mut self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
-        self.free(py)?;
-        let end = self.line_end.after(&self._decoded, self._used as isize)?;
-        // SAFETY: a str and places within it. A new reference, or null with MemoryError, which the slow way meets again.
-        let line = unsafe {
-            let line = ffi::PyUnicode_Substring(self._decoded.as_ptr(), self._used as isize, end);
-            Bound::from_owned_ptr_or_opt(py, line)
-        };
-        self._used = end as usize;
-        line
+    /// The next line, if it needs no waiting and it is the caller's turn.
+    ///
+    /// # Errors
+    /// A read's.
+    pub(super) fn line_at_hand<'py>(&mut self, py: Python<'py>) -> PyResult<Result<Bound<'py, PyAny>, Slow>> {
+        if self.free(py).is_none() {
+            return Ok(Err(Slow::Ask));
+        }
+        loop {
+            if let Some(end) = self.line_end.after(&self._decoded, self._used as isize) {
+                // SAFETY: a str and places within it. A new reference, or null with an exception.
+                let line = unsafe {
+                    let line = ffi::PyUnicode_Substring(self._decoded.as_ptr(), self._used as isize, end);
+                    Bound::from_owned_ptr_or_err(py, line)
+                }?;
+                self._used = end as usize;
+                return Ok(Ok(line));
+            }
+            if let Err(slow) = self.decode_more(py, true)? {
+                return Ok(Err(slow));
+            }
+        }
     }
 
-    /// Puts a string into the file's buffer, if there is room and it is the caller's turn. Gives the number of bytes.
+    /// Puts one more chunk behind what is decoded, if it is read ahead or cached, and bytes are characters.
+    fn decode_more(&mut self, py: Python<'_>, may_pause: bool) -> PyResult<Result<(), Slow>> {
+        let (true, Some(file)) = (self._ascii_as_is, self.buffer(py)) else {
+            return Ok(Err(Slow::Ask));
+        };
+        if !filled(&file)? {
+            return Ok(Err(Slow::Ask));
+        }
+        let mut this = file.borrow_mut();
+        let unread = this.core.unread();
+        let data = &unread[..unread.len().min(CHUNK_BYTES)];
+        let returns = matches!(self.line_end, LineEnd::Other(_)) || !data.contains(&b'\r');
+        let old = self._decoded.clone_ref(py).into_bound(py);
+        let (Some(old), false, true, true) = (ascii(&old), data.is_empty(), data.is_ascii(), returns) else {
+            return Ok(Err(Slow::Ask));
+        };
+        if may_pause && this.must_give_way(py, LOOK_BYTES)? {
+            return Ok(Err(Slow::Pause));
+        }
+        let cut = self.cut_for(py, old.len(), this.core.position());
+        self._decoded = joined(py, &old[cut..], data)?;
+        self._used -= cut;
+        let count = data.len();
+        this.core.consume(count);
+        Ok(Ok(()))
+    }
+
+    /// How many of the `length` decoded characters can go. What comes next is from `place` on.
+    fn cut_for(&mut self, py: Python<'_>, length: usize, place: u64) -> usize {
+        match &mut self.run {
+            // All of the chunks are used.
+            Some(run) if self._used >= run.start => {
+                run.place += (self._used - run.start) as u64;
+                run.start = 0;
+                if !self.chunks.bind(py).is_empty() {
+                    self.chunks = PyList::empty(py).unbind();
+                }
+                self._used
+            }
+            Some(_) => 0,
+            // The last chunk stays as long as some of it is not used.
+            none => {
+                *none = Some(Run { start: length, place });
+                0
+            }
+        }
+    }
+
+    /// Puts a string into the file's buffer, if there is room and it is the caller's turn. Gives the number of characters,
+    /// and whether the loop has to go round before the call returns.
     ///
     /// # Errors
     /// An earlier write's.
-    pub(super) fn put(&mut self, py: Python<'_>, text: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
-        if self.encoder == Encoder::Slow || self._used > 0 || !self._chunks.bind(py).is_empty() {
+    pub(super) fn put(&mut self, py: Python<'_>, text: &Bound<'_, PyAny>) -> PyResult<Option<(usize, bool)>> {
+        let has_read = self._used > 0 || self.run.is_some() || !self.chunks.bind(py).is_empty();
+        if self.encoder == Encoder::Slow || has_read {
             return Ok(None);
         }
         let (Some(file), Ok(text)) = (self.free(py), text.cast_exact::<PyString>()) else {
             return Ok(None);
         };
-        if let Some(data) = ascii(text) {
-            return put(file, data);
-        }
-        if self.encoder == Encoder::Ascii {
-            return Ok(None);
-        }
-        // SAFETY: a str gives a new bytes object, or null with an exception.
-        let data = unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyUnicode_AsUTF8String(text.as_ptr())) };
-        match data {
-            Ok(data) => put(file, data.cast::<PyBytes>()?.as_bytes()),
-            // Lone surrogates: the error handler's business.
-            Err(e) if e.is_instance_of::<PyUnicodeEncodeError>(py) => Ok(None),
-            Err(e) => Err(e),
-        }
+        // SAFETY: a str.
+        let characters = unsafe { ffi::PyUnicode_GET_LENGTH(text.as_ptr()) } as usize;
+        let gives_way = if let Some(data) = ascii(text) {
+            put(file, data)?
+        } else if self.encoder == Encoder::Utf8 {
+            // SAFETY: a str gives a new bytes object, or null with an exception.
+            let data =
+                unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyUnicode_AsUTF8String(text.as_ptr())) };
+            match data {
+                Ok(data) => put(file, data.cast::<PyBytes>()?.as_bytes())?,
+                // Lone surrogates: the error handler's business.
+                Err(e) if e.is_instance_of::<PyUnicodeEncodeError>(py) => None,
+                Err(e) => return Err(e),
+            }
+        } else {
+            None
+        };
+        Ok(gives_way.map(|gives_way| (characters, gives_way)))
     }
 }
 
@@ -211,6 +331,41 @@ impl LineEnd {
     }
 }
 
+/// Whether something is read ahead, after one read if it was not and that needs no waiting.
+fn filled(file: &Bound<'_, BinaryFile>) -> PyResult<bool> {
+    let mut this = file.borrow_mut();
+    if this.busy || !this.facts.readable {
+        return Ok(false);
+    }
+    this.core.begin();
+    loop {
+        match this.core.fill_some(CHUNK_BYTES) {
+            Err(e) => return Err(this.error(file.py(), &e)),
+            Ok(Step::Ready(count)) => return Ok(count > 0),
+            Ok(Step::Blocked) if !this.core.wants_op() => return Ok(false),
+            Ok(Step::Blocked) => drop(this),
+        }
+        if !BinaryFile::start_op(file)? {
+            return Ok(false);
+        }
+        this = file.borrow_mut();
+    }
+}
+
+/// A str of two parts, whose bytes are below 128.
+fn joined(py: Python<'_>, first: &[u8], second: &[u8]) -> PyResult<Py<PyString>> {
+    let length = first.len() + second.len();
+    // SAFETY: a new str of this length with room for a byte each, that nobody else knows yet, or null with MemoryError.
+    unsafe {
+        let text = Bound::from_owned_ptr_or_err(py, ffi::PyUnicode_New(length as isize, 127))?;
+        let room = std::slice::from_raw_parts_mut(ffi::PyUnicode_DATA(text.as_ptr()).cast::<u8>(), length);
+        let (head, tail) = room.split_at_mut(first.len());
+        head.copy_from_slice(first);
+        tail.copy_from_slice(second);
+        Ok(text.cast_into_unchecked::<PyString>().unbind())
+    }
+}
+
 /// The bytes of a str that has only characters below 128.
 fn ascii<'a>(text: &'a Bound<'_, PyString>) -> Option<&'a [u8]> {
     let object = text.as_ptr();
@@ -227,8 +382,10 @@ fn ascii<'a>(text: &'a Bound<'_, PyString>) -> Option<&'a [u8]> {
     }
 }
 
-/// Takes the bytes if no other call is under way on the binary file, and there is room.
-fn put(file: &Bound<'_, BinaryFile>, data: &[u8]) -> PyResult<Option<usize>> {
+/// Takes the bytes if no other call is under way on the binary file, and there is room. Says whether the loop has to go
+/// round.
+fn put(file: &Bound<'_, BinaryFile>, data: &[u8]) -> PyResult<Option<bool>> {
+    let py = file.py();
     let mut this = file.borrow_mut();
     if this.busy || !this.facts.writable || data.len() > this.core.block() {
         return Ok(None);
@@ -236,12 +393,14 @@ fn put(file: &Bound<'_, BinaryFile>, data: &[u8]) -> PyResult<Option<usize>> {
     match this.core.put(data) {
         Ok(Step::Blocked) => return Ok(None),
         Ok(Step::Ready(())) => this.written = true,
-        Err(e) => return Err(this.error(file.py(), &e)),
+        Err(e) => return Err(this.error(py, &e)),
     }
+    // (Without a running loop there is nobody to give way to.)
+    let gives_way = this.must_give_way(py, data.len()).unwrap_or(false);
     if this.core.wants_op() {
         drop(this);
         // What could not be started will be tried again by the next call.
         let _ = BinaryFile::start_op(file);
     }
-    Ok(Some(data.len()))
+    Ok(Some(gives_way))
 }

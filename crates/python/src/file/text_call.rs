@@ -1,8 +1,7 @@
 //! One awaited method of a text file: at once if it can be, otherwise Python's coroutine for it.
 
-use super::binary::BinaryFile;
-use super::text::TextCore;
-use crate::coroutine::{make, returned, Coroutine, Outcome, Pool};
+use super::text::{Slow, TextCore};
+use crate::coroutine::{make, send_by_hand, Coroutine, Outcome, Pool};
 use crate::errors;
 use crate::files::call::thrown;
 use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning};
@@ -15,8 +14,9 @@ use pyo3::PyTraverseError;
 /// The awaitable of one method of a text file. Await it once.
 #[pyclass(module = "proactor._native")]
 pub(crate) struct TextCall {
-    /// None in one that is idle.
+    /// None when it is over.
     file: Option<Py<TextCore>>,
+    name: &'static str,
     verb: Verb,
     state: State,
 }
@@ -45,6 +45,11 @@ impl TextCall {
     pub(super) fn new<'py>(file: &Bound<'py, TextCore>, verb: Verb) -> PyResult<Bound<'py, Self>> {
         let call = TextCall {
             file: Some(file.clone().unbind()),
+            name: match verb {
+                Verb::Line { .. } => "readline",
+                Verb::Next => "__anext__",
+                Verb::Write { .. } => "write",
+            },
             verb,
             state: State::New,
         };
@@ -53,39 +58,35 @@ impl TextCall {
 
     fn file<'a, 'py>(&'a self, py: Python<'py>) -> PyResult<&'a Bound<'py, TextCore>> {
         let file = self.file.as_ref().map(|file| file.bind(py));
-        file.ok_or_else(|| PyRuntimeError::new_err("the call is over"))
+        file.ok_or_else(|| PyRuntimeError::new_err("cannot reuse already awaited coroutine"))
     }
 
     fn begin(&mut self, py: Python<'_>) -> PyResult<Outcome> {
         let mut file = self.file(py)?.borrow_mut();
-        let done = match &self.verb {
-            Verb::Next | Verb::Line { size: -1 } => file.line_at_hand(py),
-            Verb::Line { .. } => None,
+        let slow = match &self.verb {
+            Verb::Next | Verb::Line { size: -1 } => match file.line_at_hand(py)? {
+                Ok(line) => return Ok(Outcome::Return(Some(line.unbind()))),
+                Err(slow) => slow,
+            },
+            Verb::Line { .. } => Slow::Ask,
             Verb::Write { text } => match file.put(py, text.bind(py))? {
-                None => None,
-                Some(bytes) => {
-                    let characters = text.bind(py).len()?.into_pyobject(py)?.into_any();
-                    // (Without a running loop there is nobody to give way to.)
-                    let gives_way = |file: Bound<'_, BinaryFile>| file.borrow().must_give_way(py, bytes);
-                    if file
-                        .buffer(py)
-                        .is_some_and(|file| gives_way(file).unwrap_or(false))
-                    {
-                        self.state = State::GaveWay(characters.unbind());
+                Some((characters, gives_way)) => {
+                    let characters = characters.into_pyobject(py)?.into_any().unbind();
+                    if gives_way {
+                        drop(file);
+                        self.state = State::GaveWay(characters);
                         return Ok(Outcome::Suspend(py.None()));
                     }
-                    Some(characters)
+                    return Ok(Outcome::Return(Some(characters)));
                 }
+                None => Slow::Ask,
             },
         };
-        if let Some(value) = done {
-            return Ok(Outcome::Return(Some(value.unbind())));
-        }
         drop(file);
-        let file = self.file(py)?;
+        let (file, pause) = (self.file(py)?, matches!(slow, Slow::Pause));
         let coroutine = match &self.verb {
-            Verb::Next => file.call_method0(intern!(py, "_next")),
-            Verb::Line { size } => file.call_method1(intern!(py, "_readline"), (*size,)),
+            Verb::Next => file.call_method1(intern!(py, "_next"), (pause,)),
+            Verb::Line { size } => file.call_method1(intern!(py, "_readline"), (*size, pause)),
             Verb::Write { text } => file.call_method1(intern!(py, "_write_in_turn"), (text,)),
         }?;
         self.send_on(coroutine, py.None().bind(py))
@@ -109,14 +110,6 @@ impl TextCall {
             _ => Err(PyErr::fetch(py)),
         }
     }
-
-    fn name(&self) -> &'static str {
-        match self.verb {
-            Verb::Line { .. } => "readline",
-            Verb::Next => "__anext__",
-            Verb::Write { .. } => "write",
-        }
-    }
 }
 
 impl Coroutine for TextCall {
@@ -124,9 +117,7 @@ impl Coroutine for TextCall {
         match std::mem::replace(&mut self.state, State::Done) {
             State::New => self.begin(py),
             State::GaveWay(result) => {
-                if let Some(file) = self.file(py)?.borrow().buffer(py) {
-                    file.borrow().driver.borrow_mut(py).turn.go_on();
-                }
+                self.file(py)?.borrow()._go_on(py);
                 Ok(Outcome::Return(Some(result)))
             }
             State::Slow(coroutine) => self.send_on(coroutine.into_bound(py), sent),
@@ -139,12 +130,17 @@ impl Coroutine for TextCall {
         value.bind(py).len().unwrap_or(0)
     }
 
-    fn empty() -> Self {
+    fn over(&self) -> Self {
         TextCall {
             file: None,
+            name: self.name,
             verb: Verb::Next,
             state: State::Done,
         }
+    }
+
+    fn is_over(&self) -> bool {
+        self.file.is_none()
     }
 
     fn pool() -> &'static Pool {
@@ -163,17 +159,14 @@ impl TextCall {
         slf
     }
 
-    // The type's own slot is faster (`coroutine.rs`).
-    fn __next__(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        self.send(py, py.None().bind(py))
+    // (The type's own slot is faster: `coroutine.rs`.)
+    fn __next__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        send_by_hand(slf, slf.py().None().bind(slf.py()))
     }
 
     /// Goes on, as a coroutine's `send`.
-    fn send(&mut self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        match self.drive(py, value)? {
-            Outcome::Suspend(what) => Ok(what),
-            Outcome::Return(value) => Err(returned::<Self>(py, value)),
-        }
+    fn send(slf: &Bound<'_, Self>, value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        send_by_hand(slf, value)
     }
 
     /// Ends the call with an exception, as a coroutine's `throw`.
@@ -219,24 +212,26 @@ impl TextCall {
 
     #[getter]
     fn __name__(&self) -> &'static str {
-        self.name()
+        self.name
     }
 
     #[getter]
     fn __qualname__(&self) -> String {
-        format!("TextFile.{}", self.name())
+        format!("TextFile.{}", self.name)
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let file = self.file(py)?.repr()?;
-        Ok(format!("<proactor {} of {file}>", self.name()))
+        match &self.file {
+            None => Ok(format!("<proactor {}, done>", self.name)),
+            Some(file) => Ok(format!("<proactor {} of {}>", self.name, file.bind(py).repr()?)),
+        }
     }
 }
 
 impl Drop for TextCall {
     fn drop(&mut self) {
         if matches!(self.state, State::New) {
-            let text = format!("coroutine 'TextFile.{}' was never awaited", self.name());
+            let text = format!("coroutine 'TextFile.{}' was never awaited", self.name);
             errors::in_drop(|py| errors::warn_in_drop::<PyRuntimeWarning>(py, &text));
         }
     }
