@@ -66,6 +66,12 @@ class Ahead(ABC, Generic[Data]):
         at = self.data.find(end, self.used)
         return self.empty if at < 0 else self.take(at + len(end) - self.used)
 
+    def lines_at_hand(self, end: Data) -> list[Data]:
+        """Takes all lines of which all is there."""
+        lines = self.data[self.used :].split(end)
+        self.used = len(self.data) - len(lines.pop())
+        return [line + end for line in lines]
+
     async def line(self, end: Data, block: int, limit: int = -1) -> Data:
         """Takes a line with its end, or `limit` of it. Reads at least `block` bytes at a time."""
         searched = 0

@@ -160,8 +160,7 @@ class LineReader(AsyncIterable[Any]):
         async with self._lock:
             if not self._lines:
                 self._lines.append(await self._ahead.line(self._end, self._chunk_size))
-                while line := self._ahead.line_at_hand(self._end):
-                    self._lines.append(line)
+                self._lines.extend(self._ahead.lines_at_hand(self._end))
             return self._lines.popleft()
 
     async def __anext__(self) -> Any:
