@@ -51,22 +51,28 @@ class TestAIOFileParity:
     """True of both packages, for files without a position."""
 
     @pytest.mark.parametrize("mode", MODES)
-    def test_modes(self, package: Any, mode: str, path: Path) -> None:
+    def test_modes(self, run: Run, package: Any, mode: str, path: Path) -> None:
         parsed = package.aio.parse_mode(mode)
         readable, writable = "r" in mode or "+" in mode, mode.strip("bt") != "r"
         access = os.O_RDWR if readable and writable else os.O_WRONLY if writable else os.O_RDONLY
         created = {"w": os.O_CREAT | os.O_TRUNC, "a": os.O_CREAT | os.O_APPEND, "x": os.O_CREAT | os.O_EXCL}
         flags = access | created.get(mode[0], 0)
         assert parsed == (readable, writable, "+" in mode, "a" in mode, "x" in mode, flags, "b" in mode)
-        assert parsed._fields == (
-            *("readable", "writable", "plus", "appending", "created", "flags", "binary"),
-        )
-        assert package.AIOFile(str(path), mode).mode == parsed
+        names = ("readable", "writable", "plus", "appending", "created", "flags", "binary")
+        assert parsed._fields == names
+
+        async def main() -> None:
+            assert package.AIOFile(str(path), mode).mode == parsed
+
+        run(main())
 
     @pytest.mark.parametrize("mode", ["rw", "wr", "wa", "ra", "rr", "ww", "r++", "rwa"])
-    def test_bad_modes(self, package: Any, mode: str, path: Path) -> None:
-        with pytest.raises(Exception, match="Bad mode"):
-            package.AIOFile(str(path), mode)
+    def test_bad_modes(self, run: Run, package: Any, mode: str, path: Path) -> None:
+        async def main() -> None:
+            with pytest.raises(Exception, match="Bad mode"):
+                package.AIOFile(str(path), mode)
+
+        run(main())
 
     def test_opening(self, run: Run, package: Any, path: Path) -> None:
         async def main() -> None:
@@ -789,7 +795,7 @@ class TestDefectsNotCopied:
 
         run(main())
 
-    def test_close_waits_for_writes(self, run: Run, path: Path) -> None:
+    def test_close_waits_for_operations(self, run: Run, path: Path) -> None:
         block = bytes(1 << 20)
 
         async def main() -> None:
@@ -799,6 +805,14 @@ class TestDefectsNotCopied:
             await file.close()
             assert await asyncio.gather(*writes) == [1 << 20] * 8
             assert path.stat().st_size == 8 << 20
+
+            context = ours.aio.create_context(2)
+            file = await ours.AIOFile(path, "rb", context=context)
+            reads = [asyncio.ensure_future(file.read(1 << 20, at << 20)) for at in range(8)]
+            await asyncio.sleep(0)
+            await file.close()
+            assert [len(data) for data in await asyncio.gather(*reads)] == [1 << 20] * 8
+            context.close()
 
         run(main())
 

@@ -448,7 +448,6 @@ class TestTempfileParity:
                 assert name.parent == tmp_path
                 assert name.name.startswith("p-")
                 assert name.suffix == ".s"
-                assert file.delete is True
                 await file.write("text")
                 await file.flush()
                 assert name.read_text() == "text"

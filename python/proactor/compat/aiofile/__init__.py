@@ -13,10 +13,12 @@ Different on purpose:
   is forgotten by `seek` and `write`.
 - `readline(size)` goes on behind what it returned; there what follows in the line, and more, is lost.
 - `async for` starts where the last `seek` went, and at 0 without one; there always at 0.
-- `close` waits for the operations in flight, and goes on by itself when it is cancelled. A wrapper that is
-  closed twice does not close its clone. `clone` opens a file that is not open yet.
+- `close` waits for operations that have begun or wait for their turn; there those fail, or use what has the
+  descriptor by then. It goes on by itself when it is cancelled.
+- A wrapper that is closed twice does not close its clone. `clone` opens a file that is not open yet.
 - A cancelled operation's descriptor is not closed before the kernel is done with it.
-- Reading to the end does so where no size is stated: `/proc`, pipes and terminals work with every context.
+- Reading to the end does so also where no size is stated; there it gives nothing. `/proc`, pipes and
+  terminals work with every context.
 - A separator of several characters is found wherever it is.
 - UTF-16 and other encodings with a byte order mark work behind the first chunk.
 - Any contiguous buffer can be written, not only `bytes`. Writing one to a text file is always a ValueError.

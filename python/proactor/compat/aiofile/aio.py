@@ -203,7 +203,8 @@ class AIOFile:
         while self._users:
             self._unused.clear()
             await self._unused.wait()
-        fd, context = file.fileno(), self._engine()
+        fd = file.fileno()
+        context = self._engine() if self.mode.writable else self._context
         try:
             if isinstance(context, AsyncioContextBase):
                 await context._settled(fd)

@@ -65,11 +65,7 @@ async def _file(
     file = await run(executor, make, *arguments, **options)
     # A named one wraps the file that it is. What is asynchronous is chosen by that, and wraps the outer.
     kind = type(getattr(file, "file", file))
-    wrapped: AsyncBase[Any] = wrap.dispatch(kind)(file, executor=executor)
-    if hasattr(file, "delete"):
-        # As there: whether closing removes it.
-        wrapped.delete = file.delete  # type: ignore[attr-defined]
-    return wrapped
+    return wrap.dispatch(kind)(file, executor=executor)
 
 
 def SpooledTemporaryFile(
