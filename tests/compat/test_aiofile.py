@@ -11,6 +11,7 @@ import io
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -608,6 +609,47 @@ def test_package_names(package: Any) -> None:
     assert set(ours.__all__) <= set(package.__all__)
     assert package.__version__ == ".".join(map(str, package.version_info))
     assert (package.aio.AIO_FILE_NOT_OPENED, package.aio.AIO_FILE_CLOSED) == (-1, -2)
+
+
+async def play(package: Any, path: Path, mode: str, seed: int) -> list[Any]:
+    """What random calls give, and what the file has in the end."""
+    random = Random(seed)
+    path.write_text("".join(random.choice("aé€\n") for _ in range(500)))
+    seen: list[Any] = []
+    places = [0]
+    async with package.async_open(path, mode) as file:
+        for _ in range(40):
+            call = random.choice(["read", "read", "readline", "readline", "write", "seek", "lines", "chunks"])
+            number = random.randrange(20)
+            if call == "read":
+                seen.append(await file.read(random.choice([number, number, -1])))
+            elif call == "readline":
+                seen.append(await file.readline())
+            elif call == "write":
+                # Of text at the end, so that no character is cut.
+                size = path.stat().st_size
+                file.seek(random.choice(places) if "b" in mode else size)
+                seen.append(await file.write("aé€\n".encode() if "b" in mode else "aé€\n"))
+            elif call == "seek":
+                file.seek(random.choice(places))
+            elif call == "lines":
+                # (Where iterating starts is not the same in both.)
+                reader = package.LineReader(file.file, random.choice(places), number + 1)
+                seen.append([line async for line in reader])
+            else:
+                seen.append([chunk async for chunk in file.iter_chunked(number + 1)])
+            places.append(file.tell())
+            seen.append(file.tell())
+    return [*seen, path.read_bytes()]
+
+
+@pytest.mark.leaks("the original's own descriptors and threads")
+@pytest.mark.parametrize("mode", ["r+", "r+b", "a+"])
+@pytest.mark.parametrize("seed", range(2))
+def test_random_calls(run: Run, tmp_path: Path, mode: str, seed: int) -> None:
+    theirs = rival("aiofile", "aiofile")
+    expected = run(play(theirs, tmp_path / "theirs", mode, seed))
+    assert run(play(ours, tmp_path / "ours", mode, seed)) == expected
 
 
 async def _cancelled(awaitable: Awaitable[object], turns: int) -> None:

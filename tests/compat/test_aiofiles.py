@@ -159,6 +159,10 @@ class TestFilesParity:
             opening = package.open(path)
             file = await opening
             assert await opening is file
+            one, two = await asyncio.gather(package.open(path), package.open(path))
+            assert await asyncio.wait_for(one.read(), 10) == await two.read()
+            for opened in (one, two, await asyncio.wait_for(package.open(path), 10)):
+                await opened.close()
             await file.close()
             await file.close()
             with pytest.raises(ValueError, match="closed file"):
