@@ -53,9 +53,13 @@ def nothing_underneath(what: str) -> io.UnsupportedOperation:
     return io.UnsupportedOperation(f"{what}: no synchronous file is underneath; open it with an executor")
 
 
+# Files of proactor.
+_NATIVE = (BinaryFile, TextFile)
+
+
 def is_native(file: Any) -> bool:
     """Whether it is a file of proactor."""
-    return isinstance(file, (BinaryFile, TextFile))
+    return isinstance(file, _NATIVE)
 
 
 class AsyncBase(Generic[Data]):
@@ -87,10 +91,7 @@ class AsyncBase(Generic[Data]):
 
     async def _leave(self, *exc_info: Any) -> None:
         """The end of `async with`."""
-        if is_native(self._file):
-            await self._file.close()
-        else:
-            await self._call("__exit__", *exc_info)
+        await self._call("__aexit__" if is_native(self._file) else "__exit__", *exc_info)
 
     async def close(self) -> None:
         """Flushes and closes; does nothing the second time."""
