@@ -45,6 +45,8 @@ class AsyncioContextBase:
         self.semaphore = asyncio.BoundedSemaphore(self.context.max_requests)
         self._waiting: dict[Operation, asyncio.Future[None]] = {}
         self._deferred: list[Operation] = []
+        # Of those who wait for the end of operations.
+        self._watchers: list[asyncio.Future[None]] = []
         self._fileno = self.context.fileno
         self.loop.add_reader(self._fileno, self._on_events)
         self._closed = False
@@ -108,6 +110,13 @@ class AsyncioContextBase:
             self._on_done(op, RuntimeError("the context is closed"))
         self._deferred.clear()
 
+    async def _settled(self, fd: int) -> None:
+        """Wait until no operation on a descriptor is in flight, those with a cancelled await among them."""
+        while any(op.fileno == fd for op in self._waiting):
+            watcher: asyncio.Future[None] = self.loop.create_future()
+            self._watchers.append(watcher)
+            await watcher
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -166,6 +175,10 @@ class AsyncioContextBase:
     def _on_done(self, op: Operation, error: Exception | None = None) -> None:
         future = self._waiting.pop(op)
         self.semaphore.release()
+        watchers, self._watchers = self._watchers, []
+        for watcher in watchers:
+            if not watcher.done() and not self.loop.is_closed():
+                watcher.set_result(None)
         if future.done() or self.loop.is_closed():
             return
         if error is None:

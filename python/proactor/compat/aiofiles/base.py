@@ -1,0 +1,228 @@
+"""What every file of aiofiles is: an object whose methods are awaited.
+
+`_file` is a file of proactor, whose methods are awaited already, or any synchronous file, whose methods run
+in threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import AbstractAsyncContextManager
+from functools import partial, wraps
+from inspect import isawaitable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from proactor import _pool
+from proactor._open import BinaryFile, TextFile
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+__all__ = ["AiofilesContextManager", "AsyncBase", "AsyncIndirectBase", "wrap"]
+
+T = TypeVar("T")
+Data = TypeVar("Data", str, bytes)
+File = TypeVar("File")
+
+
+def run(executor: Executor | None, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> Awaitable[T]:
+    """Starts a call in the executor, or in a thread of proactor's pool."""
+    if executor is None:
+        return _pool.run(function, *args, **kwargs)
+    # Without the context variables: the executor may be of processes, to which they cannot be sent.
+    call = partial(function, *args, **kwargs)
+    return asyncio.get_running_loop().run_in_executor(executor, call)
+
+
+def wrap(func: Callable[..., T]) -> Callable[..., Coroutine[Any, Any, T]]:
+    """A coroutine function that calls `func` in a thread. It takes `loop` and `executor` as well.
+
+    Cancelled before a thread has taken the call, it is never made. Later it runs to its end, unheard.
+    """
+
+    @wraps(func)
+    async def call(*args: Any, loop: Any = None, executor: Executor | None = None, **kwargs: Any) -> T:
+        return await run(executor, func, *args, **kwargs)
+
+    return call
+
+
+def nothing_underneath(what: str) -> io.UnsupportedOperation:
+    return io.UnsupportedOperation(f"{what}: no synchronous file is underneath; open it with an executor")
+
+
+# Files of proactor.
+_NATIVE = (BinaryFile, TextFile)
+
+
+def is_native(file: Any) -> bool:
+    """Whether it is a file of proactor."""
+    return isinstance(file, _NATIVE)
+
+
+class AsyncBase(Generic[Data]):
+    """A file whose methods are coroutines. What they do is what the methods of `io`'s files do."""
+
+    # What may be called once a line. An object over a file of proactor has its methods of these names for its
+    # own, so that calling them costs no frame of Python.
+    _HOT: ClassVar[tuple[str, ...]] = ("read", "readline", "readlines", "seek", "tell", "write", "writelines")
+
+    _file: Any
+
+    def __init__(self, file: Any, loop: Any = None, executor: Executor | None = None) -> None:
+        self._file = file
+        self._executor = executor
+        if is_native(file):
+            self.__dict__.update({name: getattr(file, name) for name in self._HOT})
+
+    @property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()
+
+    async def _call(self, name: str, /, *args: Any, **kwargs: Any) -> T:
+        method = getattr(self._file, name)
+        if not is_native(self._file):
+            return await run(self._executor, method, *args, **kwargs)
+        value = method(*args, **kwargs)
+        result: T = await value if isawaitable(value) else value
+        return result
+
+    async def _leave(self, *exc_info: Any) -> None:
+        """The end of `async with`."""
+        await self._call("__aexit__" if is_native(self._file) else "__exit__", *exc_info)
+
+    async def close(self) -> None:
+        """Flushes and closes; does nothing the second time."""
+        await self._call("close")
+
+    async def flush(self) -> None:
+        """Brings what was written to the kernel (not to the device)."""
+        await self._call("flush")
+
+    async def isatty(self) -> bool:
+        """Whether it is a terminal."""
+        return await self._call("isatty")
+
+    async def read(self, *args: Any, **kwargs: Any) -> Data:
+        """Reads as many bytes or characters as asked for, by default all that is left."""
+        return await self._call("read", *args, **kwargs)
+
+    async def readline(self, *args: Any, **kwargs: Any) -> Data:
+        """Reads one line with its end. Empty is the end of the file."""
+        return await self._call("readline", *args, **kwargs)
+
+    async def readlines(self, *args: Any, **kwargs: Any) -> list[Data]:
+        """Reads all lines that are left, or until they have more than so many bytes or characters."""
+        return await self._call("readlines", *args, **kwargs)
+
+    async def seek(self, *args: Any, **kwargs: Any) -> int:
+        """Goes to a position, and returns it."""
+        return await self._call("seek", *args, **kwargs)
+
+    async def seekable(self) -> bool:
+        """Whether it has positions."""
+        return await self._call("seekable")
+
+    async def tell(self) -> int:
+        """The position."""
+        return await self._call("tell")
+
+    async def truncate(self, *args: Any, **kwargs: Any) -> int:
+        """Sets the file's length, by default to the position. Returns it."""
+        return await self._call("truncate", *args, **kwargs)
+
+    async def writable(self) -> bool:
+        """Whether it can be written."""
+        return await self._call("writable")
+
+    async def write(self, *args: Any, **kwargs: Any) -> int:
+        """Writes, and returns how many bytes or characters."""
+        return await self._call("write", *args, **kwargs)
+
+    async def writelines(self, *args: Any, **kwargs: Any) -> None:
+        """Writes from an iterable, one after the other. No line ends are added."""
+        await self._call("writelines", *args, **kwargs)
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is closed."""
+        closed: bool = self._file.closed
+        return closed
+
+    @property
+    def name(self) -> Any:
+        """The file's name as it was given to `open`: a path, or a descriptor."""
+        return self._file.name
+
+    @property
+    def mode(self) -> Any:
+        """The mode in which it was opened."""
+        return self._file.mode
+
+    def fileno(self) -> int:
+        """The descriptor."""
+        fd: int = self._file.fileno()
+        return fd
+
+    def detach(self) -> Any:
+        """Separates the synchronous file underneath and returns it. Files of proactor have none."""
+        if is_native(self._file):
+            raise nothing_underneath("detach")
+        return self._file.detach()
+
+    def __aiter__(self) -> Any:
+        return aiter(self._file) if is_native(self._file) else self
+
+    async def __anext__(self) -> Data:
+        line = await self.readline()
+        if line:
+            return line
+        raise StopAsyncIteration
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()} wrapping {self._file!r}"
+
+
+class AsyncIndirectBase(AsyncBase[Data]):
+    """A file that is looked up each time it is used, as `sys.stdin` must be."""
+
+    def __init__(self, name: str, loop: Any, executor: Executor | None, indirect: Callable[[], Any]) -> None:
+        self._name = name
+        self._executor = executor
+        self._indirect = indirect
+
+    @property
+    def _file(self) -> Any:
+        return self._indirect()
+
+
+class AiofilesContextManager(Awaitable[File], AbstractAsyncContextManager[File]):
+    """What `open` returns: await it, once or more often, or use it in `async with`."""
+
+    __slots__ = ("_coro", "_obj")
+
+    def __init__(self, coro: Coroutine[Any, Any, File]) -> None:
+        self._coro = coro
+        self._obj: File | None = None
+
+    def __await__(self) -> Generator[Any, Any, File]:
+        if self._obj is None:
+            self._obj = yield from self._coro.__await__()
+        return self._obj
+
+    async def __aenter__(self) -> File:
+        return await self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        file, self._obj = self._obj, None
+        leave = getattr(type(file), "_leave", _leave_unknown)
+        await leave(file, kind, error, traceback)
+
+
+async def _leave_unknown(file: Any, *exc_info: Any) -> None:
+    """The end of `async with` for a type that a user has registered with `threadpool.wrap`."""
+    await run(None, file._file.__exit__, *exc_info)

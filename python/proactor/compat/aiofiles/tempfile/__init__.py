@@ -1,0 +1,114 @@
+"""Temporary files and directories: the standard library's, in threads.
+
+`async with` closes and removes them. An awaited one is removed when it is closed.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from proactor.compat.aiofiles.base import AiofilesContextManager, run
+from proactor.compat.aiofiles.tempfile.temptypes import AsyncSpooledTemporaryFile, AsyncTemporaryDirectory
+from proactor.compat.aiofiles.threadpool import wrap
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from proactor.compat.aiofiles.base import AsyncBase
+
+__all__ = ["NamedTemporaryFile", "SpooledTemporaryFile", "TemporaryDirectory", "TemporaryFile"]
+
+
+def TemporaryFile(
+    mode: str = "w+b",
+    buffering: int = -1,
+    encoding: str | None = None,
+    newline: str | None = None,
+    suffix: str | None = None,
+    prefix: str | None = None,
+    dir: Any = None,  # noqa: A002
+    loop: Any = None,
+    executor: Executor | None = None,
+) -> AiofilesContextManager[Any]:
+    """A file without a name."""
+    arguments = (mode, buffering, encoding, newline, suffix, prefix, dir)
+    return AiofilesContextManager(_file(executor, tempfile.TemporaryFile, *arguments))
+
+
+def NamedTemporaryFile(
+    mode: str = "w+b",
+    buffering: int = -1,
+    encoding: str | None = None,
+    newline: str | None = None,
+    suffix: str | None = None,
+    prefix: str | None = None,
+    dir: Any = None,  # noqa: A002
+    delete: bool = True,
+    delete_on_close: bool = True,
+    loop: Any = None,
+    executor: Executor | None = None,
+) -> AiofilesContextManager[Any]:
+    """A file with a name, which is removed when it is closed, unless `delete` is false.
+
+    `delete_on_close=False` removes it at the end of `async with` instead, where Python has that (from 3.12).
+    """
+    arguments = (mode, buffering, encoding, newline, suffix, prefix, dir, delete)
+    options = {} if delete_on_close else {"delete_on_close": False}
+    return AiofilesContextManager(_file(executor, tempfile.NamedTemporaryFile, *arguments, **options))
+
+
+async def _file(
+    executor: Executor | None, make: Callable[..., Any], *arguments: Any, **options: Any
+) -> AsyncBase[Any]:
+    file = await run(executor, make, *arguments, **options)
+    # A named one wraps the file that it is. What is asynchronous is chosen by that, and wraps the outer.
+    kind = type(getattr(file, "file", file))
+    return wrap.dispatch(kind)(file, executor=executor)
+
+
+def SpooledTemporaryFile(
+    max_size: int = 0,
+    mode: str = "w+b",
+    buffering: int = -1,
+    encoding: str | None = None,
+    newline: str | None = None,
+    suffix: str | None = None,
+    prefix: str | None = None,
+    dir: Any = None,  # noqa: A002
+    loop: Any = None,
+    executor: Executor | None = None,
+) -> AiofilesContextManager[AsyncSpooledTemporaryFile]:
+    """A file that is in memory until it is longer than `max_size` (0: any length)."""
+    arguments = (max_size, mode, buffering, encoding, newline, suffix, prefix, dir)
+    return AiofilesContextManager(_spooled(executor, *arguments))
+
+
+async def _spooled(executor: Executor | None, max_size: int, *arguments: Any) -> AsyncSpooledTemporaryFile:
+    # It touches no disk yet.
+    file = tempfile.SpooledTemporaryFile(max_size, *arguments)  # noqa: SIM115
+    return AsyncSpooledTemporaryFile(file, None, executor, max_size=max_size)
+
+
+class AiofilesContextManagerTempDir(AiofilesContextManager[AsyncTemporaryDirectory]):
+    """`async with` gives the directory's name."""
+
+    async def __aenter__(self) -> str:  # type: ignore[override]
+        return (await self).name
+
+
+def TemporaryDirectory(
+    suffix: str | None = None,
+    prefix: str | None = None,
+    dir: Any = None,  # noqa: A002
+    loop: Any = None,
+    executor: Executor | None = None,
+) -> AiofilesContextManagerTempDir:
+    """A directory that is removed at the end of `async with`, which gives its name."""
+    return AiofilesContextManagerTempDir(_directory(executor, suffix, prefix, dir))
+
+
+async def _directory(executor: Executor | None, *arguments: Any) -> AsyncTemporaryDirectory:
+    directory = await run(executor, tempfile.TemporaryDirectory, *arguments)
+    return AsyncTemporaryDirectory(directory, None, executor)
