@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -242,6 +243,25 @@ def test_bad_arguments(loop: asyncio.AbstractEventLoop, tmp_path: Path, argument
     with pytest.raises(type(theirs.value)) as ours:
         proactor.open(path, **arguments)
     assert str(ours.value) == str(theirs.value)
+
+
+@pytest.mark.parametrize("kind", [str, os.fsencode, Path], ids=["str", "bytes", "Path"])
+def test_names(loop: asyncio.AbstractEventLoop, tmp_path: Path, kind: Any) -> None:
+    path = kind(str(tmp_path / "file"))
+    seen: list[Any] = []
+
+    def opener(path: Any, flags: int) -> int:
+        seen.append(path)
+        return os.open(path, flags, 0o600)
+
+    async def main() -> None:
+        for mode in ("w", "wb"):
+            with open(path, mode, opener=opener) as theirs:  # noqa: ASYNC230
+                async with proactor.open(path, mode, opener=opener) as ours:
+                    assert repr(ours.name) == repr(theirs.name)
+            assert repr(seen.pop()) == repr(seen.pop())
+
+    loop.run_until_complete(main())
 
 
 def test_errors_of_the_system(loop: asyncio.AbstractEventLoop, engine: str, tmp_path: Path) -> None:

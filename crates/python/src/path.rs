@@ -21,10 +21,17 @@ pub(crate) fn c_path(path: &Bound<'_, PyAny>) -> PyResult<CString> {
     } else if let Ok(bytes) = path.cast::<PyBytes>() {
         return to_c(bytes.as_bytes());
     } else {
-        let fspath = path.py().import("os")?.getattr("fspath")?.call1((path,))?;
-        return c_path(&fspath);
+        return c_path(&fspath(path)?);
     };
     to_c(&bytes)
+}
+
+/// `os.fspath`: a `str` or `bytes`.
+///
+/// # Errors
+/// TypeError for another type, and what `__fspath__` raises.
+pub(crate) fn fspath<'py>(path: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    path.py().import("os")?.getattr("fspath")?.call1((path,))
 }
 
 /// From a slice: exactly one allocation, with room for the final NUL.

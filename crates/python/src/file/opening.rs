@@ -8,7 +8,7 @@ use crate::aio_engine;
 use crate::errors;
 use crate::files::call::thrown;
 use crate::files::driver::{self, LoopDriver, Waiter};
-use crate::path::c_path;
+use crate::path::{c_path, fspath};
 use crate::ready::stop_iteration;
 use proactor::op::{File, Op, Open};
 use proactor::{Error, Output, Token};
@@ -96,11 +96,16 @@ pub(super) fn open_binary(
         ..=-1 | 1 => BLOCK_BYTES,
         bytes => bytes.unsigned_abs(),
     };
-    let state = state_of(file, closefd, opener)?;
-    let name = file.clone().unbind();
+    // As with `io`, the file's name is a str, bytes or number.
+    let file = if file.is_instance_of::<PyInt>() {
+        file.clone()
+    } else {
+        fspath(file)?
+    };
+    let state = state_of(&file, closefd, opener)?;
     Ok(Opening {
         plan: Plan {
-            name,
+            name: file.unbind(),
             mode,
             block,
             closefd,
