@@ -111,7 +111,7 @@ class Path(PurePosixPath):
 
     async def is_mount(self) -> bool:
         """Whether something is mounted there."""
-        return await run(os.path.ismount, self)
+        return await run(pathlib.Path(self).is_mount)
 
     async def is_junction(self) -> bool:
         """False: only Windows has junctions."""
@@ -334,7 +334,7 @@ class Path(PurePosixPath):
 
         Cancelled before a worker has begun, it does nothing; later all is written.
         """
-        return await _files.write_bytes(str(self), data)
+        return await _files.write_bytes(str(self), memoryview(data))
 
     async def write_text(
         self,
