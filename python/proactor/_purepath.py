@@ -80,10 +80,14 @@ class PurePosixPath(pathlib.PurePosixPath):
         def full_match(self, pattern: str | os.PathLike[str], *, case_sensitive: bool | None = None) -> bool:
             """Whether all of the path matches a pattern; `**` stands for any number of parts."""
             wanted = self.with_segments(pattern)
-            if wanted.root != self.root:
-                return False
+            tests = _tests(wanted, case_sensitive, recursive=True)
             names = self.parts[1:] if self.root else self.parts
-            return _fits(names, _tests(wanted, case_sensitive, recursive=True))
+            if wanted.root == self.root:
+                return _fits(names, tests)
+            # Only `**` stands for a root, together with the name that follows it.
+            if wanted.root or tests[:1] != [None]:
+                return False
+            return len(tests) == 1 or (bool(names) and _fits(names[1:], tests))
 
     if sys.version_info < (3, 12):
 

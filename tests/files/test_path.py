@@ -427,27 +427,28 @@ class TestTurns:
     def test_cancelled(self, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """The awaiter leaves at once; what a thread has begun is done."""
         begun, go_on = threading.Event(), threading.Event()
-        mkdir = os.mkdir
+        rmdir = os.rmdir
 
         def slow(*arguments: Any, **options: Any) -> None:
             begun.set()
             assert go_on.wait(30)
-            mkdir(*arguments, **options)
+            rmdir(*arguments, **options)
 
-        monkeypatch.setattr(os, "mkdir", slow)
-        path = proactor.Path(tmp_path / "new")
+        path = proactor.Path(tmp_path / "folder")
+        os.mkdir(path)
+        monkeypatch.setattr(os, "rmdir", slow)
 
-        def made() -> bool:
-            return os.path.exists(path)
+        def gone() -> bool:
+            return not os.path.exists(path)
 
         async def main() -> None:
-            task = asyncio.create_task(path.mkdir())
+            task = asyncio.create_task(path.rmdir())
             await until(begun.is_set)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await in_time(task)
-            assert not made()
+            assert not gone()
             go_on.set()
-            await until(made)
+            await until(gone)
 
         run(main())

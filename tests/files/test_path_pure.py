@@ -6,6 +6,7 @@ import inspect
 import os
 import pathlib
 import pickle
+import re
 import sys
 from copy import deepcopy
 from typing import Any
@@ -182,7 +183,14 @@ class TestNewerThanThisPython:
             ("/a/b.py", "/**/*.py", True),
             ("/a/b.py", "/**", True),
             ("/", "/**", True),
-            ("/", "**", False),
+            ("/", "**", True),
+            ("/a", "**", True),
+            ("/", "**/*", False),
+            ("/a", "**/*", False),
+            ("/a/b/c.py", "**/*.py", True),
+            ("/a/b", "**/**/b", True),
+            ("/a/b", "*/b", False),
+            ("a/b", "/**", False),
             ("a/b/c", "**", True),
             ("", "**", True),
             ("", "", True),
@@ -214,21 +222,22 @@ class TestNewerThanThisPython:
             assert Path(path.upper()).full_match(pattern.lower(), case_sensitive=False) >= fits
 
     @given(
+        st.sampled_from(["", "/"]),
         st.lists(st.sampled_from(["a", "b"]), max_size=6),
         st.lists(st.sampled_from(["a", "*", "**"]), max_size=5),
     )
-    def test_full_match_beside_a_plain_definition(self, names: list[str], pattern: list[str]) -> None:
-        def fits(names: list[str], pattern: list[str], first: bool) -> bool:
-            if not pattern:
-                return not names
-            head, rest = pattern[0], pattern[1:]
-            if head == "**":
-                if not rest:
-                    return bool(names) or first
-                return any(fits(names[at:], rest, first and not at) for at in range(len(names) + 1))
-            return bool(names) and head in ("*", names[0]) and fits(names[1:], rest, False)
+    def test_full_match_beside_a_regular_expression(
+        self, root: str, names: list[str], pattern: list[str]
+    ) -> None:
+        def part(at: int, name: str) -> str:
+            last = at == len(pattern) - 1
+            if name == "**":
+                return ".*" if last else "(.+/)?"
+            return {"*": "[^/]+"}.get(name, name) + ("" if last else "/")
 
-        assert Path(*names).full_match("/".join(pattern)) is fits(names, pattern, True)
+        wanted = "".join(part(at, name) for at, name in enumerate(pattern))
+        path = root + "/".join(names)
+        assert Path(path).full_match("/".join(pattern)) is bool(re.fullmatch(wanted, path))
 
     @pytest.mark.parametrize(
         ("path", "pattern", "fits"),
