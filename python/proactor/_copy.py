@@ -165,8 +165,10 @@ def _enter(folders: list[_Folder], folder: _Folder, failed: Failed) -> None:
     function: Callable[..., Any] = os.lstat
     try:
         if stat.S_ISLNK(os.lstat(folder.name, dir_fd=folder.parent).st_mode):
-            function = os.path.islink
-            raise OSError("Cannot call rmtree on a symbolic link")
+            # Without a filename, which would take the message's place.
+            error = OSError(f"Cannot call rmtree on a symbolic link: {folder.path!r}")
+            failed(os.path.islink, folder.path, error)
+            return
         function = os.open
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
         folder.fd = os.open(folder.name, flags, dir_fd=folder.parent)

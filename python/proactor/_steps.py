@@ -75,7 +75,7 @@ async def _ended(job: Future[Any]) -> None:
             await ended.wait()
 
 
-async def in_slices(items: Generator[T, None, None]) -> AsyncGenerator[T, None]:
+async def in_slices(items: Generator[T, None, Any]) -> AsyncGenerator[T, None]:
     """What a generator yields, fetched by threads, up to 512 items or 10 ms at a time.
 
     Cancelled, it leaves at once; a thread that is at work closes the generator when that has come to its
@@ -115,7 +115,7 @@ async def in_slices(items: Generator[T, None, None]) -> AsyncGenerator[T, None]:
         _close(items)
 
 
-def _close(items: Generator[T, None, None]) -> None:
+def _close(items: Generator[Any, None, Any]) -> None:
     # ValueError: another thread is in it, and will see that it is not wanted any more.
     with suppress(ValueError):
         items.close()
