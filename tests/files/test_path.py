@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -152,8 +153,9 @@ class TestParity:
 
         run(main())
 
+    # On one kind of loop: what threads do does not depend on it.
     @pytest.mark.parametrize("name", [*CHANGING, *WRITING])
-    def test_changing(self, run: Run, tmp_path: Path, name: str) -> None:
+    def test_changing(self, tmp_path: Path, name: str) -> None:
         call = (CHANGING | WRITING)[name]
         names = [at for at in NAMES if at not in (".", "fifo" if name in WRITING else None)]
         needed = ["file", "empty", "folder"]
@@ -166,7 +168,7 @@ class TestParity:
                 assert await outcome(partial(call, ours / at), Path(ours)) == expected, at
                 assert snapshot(Path(ours)) == snapshot(theirs), at
 
-        run(main())
+        asyncio.run(main())
 
     @pytest.mark.parametrize("method", ["glob", "rglob"])
     def test_globs(self, run: Run, tmp_path: Path, method: str) -> None:
@@ -342,6 +344,30 @@ class TestOpen:
             assert caught.value.filename == str(tmp_path / "missing")
 
         run(main())
+
+    def test_the_encoding_warning_names_the_callers_line(self, tmp_path: Path) -> None:
+        code = """
+import asyncio, sys, warnings
+from proactor import Path
+
+async def main(path):
+    await path.write_text("a")  # here
+    await path.read_text()  # here
+    await (await path.open()).close()  # here
+    await path.read_text("utf-8")
+
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    asyncio.run(main(Path(sys.argv[1])))
+print([one.lineno for one in caught if one.category is EncodingWarning])
+"""
+        done = subprocess.run(
+            [sys.executable, "-X", "warn_default_encoding", "-c", code, tmp_path / "file"],
+            stdout=subprocess.PIPE,
+            check=True,
+        )
+        here = [number for number, line in enumerate(code.splitlines(), 1) if line.endswith("# here")]
+        assert done.stdout.decode() == f"{here}\n"
 
 
 class TestTurns:

@@ -210,6 +210,18 @@ class TestCopytree:
 
         run(main())
 
+    def test_an_error_of_ignore_ends_it(self, run: Run, tmp_path: Path) -> None:
+        def fails(folder: Any, names: list[str]) -> list[str]:
+            if "x.txt" in names:
+                raise LookupError("this")
+            return []
+
+        async def main() -> None:
+            with pytest.raises(LookupError, match="this"):
+                await ours.copytree(make_tree(tmp_path / "src", "folder"), tmp_path / "dst", ignore=fails)
+
+        run(main())
+
 
 class Gate:
     """Holds a function of `os` up at one of its calls."""
