@@ -69,10 +69,9 @@ class TestFiles:
 
         async def main() -> None:
             for number, src in enumerate(SOURCES):
-                for dst in (
-                    TARGETS if src in ("file", "to_file", "dangling", "fifo", "missing") else TARGETS[:2]
-                ):
-                    needed = {"file", "empty", "folder", src, dst} & ENTRIES.keys()
+                special = src in ("file", "to_file", "dangling", "fifo", "missing")
+                for dst in TARGETS if special else TARGETS[:2]:
+                    needed = {"file", src, dst, "folder" if "folder" in src + dst else src} & ENTRIES.keys()
                     where = tmp_path / f"{number}" / f"{TARGETS.index(dst)}"
                     await parity(partial(call, src, dst), where, *sorted(needed, key=list(ENTRIES).index))
 
