@@ -129,27 +129,15 @@ def both(tmp_path: Path, *names: str) -> list[Any]:
 
 
 class TestParity:
-    @pytest.mark.parametrize("name", ASKING)
-    def test_asking(self, run: Run, tmp_path: Path, name: str) -> None:
-        async def results(root: Any) -> list[Any]:
-            return [await outcome(partial(ASKING[name], root / at), Path(root)) for at in NAMES]
-
+    def test_asking(self, run: Run, tmp_path: Path) -> None:
         async def main() -> None:
-            theirs, ours = [await results(root) for root in both(tmp_path)]
-            assert [pair for pair in zip(NAMES, ours, theirs, strict=True) if pair[1] != pair[2]] == []
-
-        run(main())
-
-    @pytest.mark.parametrize("name", READING)
-    def test_reading(self, run: Run, tmp_path: Path, name: str) -> None:
-        names = [at for at in NAMES if at != "fifo"]
-
-        async def results(root: Any) -> list[Any]:
-            return [await outcome(partial(READING[name], root / at), Path(root)) for at in names]
-
-        async def main() -> None:
-            theirs, ours = [await results(root) for root in both(tmp_path)]
-            assert [pair for pair in zip(names, ours, theirs, strict=True) if pair[1] != pair[2]] == []
+            theirs, ours = both(tmp_path)
+            for name, call in (ASKING | READING).items():
+                for at in NAMES:
+                    if at == "fifo" and name in READING:
+                        continue
+                    expected = await outcome(partial(call, theirs / at), theirs)
+                    assert await outcome(partial(call, ours / at), Path(ours)) == expected, (name, at)
 
         run(main())
 
