@@ -32,8 +32,9 @@ def once(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Gene
 async def in_steps(work: Generator[object, None, T]) -> T:
     """Runs a generator to its end, in threads, and gives what it returns.
 
-    Cancelled, it has the step in hand finished and the generator closed before CancelledError is raised:
-    nothing goes on afterwards. A step that no thread has taken yet is not waited for.
+    Cancelled, it has the step in hand finished before CancelledError is raised: nothing goes on afterwards
+    but closing the generator, where that has to wait for a thread. A step that no thread has taken yet is
+    not waited for.
     """
     stopped = False
 
