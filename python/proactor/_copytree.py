@@ -138,8 +138,9 @@ class Tree:
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         self._slots.release()
-        if self._failure is None:
-            self._failure = asyncio.CancelledError() if task.cancelled() else task.exception()
+        # Asked for of each, or asyncio complains that nobody did.
+        failure = asyncio.CancelledError() if task.cancelled() else task.exception()
+        self._failure = self._failure or failure
 
     def _check(self) -> None:
         if self._failure is not None:

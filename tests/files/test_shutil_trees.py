@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import io
 import os
 import shutil
@@ -196,7 +197,9 @@ class TestCopytree:
         assert (len(at_once), max(at_once)) == (50, 16)
 
     @pytest.mark.parametrize("is_async", [False, True])
-    def test_another_error_ends_it(self, run: Run, tmp_path: Path, is_async: bool) -> None:
+    def test_another_error_ends_it(
+        self, run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture, is_async: bool
+    ) -> None:
         src = make_tree(tmp_path / "src", "file", "folder")
 
         def fails(src: str, dst: str) -> None:
@@ -210,8 +213,10 @@ class TestCopytree:
             function = fails_later if is_async else fails
             with pytest.raises(LookupError, match="this"):
                 await ours.copytree(src, tmp_path / "dst", copy_function=function)
+            gc.collect()
 
         run(main())
+        assert caplog.records == []
 
     def test_an_error_of_ignore_ends_it(self, run: Run, tmp_path: Path) -> None:
         def fails(folder: Any, names: list[str]) -> list[str]:
