@@ -200,7 +200,7 @@ class TestCopytree:
     def test_another_error_ends_it(
         self, run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture, is_async: bool
     ) -> None:
-        src = make_tree(tmp_path / "src", "file", "folder")
+        src = make_tree(tmp_path / "src", "file", "empty", ".hidden", "folder")
 
         def fails(src: str, dst: str) -> None:
             raise LookupError("this")
