@@ -17,10 +17,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from proactor._files import read_bytes, read_many, read_text, write_bytes, write_text
     from proactor._open import BinaryFile, TextFile, open
+    from proactor._stdio import stderr, stderr_bytes, stdin, stdin_bytes, stdout, stdout_bytes
+    from proactor._wrap import WrappedFile, wrap
 
 __all__ = [
     "BinaryFile",
     "TextFile",
+    "WrappedFile",
     "__version__",
     "aio",
     "chosen_engine",
@@ -29,6 +32,13 @@ __all__ = [
     "read_bytes",
     "read_many",
     "read_text",
+    "stderr",
+    "stderr_bytes",
+    "stdin",
+    "stdin_bytes",
+    "stdout",
+    "stdout_bytes",
+    "wrap",
     "write_bytes",
     "write_text",
 ]
@@ -38,10 +48,18 @@ __all__ = [
 _LATER = {
     "BinaryFile": "proactor._open",
     "TextFile": "proactor._open",
+    "WrappedFile": "proactor._wrap",
     "open": "proactor._open",
     "read_bytes": "proactor._files",
     "read_many": "proactor._files",
     "read_text": "proactor._files",
+    "stderr": "proactor._stdio",
+    "stderr_bytes": "proactor._stdio",
+    "stdin": "proactor._stdio",
+    "stdin_bytes": "proactor._stdio",
+    "stdout": "proactor._stdio",
+    "stdout_bytes": "proactor._stdio",
+    "wrap": "proactor._wrap",
     "write_bytes": "proactor._files",
     "write_text": "proactor._files",
 }
