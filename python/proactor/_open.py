@@ -27,14 +27,11 @@ async def write_lines(file: BinaryFile | TextFile, lines: Iterable[Any] | AsyncI
             await file.write(line)
 
 
-def start_close(file: BinaryFile | TextFile) -> None:
+def start_close(file: BinaryFile) -> None:
     """Closes a file without waiting: what is left to do goes on by itself."""
     call = file.close()
-    try:
-        call.send(None)
-    except StopIteration:
-        return
-    call.close()
+    if next(call, "done") != "done":
+        call.close()
 
 
 class TextOpening(Coroutine[Any, Any, TextFile]):
@@ -52,7 +49,7 @@ class TextOpening(Coroutine[Any, Any, TextFile]):
             await file._begin()
         except BaseException:
             # Nobody will ever have it.
-            start_close(file)
+            start_close(file.buffer)
             raise
         self._file = file
         return file

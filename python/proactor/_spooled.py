@@ -66,11 +66,12 @@ class SpooledFile(Methods[AnyStr]):
             return
         place = self._memory.tell()
         file = await self._make()
+        binary = file.buffer if self._settings.is_text else file
         try:
-            await (file.buffer if self._settings.is_text else file).write(self._bytes.getvalue())
+            await binary.write(self._bytes.getvalue())
             await file.seek(place)
         except BaseException:
-            start_close(file)
+            start_close(binary)
             raise
         self._file = file
         self._memory.close()
