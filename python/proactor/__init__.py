@@ -15,6 +15,7 @@ from proactor._native import __version__, chosen_engine, engines
 # What `typing` says of itself, without importing it: it is a quarter of what importing this package takes.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from proactor import tempfile
     from proactor._files import read_bytes, read_many, read_text, write_bytes, write_text
     from proactor._open import BinaryFile, TextFile, open
     from proactor._stdio import stderr, stderr_bytes, stdin, stdin_bytes, stdout, stdout_bytes
@@ -38,6 +39,7 @@ __all__ = [
     "stdin_bytes",
     "stdout",
     "stdout_bytes",
+    "tempfile",
     "wrap",
     "write_bytes",
     "write_text",

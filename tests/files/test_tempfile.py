@@ -1,5 +1,7 @@
 """Temporary files and directories: what `tempfile` does too, on it and on ours."""
 
+# ruff: noqa: ASYNC240 (what they look at is on the disk)
+
 from __future__ import annotations
 
 import inspect
@@ -205,7 +207,7 @@ def test_a_folder_that_is_missing(run: Run, temporary: Any, tmp_path: Path, kind
 )
 def test_bad_arguments(run: Run, temporary: Any, tmp_path: Path, kind: str, wrong: Any) -> None:
     async def main() -> None:
-        with pytest.raises(ValueError, match=r"mode|binary|text"):
+        with pytest.raises(ValueError, match=r"mode|binary|text"):  # noqa: PT012
             async with getattr(temporary, kind)(dir=tmp_path, **wrong) as file:
                 # Until then the standard library's spooled file has not looked.
                 if temporary is TEMPFILE and kind == "SpooledTemporaryFile":
