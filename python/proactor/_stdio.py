@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 import sys
 from functools import partial
 from typing import Any, AnyStr, NamedTuple
@@ -16,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 from proactor import _pool
 from proactor._methods import PLAIN, Methods
-from proactor._native import BinaryFile, open_binary
+from proactor._native import BinaryFile, Opening, open_binary
 from proactor._open import start_close
 from proactor._text import TextFile
 from proactor._text_base import Turn
@@ -59,8 +60,7 @@ class Channel:
         else:
             if before is None or before.descriptor != descriptor:
                 self.close()
-                buffering = -1 if mode == "rb" else 0
-                self.bytes = await open_binary(descriptor, mode, buffering, closefd=False)
+                self.bytes = await open_stream(descriptor, mode)
             self.text = TextFile(self.bytes, stream.encoding, stream.errors, None, mode=mode[0])
         self.source = source
 
@@ -72,6 +72,15 @@ class Channel:
 
     def __del__(self) -> None:
         self.close()
+
+
+def open_stream(descriptor: int, mode: str) -> Opening:
+    if mode == "rb":
+        return open_binary(descriptor, mode, -1, closefd=False)
+    # Through a ring the kernel (6.18) writes to a terminal at once, and waits in the loop's thread when it is
+    # stopped.
+    engine = "threads" if os.isatty(descriptor) else None
+    return open_binary(descriptor, mode, 0, closefd=False, engine=engine)
 
 
 def own_descriptor(stream: Any, mode: str) -> int | None:
