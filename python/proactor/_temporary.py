@@ -137,7 +137,7 @@ class NamedFile(Methods[AnyStr]):
     def __init__(self, file: Any, name: str | bytes, *, delete: bool, delete_on_close: bool) -> None:
         self.file = file
         self.name = name
-        self.delete = delete
+        self._delete = delete
         self._delete_on_close = delete_on_close
         for method in METHODS:
             # Called without a detour.
@@ -157,7 +157,7 @@ class NamedFile(Methods[AnyStr]):
 
         A cancelled close goes on by itself, and the file is deleted all the same.
         """
-        await self._end(self.delete and self._delete_on_close)
+        await self._end(self._delete and self._delete_on_close)
 
     async def _end(self, delete: bool) -> None:
         try:
@@ -178,7 +178,7 @@ class NamedFile(Methods[AnyStr]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await self._end(self.delete)
+        await self._end(self._delete)
 
     def __repr__(self) -> str:
         return f"<proactor.NamedTemporaryFile {self.name!r}>"
@@ -269,8 +269,17 @@ def remove_tree(name: Any, ignore_errors: bool) -> None:
         shutil.rmtree(name, ignore_errors)
 
 
+def make_directory(suffix: Any, prefix: Any, folder: Any) -> Any:
+    # Before Python 3.12 it is as relative as `folder`.
+    return os.path.abspath(tempfile.mkdtemp(suffix, prefix, folder))
+
+
+async def empty_directory(suffix: Any, prefix: Any, folder: Any) -> Any:
+    return await _pool.make(partial(make_directory, suffix, prefix, folder), os.rmdir)
+
+
 async def temporary_directory(
     suffix: Any, prefix: Any, folder: Any, *, ignore_cleanup_errors: bool, delete: bool
 ) -> Directory[Any]:
-    name = await _pool.make(partial(tempfile.mkdtemp, suffix, prefix, folder), os.rmdir)
+    name = await empty_directory(suffix, prefix, folder)
     return Directory(name, ignore_cleanup_errors=ignore_cleanup_errors, delete=delete)

@@ -23,6 +23,7 @@ from proactor._temporary import (
     NamedFile,
     Settings,
     discard,
+    empty_directory,
     named_file,
     temporary_directory,
     temporary_file,
@@ -329,8 +330,11 @@ async def mkdtemp(
     suffix: bytes | None = None, prefix: bytes | None = None, dir: GenericPath[bytes] | None = None
 ) -> bytes: ...
 async def mkdtemp(suffix: Any = None, prefix: Any = None, dir: Any = None) -> Any:
-    """Creates a directory that only its owner may use, and returns its path. Cancelled, it leaves nothing."""
-    return await _pool.make(partial(tempfile.mkdtemp, suffix, prefix, dir), os.rmdir)
+    """Creates a directory that only its owner may use, and returns its absolute path.
+
+    It is the caller's. Cancelled, it leaves nothing.
+    """
+    return await empty_directory(suffix, prefix, dir)
 
 
 async def gettempdir() -> str:

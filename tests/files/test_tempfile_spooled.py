@@ -44,8 +44,9 @@ async def play(file: Any, script: list[Step]) -> list[Any]:
     """What each step gives, where the file is then, and all of it at the end."""
     results: list[Any] = []
     for name, *arguments in script:
-        results.append(await outcome(getattr(file, name)(*arguments)))
-        results.append(file.name is None)
+        found = await outcome(getattr(file, name)(*arguments))
+        # Before Python 3.11 the standard library's does not say how long it is then.
+        results.append((None if name == "truncate" else found, file.name is None))
     await file.flush()
     results.append(await file.tell())
     await file.seek(0)
