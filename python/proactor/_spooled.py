@@ -45,7 +45,7 @@ class SpooledFile(Methods[AnyStr]):
             if self._file is not None:
                 return await getattr(self._file, name)(*arguments)
             result = getattr(self._memory, name)(*arguments)
-            if name in ("write", "writelines") and 0 < self._max_size < len(self._bytes.getbuffer()):
+            if name in ("write", "writelines") and 0 < self._max_size < self._bytes.tell():
                 await self._roll_over()
             return result
 

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import textwrap
 import threading
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -36,15 +37,19 @@ KINDS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+async def everything_gone(folder: Path, before: set[str]) -> None:
+    await until(lambda: not os.listdir(folder) and descriptors() == before)
+
+
+async def descriptors_of_an_idle_loop() -> set[str]:
+    await (await proactor.tempfile.TemporaryFile()).close()
+    return descriptors()
+
+
 @pytest.mark.parametrize(("kind", "options"), KINDS, ids=str)
-@pytest.mark.parametrize("ending", ENDS)
-@pytest.mark.parametrize("wait", [False, True])
-def test_ended_while_it_is_made(
-    run: Run, tmp_path: Path, kind: str, options: Any, ending: type[BaseException], wait: bool
-) -> None:
-    async def main() -> None:
-        await (await proactor.tempfile.TemporaryFile()).close()
-        before = descriptors()
+def test_ended_while_it_is_made(run: Run, tmp_path: Path, kind: str, options: Any) -> None:
+    async def check(ending: type[BaseException], wait: bool) -> None:
+        before = await descriptors_of_an_idle_loop()
         points = 0
         while True:
             making = getattr(proactor.tempfile, kind)(dir=tmp_path, **options)
@@ -52,7 +57,7 @@ def test_ended_while_it_is_made(
             if made is not making:
                 break
             end(making, ending)
-            await until(lambda: not os.listdir(tmp_path) and descriptors() == before)
+            await everything_gone(tmp_path, before)
             points += 1
         assert points == 1
         if kind == "mkstemp":
@@ -60,28 +65,22 @@ def test_ended_while_it_is_made(
         elif kind != "mkdtemp":
             await made.__aexit__(None, None, None)
         assert descriptors() == before
+        for left in tmp_path.iterdir():
+            left.rmdir() if left.is_dir() else left.unlink()
+
+    async def main() -> None:
+        for ending, wait in product(ENDS, (False, True)):
+            await check(ending, wait)
 
     run(in_time(main()))
 
 
 @pytest.mark.parametrize(("kind", "options"), KINDS[:4], ids=str)
-@pytest.mark.parametrize("ending", ENDS)
-@pytest.mark.parametrize("wait", [False, True])
-@pytest.mark.parametrize("context", [False, True])
-def test_ended_while_it_is_closed(
-    run: Run,
-    tmp_path: Path,
-    kind: str,
-    options: Any,
-    ending: type[BaseException],
-    wait: bool,
-    context: bool,
-) -> None:
+def test_ended_while_it_is_closed(run: Run, tmp_path: Path, kind: str, options: Any) -> None:
     """A cancelled close goes on by itself."""
 
-    async def main() -> None:
-        await (await proactor.tempfile.TemporaryFile()).close()
-        before = descriptors()
+    async def check(ending: type[BaseException], wait: bool, context: bool) -> None:
+        before = await descriptors_of_an_idle_loop()
         points = 0
         while True:
             file = await getattr(proactor.tempfile, kind)(dir=tmp_path, **options)
@@ -90,28 +89,28 @@ def test_ended_while_it_is_closed(
             if await drive(closing, points, wait=wait) is not closing:
                 break
             end(closing, ending)
-            await until(lambda: not os.listdir(tmp_path) and descriptors() == before)
+            await everything_gone(tmp_path, before)
             assert file.closed
             points += 1
         assert points >= (2 if kind == "NamedTemporaryFile" else 1)
-        assert not os.listdir(tmp_path)
-        assert descriptors() == before
+        await everything_gone(tmp_path, before)
+
+    async def main() -> None:
+        for ending, wait, context in product(ENDS, (False, True), (False, True)):
+            await check(ending, wait, context)
 
     run(in_time(main()))
 
 
-@pytest.mark.parametrize("ending", ENDS)
-@pytest.mark.parametrize("wait", [False, True])
-def test_ended_while_a_directory_is_removed(
-    run: Run, tmp_path: Path, ending: type[BaseException], wait: bool
-) -> None:
+def test_ended_while_a_directory_is_removed(run: Run, tmp_path: Path) -> None:
     async def main() -> None:
-        directory = await proactor.tempfile.TemporaryDirectory(dir=tmp_path)
-        Path(directory.name, "file").touch()
-        removal = directory.cleanup()
-        assert await drive(removal, 0, wait=wait) is removal
-        end(removal, ending)
-        await until(lambda: not os.listdir(tmp_path))
+        for ending, wait in product(ENDS, (False, True)):
+            directory = await proactor.tempfile.TemporaryDirectory(dir=tmp_path)
+            Path(directory.name, "file").touch()
+            removal = directory.cleanup()
+            assert await drive(removal, 0, wait=wait) is removal
+            end(removal, ending)
+            await until(lambda: not os.listdir(tmp_path))
 
     run(in_time(main()))
 
@@ -124,8 +123,7 @@ def test_a_thousand_cancelled_tasks(run: Run, tmp_path: Path) -> None:
             await asyncio.sleep(0)
 
     async def main() -> None:
-        await use("NamedTemporaryFile")
-        before = descriptors()
+        before = await descriptors_of_an_idle_loop()
         for turns in range(25):
             tasks = [
                 asyncio.ensure_future(use(kind))
@@ -137,7 +135,7 @@ def test_a_thousand_cancelled_tasks(run: Run, tmp_path: Path) -> None:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        await until(lambda: not os.listdir(tmp_path) and descriptors() == before)
+        await everything_gone(tmp_path, before)
 
     run(in_time(main()))
 
@@ -196,8 +194,7 @@ def test_threads_do_the_work(run: Run, tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_forgotten(run: Run, tmp_path: Path) -> None:
     async def main() -> None:
-        await (await proactor.tempfile.TemporaryFile()).close()
-        before = descriptors()
+        before = await descriptors_of_an_idle_loop()
         for mode in ("w+b", "w+"):
             file: Any = await proactor.tempfile.NamedTemporaryFile(mode, dir=tmp_path, encoding=None)
             await file.write("x" if mode == "w+" else b"x")
