@@ -12,7 +12,7 @@ import io
 import os
 import sys
 from functools import partial
-from typing import Any, AnyStr, NamedTuple
+from typing import TYPE_CHECKING, Any, AnyStr
 from weakref import WeakKeyDictionary
 
 from proactor import _pool
@@ -23,50 +23,58 @@ from proactor._text import TextFile
 from proactor._text_base import Turn
 from proactor._wrap import WrappedFile, in_memory, wrap
 
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
 __all__ = ["StandardStream", "stderr", "stderr_bytes", "stdin", "stdin_bytes", "stdout", "stdout_bytes"]
-
-
-class Source(NamedTuple):
-    """What a stream was when its file was opened. It is opened anew when this has changed."""
-
-    stream: Any
-    descriptor: int | None
-    encoding: str | None
-    errors: str | None
 
 
 class Channel:
     """One of the three streams on one loop."""
 
     def __init__(self) -> None:
-        self.source: Source | None = None
+        # What it was when its files were opened. They are opened anew when this has changed.
+        self._stream: Any = None
+        self._encoding: str | None = None
+        self._errors: str | None = None
         self.text: Any = None
         self.bytes: Any = None
         # Of those who write.
         self.turn = Turn()
 
-    async def open(self, stream: Any, mode: str) -> None:
-        """Sees to it that the files are those of the stream."""
-        descriptor = own_descriptor(stream, mode)
-        source = Source(
-            stream, descriptor, getattr(stream, "encoding", None), getattr(stream, "errors", None)
+    def is_of(self, stream: Any) -> bool:
+        """Whether the files are those of the stream."""
+        return (
+            stream is self._stream
+            and not getattr(stream, "closed", False)
+            and getattr(stream, "encoding", None) == self._encoding
+            and getattr(stream, "errors", None) == self._errors
         )
-        if source == self.source:
-            return
-        before, self.source = self.source, None
-        if descriptor is None:
+
+    async def open(self, stream: Any, mode: str) -> None:
+        """Sees to it that the files are those of the stream. It does not suspend."""
+        if getattr(stream, "closed", False):
+            raise ValueError("I/O operation on closed file.")
+        descriptor = own_descriptor(stream, mode)
+        if stream is not self._stream:
             self.close()
-            self.text, self.bytes = wrap(stream), None
+        if descriptor is None:
+            self.text = wrap(stream)
         else:
-            if before is None or before.descriptor != descriptor:
-                self.close()
-                self.bytes = await open_stream(descriptor, mode)
+            self.bytes = self.bytes or await open_stream(descriptor, mode)
             self.text = TextFile(self.bytes, stream.encoding, stream.errors, None, mode=mode[0])
-        self.source = source
+        self._stream = stream
+        self._encoding, self._errors = getattr(stream, "encoding", None), getattr(stream, "errors", None)
+
+    def file(self, kind: str) -> Any:
+        if kind == "text":
+            return self.text
+        self.bytes = self.bytes or wrap(self._stream.buffer)
+        return self.bytes
 
     def close(self) -> None:
         """Lets go of the descriptor. Nothing has been left unwritten."""
-        file, self.bytes = self.bytes, None
+        file, self.bytes, self._stream = self.bytes, None, None
         if isinstance(file, BinaryFile):
             start_close(file)
 
@@ -108,10 +116,9 @@ class StandardStream(Methods[AnyStr]):
     awaited. A cancelled read consumes nothing. `close` only flushes: the streams are the process's.
     """
 
-    def __init__(self, name: str, mode: str) -> None:
+    def __init__(self, name: str, kind: str) -> None:
         self._name = name
-        self._mode = mode
-        self._writes = name != "stdin"
+        self._kind = kind
 
     def _stream(self) -> Any:
         stream = getattr(sys, self._name)
@@ -119,43 +126,62 @@ class StandardStream(Methods[AnyStr]):
             raise RuntimeError(f"lost sys.{self._name}")
         return stream
 
-    async def _call(self, name: str, *arguments: Any) -> Any:
-        stream = self._stream()
-        channels = _channels.setdefault(asyncio.get_running_loop(), {})
-        channel = channels.setdefault(self._name, Channel())
-        if not self._writes:
+    def _channel(self) -> Channel:
+        loop = asyncio.get_running_loop()
+        channels = _channels.get(loop)
+        if channels is None:
+            channels = _channels[loop] = {name: Channel() for name in ("stdin", "stdout", "stderr")}
+        return channels[self._name]
+
+    def _call(self, name: str, *arguments: Any) -> Coroutine[Any, Any, Any]:
+        if self._name != "stdin":
+            return self._write(name, arguments)
+        try:
+            channel = self._channel()
+        except RuntimeError:
+            # The loop that will run it has not begun.
+            return self._read(name, arguments)
+        if name not in ("close", "flush") and channel.is_of(self._stream()):
+            # Nothing in between: this is how lines are read.
+            call: Coroutine[Any, Any, Any] = getattr(channel.file(self._kind), name)(*arguments)
+            return call
+        return self._read(name, arguments)
+
+    async def _read(self, name: str, arguments: tuple[Any, ...]) -> Any:
+        stream, channel = self._stream(), self._channel()
+        if not channel.is_of(stream):
             await channel.open(stream, "rb")
-            return await self._do(channel, stream, name, arguments)
+        if name in ("close", "flush"):
+            return None
+        return await getattr(channel.file(self._kind), name)(*arguments)
+
+    async def _write(self, name: str, arguments: tuple[Any, ...]) -> Any:
+        stream, channel = self._stream(), self._channel()
         async with channel.turn:
-            await channel.open(stream, "wb")
+            if not channel.is_of(stream):
+                await channel.open(stream, "wb")
             if in_memory(stream):
                 stream.flush()
             else:
                 await _pool.run(stream.flush)
-            return await self._do(channel, stream, name, arguments)
-
-    async def _do(self, channel: Channel, stream: Any, name: str, arguments: tuple[Any, ...]) -> Any:
-        if name in ("close", "flush"):
-            return None
-        if self._mode == "text":
-            file = channel.text
-        else:
-            file = channel.bytes = channel.bytes or wrap(stream.buffer)
-        if name == "writelines" and not isinstance(file, WrappedFile):
-            # In one piece: there is no buffer that would collect them.
-            empty: Any = "" if self._mode == "text" else b""
-            return await file.write(empty.join(*arguments))
-        return await getattr(file, name)(*arguments)
+            if name in ("close", "flush"):
+                return None
+            file = channel.file(self._kind)
+            if name == "writelines" and not isinstance(file, WrappedFile):
+                # In one piece: there is no buffer that would collect them.
+                empty: Any = "" if self._kind == "text" else b""
+                return await file.write(empty.join(*arguments))
+            return await getattr(file, name)(*arguments)
 
     def __getattr__(self, name: str) -> Any:
-        stream = self._stream() if self._mode == "text" else self._stream().buffer
+        stream = self._stream() if self._kind == "text" else self._stream().buffer
         value = getattr(stream, name)
         if name in PLAIN or not callable(value):
             return value
         return partial(self._call, name)
 
     def __repr__(self) -> str:
-        return f"<proactor.{self._name}{'' if self._mode == 'text' else '_bytes'}>"
+        return f"<proactor.{self._name}{'' if self._kind == 'text' else '_bytes'}>"
 
 
 stdin: StandardStream[str] = StandardStream("stdin", "text")

@@ -108,6 +108,25 @@ def test_reading_bytes_to_the_end(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
         run(in_time(main()))
 
 
+def test_another_pipe_with_the_same_number(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        numbers = set()
+        for text in ("one", "two"):
+            reader, writer = os.pipe()
+            os.write(writer, text.encode())
+            os.close(writer)
+            with open(reader) as stdin:  # noqa: ASYNC230
+                numbers.add(stdin.fileno())
+                monkeypatch.setattr(sys, "stdin", stdin)
+                assert await proactor.stdin.readline() == text
+            with pytest.raises(ValueError, match="closed file"):
+                await proactor.stdin.readline()
+        # The lowest that is free is the next to be given away.
+        assert len(numbers) == 1
+
+    run(in_time(main()))
+
+
 def test_universal_newlines(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     reader, writer = os.pipe()
     os.write(writer, "é\r\nzwei\r".encode("latin-1"))

@@ -36,7 +36,7 @@ def start(code: str, engine: str, **streams: int) -> Iterator[subprocess.Popen[s
     """A program that does not outlive the test."""
     program: subprocess.Popen[str] = subprocess.Popen(
         # A warning would be seen on stderr.
-        [sys.executable, "-X", "dev", "-c", textwrap.dedent(code)],
+        [sys.executable, "-W", "always", "-c", textwrap.dedent(code)],
         stdin=streams.get("stdin", subprocess.DEVNULL),
         stdout=streams.get("stdout", subprocess.PIPE),
         stderr=subprocess.PIPE,
@@ -139,7 +139,7 @@ def test_order_and_encoding(engine: str) -> None:
     """
     expected = "".join(f"printed {at}\nours {at} é?\ndirect\nbytes\n" for at in range(50))
     program = subprocess.run(
-        [sys.executable, "-X", "dev", "-c", textwrap.dedent(code)],
+        [sys.executable, "-W", "always", "-c", textwrap.dedent(code)],
         capture_output=True,
         timeout=TIMEOUT_S,
         env={**os.environ, "PROACTOR_ENGINE": engine},
@@ -165,6 +165,7 @@ def test_a_filter(engine: str) -> None:
             await proactor.stdout.writelines(lines)
 
         asyncio.run(main())
+        assert asyncio.run(proactor.stdin.read()) == ""
     """
     text = "".join(f"line {at} {'x' * (at % 60)}\n" for at in range(20_500))
     with start(code, engine, stdin=subprocess.PIPE) as program:

@@ -381,3 +381,22 @@ def test_signatures() -> None:
         ]
         positional = [p.name for p in ours.values() if p.kind is not p.KEYWORD_ONLY]
         assert positional == [p.name for p in theirs if p.kind is not p.KEYWORD_ONLY]
+
+
+def test_names_of_the_module() -> None:
+    # `mktemp` is unsafe; the others are the standard library's settings, which ours obeys.
+    assert set(tempfile.__all__) - set(proactor.tempfile.__all__) == {"TMP_MAX", "mktemp", "tempdir"}
+    assert all(hasattr(proactor.tempfile, name) for name in proactor.tempfile.__all__)
+
+
+def test_the_setting_of_the_standard_library(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    async def main() -> None:
+        assert await proactor.tempfile.gettempdir() == str(tmp_path)
+        async with proactor.tempfile.NamedTemporaryFile() as file:
+            assert os.path.dirname(file.name) == str(tmp_path)
+
+    run(main())

@@ -69,7 +69,7 @@ def steps_of(data: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Step]]:
             st.tuples(st.just("readline"), st.integers(-1, 20)),
             st.tuples(st.just("readlines"), st.just(-1)),
             st.tuples(st.just("write"), data),
-            st.tuples(st.just("writelines"), st.lists(data, max_size=3)),
+            st.tuples(st.just("writelines"), st.lists(data, min_size=1, max_size=3)),
             st.tuples(st.just("seek"), st.integers(-2, 30), st.sampled_from([0, 2])),
             st.tuples(st.just("truncate"), st.integers(0, 30)),
             st.tuples(st.just("flush")),
@@ -99,7 +99,7 @@ def test_text(loop: asyncio.AbstractEventLoop, encoding: str) -> None:
     steps = st.lists(
         st.one_of(
             st.tuples(st.just("write"), st.text("ab\n\ré", max_size=8)),
-            st.tuples(st.just("writelines"), st.lists(st.text("ab\né", max_size=5), max_size=3)),
+            st.tuples(st.just("writelines"), st.lists(st.text("ab\né", max_size=5), min_size=1, max_size=3)),
             st.tuples(st.just("rollover")),
             st.tuples(st.just("flush")),
         ),
