@@ -77,9 +77,9 @@ class Settings:
         engine: str | None,
     ) -> None:
         self.mode, self.buffering, self.newline, self.engine = mode, buffering, newline, engine
-        self.is_text = "b" not in mode
+        self.is_text = isinstance(mode, str) and "b" not in mode
         if self.is_text:
-            encoding = io.text_encoding(encoding, 4)  # type: ignore[attr-defined]
+            encoding = io.text_encoding(encoding, 3)  # type: ignore[attr-defined]
         open_file(os.curdir, mode, buffering, encoding, errors, newline, engine=engine).close()
         self.encoding, self.errors = resolve(encoding, errors, newline) if self.is_text else ("", "")
 
@@ -134,9 +134,10 @@ class NamedFile(Methods[AnyStr]):
     `name` is its path. It has all of the file's methods and attributes.
     """
 
-    def __init__(self, file: Any, name: str | bytes, *, delete: bool, delete_on_close: bool) -> None:
+    def __init__(self, file: Any, name: Any, *, delete: bool, delete_on_close: bool) -> None:
         self.file = file
-        self.name = name
+        # In bytes if its parts were given so.
+        self.name: str = name
         self._delete = delete
         self._delete_on_close = delete_on_close
         for method in METHODS:

@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import os
 import stat
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -381,6 +383,53 @@ def test_signatures() -> None:
         ]
         positional = [p.name for p in ours.values() if p.kind is not p.KEYWORD_ONLY]
         assert positional == [p.name for p in theirs if p.kind is not p.KEYWORD_ONLY]
+
+
+def test_on_each_engine(run: Run, engine: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        for make in (
+            proactor.tempfile.TemporaryFile,
+            proactor.tempfile.NamedTemporaryFile,
+            proactor.tempfile.SpooledTemporaryFile,
+        ):
+            async with make(dir=tmp_path, engine=engine) as file:
+                await file.write(b"x" * 100_000)
+                await file.seek(99_998)
+                assert await file.read() == b"xx"
+            with pytest.raises(ValueError, match="no such"):
+                make(engine="no such")
+        assert os.listdir(tmp_path) == []
+
+    run(main())
+
+
+def test_as_a_task_or_under_a_timeout(run: Run, tmp_path: Path) -> None:
+    async def main() -> None:
+        file = await asyncio.create_task(proactor.tempfile.TemporaryFile(dir=tmp_path))
+        await file.close()
+        text = await asyncio.wait_for(proactor.tempfile.NamedTemporaryFile("w", dir=tmp_path), 30)
+        await text.close()
+        with pytest.raises(RuntimeError, match="reuse"):
+            await twice(proactor.tempfile.TemporaryFile(dir=tmp_path))
+        assert os.listdir(tmp_path) == []
+
+    async def twice(making: Any) -> None:
+        async with making:
+            await making
+
+    run(main())
+
+
+def test_a_default_encoding_is_warned_of_where_it_is_used() -> None:
+    code = "from proactor import tempfile; tempfile.TemporaryFile('w').close()"
+    done = subprocess.run(
+        [sys.executable, "-X", "warn_default_encoding", "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stderr.startswith("<string>:1: EncodingWarning")
 
 
 def test_names_of_the_module() -> None:
