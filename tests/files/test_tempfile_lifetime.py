@@ -13,6 +13,8 @@ import sys
 import tempfile
 import textwrap
 import threading
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ import pytest
 from capabilities import needs
 from conftest import LoopFactory, Run
 from file_helpers import descriptors, in_time, until
+from proactor import _pool
 from stepping import ENDS, drive, end
 
 KINDS: list[tuple[str, dict[str, Any]]] = [
@@ -37,8 +40,27 @@ KINDS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-async def everything_gone(folder: Path, before: set[str]) -> None:
-    await until(lambda: not os.listdir(folder) and descriptors() <= before)
+Gone = Callable[[set[str]], Coroutine[Any, Any, None]]
+
+
+@pytest.fixture
+def gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gone]:
+    """Waits until all threads have done what they were asked to do, and nothing of it is left."""
+    calls: list[Future[Any]] = []
+    submit = _pool.submit
+
+    def record(*arguments: Any, **options: Any) -> Future[Any]:
+        calls.append(submit(*arguments, **options))
+        return calls[-1]
+
+    async def everything_gone(before: set[str]) -> None:
+        await until(lambda: all(call.done() for call in calls))
+        await until(lambda: not os.listdir(tmp_path) and descriptors() <= before)
+
+    monkeypatch.setattr(_pool, "submit", record)
+    yield everything_gone
+    # They know their loops.
+    calls.clear()
 
 
 async def descriptors_of_an_idle_loop() -> set[str]:
@@ -47,7 +69,7 @@ async def descriptors_of_an_idle_loop() -> set[str]:
 
 
 @pytest.mark.parametrize(("kind", "options"), KINDS, ids=str)
-def test_ended_while_it_is_made(run: Run, tmp_path: Path, kind: str, options: Any) -> None:
+def test_ended_while_it_is_made(run: Run, tmp_path: Path, gone: Gone, kind: str, options: Any) -> None:
     async def check(ending: type[BaseException], wait: bool) -> None:
         before = await descriptors_of_an_idle_loop()
         points = 0
@@ -57,7 +79,7 @@ def test_ended_while_it_is_made(run: Run, tmp_path: Path, kind: str, options: An
             if made is not making:
                 break
             end(making, ending)
-            await everything_gone(tmp_path, before)
+            await gone(before)
             points += 1
         assert points == 1
         if kind == "mkstemp":
@@ -76,7 +98,7 @@ def test_ended_while_it_is_made(run: Run, tmp_path: Path, kind: str, options: An
 
 
 @pytest.mark.parametrize(("kind", "options"), KINDS[:4], ids=str)
-def test_ended_while_it_is_closed(run: Run, tmp_path: Path, kind: str, options: Any) -> None:
+def test_ended_while_it_is_closed(run: Run, tmp_path: Path, gone: Gone, kind: str, options: Any) -> None:
     """A cancelled close goes on by itself."""
 
     async def check(ending: type[BaseException], wait: bool, context: bool) -> None:
@@ -89,11 +111,11 @@ def test_ended_while_it_is_closed(run: Run, tmp_path: Path, kind: str, options: 
             if await drive(closing, points, wait=wait) is not closing:
                 break
             end(closing, ending)
-            await everything_gone(tmp_path, before)
+            await gone(before)
             assert file.closed
             points += 1
         assert points >= (2 if kind == "NamedTemporaryFile" else 1)
-        await everything_gone(tmp_path, before)
+        await gone(before)
 
     async def main() -> None:
         for ending, wait, context in product(ENDS, (False, True), (False, True)):
@@ -115,7 +137,7 @@ def test_ended_while_a_directory_is_removed(run: Run, tmp_path: Path) -> None:
     run(in_time(main()))
 
 
-def test_a_thousand_cancelled_tasks(run: Run, tmp_path: Path) -> None:
+def test_a_thousand_cancelled_tasks(run: Run, tmp_path: Path, gone: Gone) -> None:
     async def use(kind: str) -> None:
         async with getattr(proactor.tempfile, kind)(dir=tmp_path) as made:
             if kind != "TemporaryDirectory":
@@ -135,7 +157,7 @@ def test_a_thousand_cancelled_tasks(run: Run, tmp_path: Path) -> None:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        await everything_gone(tmp_path, before)
+        await gone(before)
 
     run(in_time(main()))
 
@@ -146,7 +168,7 @@ def test_without_a_free_thread(run: Run, tmp_path: Path) -> None:
     async def main() -> None:
         file = await proactor.tempfile.NamedTemporaryFile(dir=tmp_path)
         go_on = threading.Event()
-        busy = [asyncio.ensure_future(proactor._pool.run(go_on.wait)) for _ in range(16)]
+        busy = [asyncio.ensure_future(_pool.run(go_on.wait)) for _ in range(16)]
         try:
             closing = asyncio.ensure_future(file.close())
             await asyncio.sleep(0)
