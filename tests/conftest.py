@@ -7,6 +7,7 @@ import gc
 import os
 import time
 from collections.abc import Callable, Coroutine, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -108,9 +109,10 @@ def no_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
     descriptors, threads = _descriptors(), _threads()
     yield
     deadline = time.monotonic() + LEAK_GRACE_S
-    while True:
-        # Each time: a thread that is about to end may have held on to its loop.
-        gc.collect()
+    for attempt in count():
+        if attempt % 20 == 0:
+            # Again, since a thread may have held the loop a moment ago.
+            gc.collect()
         leaked_fds = {fd: what for fd, what in _descriptors().items() if descriptors.get(fd) != what}
         leaked_threads = {task: name for task, name in _threads().items() if task not in threads}
         if not leaked_fds and not leaked_threads:

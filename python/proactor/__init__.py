@@ -16,14 +16,18 @@ from proactor._native import __version__, chosen_engine, engines
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from proactor import shutil as shutil
+    from proactor import tempfile as tempfile
     from proactor._files import read_bytes, read_many, read_text, write_bytes, write_text
     from proactor._open import BinaryFile, TextFile, open
     from proactor._path import Path
+    from proactor._stdio import stderr, stderr_bytes, stdin, stdin_bytes, stdout, stdout_bytes
+    from proactor._wrap import WrappedFile, wrap
 
 __all__ = [
     "BinaryFile",
     "Path",
     "TextFile",
+    "WrappedFile",
     "__version__",
     "aio",
     "chosen_engine",
@@ -32,6 +36,13 @@ __all__ = [
     "read_bytes",
     "read_many",
     "read_text",
+    "stderr",
+    "stderr_bytes",
+    "stdin",
+    "stdin_bytes",
+    "stdout",
+    "stdout_bytes",
+    "wrap",
     "write_bytes",
     "write_text",
 ]
@@ -42,10 +53,18 @@ _LATER = {
     "BinaryFile": "proactor._open",
     "Path": "proactor._path",
     "TextFile": "proactor._open",
+    "WrappedFile": "proactor._wrap",
     "open": "proactor._open",
     "read_bytes": "proactor._files",
     "read_many": "proactor._files",
     "read_text": "proactor._files",
+    "stderr": "proactor._stdio",
+    "stderr_bytes": "proactor._stdio",
+    "stdin": "proactor._stdio",
+    "stdin_bytes": "proactor._stdio",
+    "stdout": "proactor._stdio",
+    "stdout_bytes": "proactor._stdio",
+    "wrap": "proactor._wrap",
     "write_bytes": "proactor._files",
     "write_text": "proactor._files",
 }

@@ -27,6 +27,13 @@ async def write_lines(file: BinaryFile | TextFile, lines: Iterable[Any] | AsyncI
             await file.write(line)
 
 
+def start_close(file: BinaryFile) -> None:
+    """Closes a file without waiting: what is left to do goes on by itself."""
+    call = file.close()
+    if next(call, "done") != "done":
+        call.close()
+
+
 class TextOpening(Coroutine[Any, Any, TextFile]):
     """What `open` returns for a text mode: await it, or use it in `async with`. Nothing is opened before."""
 
@@ -37,9 +44,15 @@ class TextOpening(Coroutine[Any, Any, TextFile]):
         self._coroutine: Coroutine[Any, Any, TextFile] | None = None
 
     async def _open(self) -> TextFile:
-        self._file = self._wrap(await self._opening)
-        await self._file._begin()
-        return self._file
+        file = self._wrap(await self._opening)
+        try:
+            await file._begin()
+        except BaseException:
+            # Nobody will ever have it.
+            start_close(file.buffer)
+            raise
+        self._file = file
+        return file
 
     def _start(self) -> Coroutine[Any, Any, TextFile]:
         if self._coroutine is None:

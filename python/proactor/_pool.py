@@ -43,6 +43,28 @@ def run(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Await
     return asyncio.wrap_future(submit(function, *args, **kwargs))
 
 
+def finish(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
+    """As `run`, and the call is made and runs to its end whatever becomes of the caller."""
+    return asyncio.shield(run(function, *args, **kwargs))
+
+
+async def make(function: Callable[[], T], undo: Callable[[T], object]) -> T:
+    """What a call in a thread gives. If its caller is gone by then, `undo` gets it instead."""
+    made = submit(function)
+    try:
+        return await asyncio.wrap_future(made)
+    except BaseException:
+        # In the thread, or here if it is done already.
+        if not made.cancel():
+            made.add_done_callback(partial(_undo, undo))
+        raise
+
+
+def _undo(undo: Callable[[T], object], made: Future[T]) -> None:
+    if not made.cancelled() and made.exception() is None:
+        undo(made.result())
+
+
 def threaded(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
     """A coroutine function that does what `function` does, in a thread."""
 

@@ -353,9 +353,7 @@ class TextFile(Attributes, TextCore):
         """Changes settings. After a read, the encoding and `newline` are fixed."""
         async with self._turn:
             buffer = self._open_buffer()
-            if self._decoder is not None and (
-                encoding is not None or errors is not None or newline is not ...
-            ):
+            if self._chunks and (encoding is not None or errors is not None or newline is not ...):
                 raise io.UnsupportedOperation(
                     "It is not possible to set the encoding or newline of stream after the first read"
                 )
@@ -427,8 +425,9 @@ class TextFile(Attributes, TextCore):
                 # Its first state need not be zero: UTF-16 looks for a byte order mark.
                 self._decoder.reset()
             return
-        if self._decoder is None and not (cookie.flags or cookie.skip):
+        if not buffer.readable():
             return
+        # No flags, too, are a state: a new UTF-16 decoder would look for a byte order mark.
         decoder = self._make_decoder()
         decoder.setstate((b"", cookie.flags))
         if not cookie.skip:
@@ -440,7 +439,8 @@ class TextFile(Attributes, TextCore):
         self._used = cookie.skip
 
     def _reset_encoder(self, place: int) -> None:
-        if self._encoder is not None or place == 0:
+        if self._open_buffer().writable():
+            # A new one, too, would begin with a byte order mark.
             encoder = self._make_encoder()
             if place != 0:
                 encoder.setstate(0)

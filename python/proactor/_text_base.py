@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from proactor._native import Users
@@ -12,22 +13,44 @@ if TYPE_CHECKING:
 
 
 class Turn(Users):
-    """A lock that serves in the order of asking, and knows whether anybody has it or asks for it."""
+    """A lock that serves in the order of asking, and knows whether anybody has it or asks for it.
+
+    It passes from hand to hand, so that nobody overtakes, and keeps no loop alive that has come to its end.
+    """
 
     def __init__(self) -> None:
-        self._lock = asyncio.Lock()
+        self._taken = False
+        self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def __aenter__(self) -> None:
         self.users += 1
+        if not self._taken:
+            self._taken = True
+            return
+        place = asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
         try:
-            await self._lock.acquire()
+            await place
         except BaseException:
-            self.users -= 1
+            # Whoever was given the turn and is cancelled before using it passes it on.
+            if not place.cancel() and not place.cancelled():
+                self.leave()
+            else:
+                self.users -= 1
             raise
 
     async def __aexit__(self, *exc_info: object) -> None:
+        self.leave()
+
+    def leave(self) -> None:
+        """The turn goes to the next who still wants it."""
         self.users -= 1
-        self._lock.release()
+        while self._waiting:
+            place = self._waiting.popleft()
+            if not place.done():
+                place.set_result(None)
+                return
+        self._taken = False
 
 
 class Attributes:

@@ -83,3 +83,42 @@ class TestText:
             await binary.close()
 
         run(main())
+
+    @pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig", "utf-32", "utf-8"])
+    def test_begun_in_the_middle(self, run: Run, tmp_path: Path, encoding: str) -> None:
+        """A saved position is enough: there is one byte order mark, and it need not have been seen."""
+        path = tmp_path / "f"
+        path.write_text("eins\nzwei\n", encoding=encoding)
+        with open(path, encoding=encoding) as file:
+            file.readline()
+            place = file.tell()
+
+        async def main() -> None:
+            async with proactor.open(path, "r+", encoding=encoding) as file:
+                await file.seek(place)
+                assert await file.readline() == "zwei\n"
+                await file.write("drei\n")
+            async with proactor.open(path, "r+", encoding=encoding) as file:
+                await file.seek(place)
+                await file.write("ZWEI\n")
+            async with proactor.open(path, "r+", encoding=encoding) as file:
+                await file.seek(0, 2)
+                await file.write("vier\n")
+
+        run(main())
+        assert path.read_text(encoding=encoding) == "eins\nZWEI\ndrei\nvier\n"
+
+    def test_reconfigured_after_seeking(self, run: Run, tmp_path: Path) -> None:
+        path = tmp_path / "f"
+        path.write_bytes("é\né\n".encode("latin-1"))
+
+        async def main() -> None:
+            async with proactor.open(path, encoding="latin-1") as file:
+                assert await file.readline() == "é\n"
+                with pytest.raises(OSError, match="after the first read"):
+                    await file.reconfigure(encoding="cp437")
+                await file.seek(2)
+                await file.reconfigure(encoding="cp437")
+                assert await file.read() == b"\xe9\n".decode("cp437")
+
+        run(main())
