@@ -27,10 +27,16 @@
 //! ```
 
 mod buffered;
+mod direct;
 mod input;
 mod output;
 mod part;
 mod reading;
+mod running;
+mod span;
+mod transfer;
 mod writing;
 
 pub use buffered::{Buffered, Options, Step};
+pub use direct::Direct;
+pub use transfer::Transfer;

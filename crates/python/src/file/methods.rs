@@ -2,6 +2,7 @@
 
 use super::binary::BinaryFile;
 use super::call::FileCall;
+use super::op::FileOp;
 use super::verb::{os_error, Data, Verb};
 use crate::memory::Exported;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -177,6 +178,40 @@ impl BinaryFile {
     /// Flushes, and brings the data to the device, with the metadata needed to read it: fdatasync(2).
     fn fdatasync(slf: &Bound<'_, Self>) -> PyResult<FileCall> {
         Self::sync(slf, "fdatasync", true)
+    }
+
+    /// Reads `size` bytes at `offset`, fewer only at the end of the file. The position stays, and calls of this kind
+    /// wait for no turn: any number of them may run at once. Data written before are with the kernel first.
+    #[pyo3(signature = (size, offset, /))]
+    fn pread(slf: &Bound<'_, Self>, size: i64, offset: i64) -> PyResult<FileOp> {
+        Self::reading_bytes(slf, size, offset)
+    }
+
+    /// As `pread`, into a writable buffer, which is exported until the last op on it has ended, even if the call is
+    /// cancelled before. Returns the number of bytes.
+    #[pyo3(signature = (buffer, offset, /))]
+    fn preadinto(slf: &Bound<'_, Self>, buffer: &Bound<'_, PyAny>, offset: i64) -> PyResult<FileOp> {
+        Self::reading_into(slf, buffer, offset)
+    }
+
+    /// As `preadinto`, into several buffers, one after the other.
+    #[pyo3(signature = (buffers, offset, /))]
+    fn preadv(slf: &Bound<'_, Self>, buffers: &Bound<'_, PyAny>, offset: i64) -> PyResult<FileOp> {
+        Self::reading_vector(slf, buffers, offset)
+    }
+
+    /// Writes all of a bytes-like object at `offset` and returns its length. The position stays, as with `pread`. In an
+    /// append mode the kernel ignores the offset and appends. When cancelled, all is written in the background or, if
+    /// data written before were not with the kernel yet, nothing.
+    #[pyo3(signature = (data, offset, /))]
+    fn pwrite(slf: &Bound<'_, Self>, data: &Bound<'_, PyAny>, offset: i64) -> PyResult<FileOp> {
+        Self::writing_at(slf, data, offset)
+    }
+
+    /// As `pwrite`, from several bytes-like objects, one after the other.
+    #[pyo3(signature = (buffers, offset, /))]
+    fn pwritev(slf: &Bound<'_, Self>, buffers: &Bound<'_, PyAny>, offset: i64) -> PyResult<FileOp> {
+        Self::writing_vector(slf, buffers, offset)
     }
 
     /// Flushes and closes; does nothing the second time. An error of the flush is raised after the file is closed. A

@@ -2,17 +2,21 @@
 //!
 //! A `BinaryFile` holds the buffers (`proactor-file`, which does no I/O) and the queue of calls that use its position.
 //! A `FileCall` is one awaited method: it asks the buffers, and suspends only when they need an op. The op belongs to
-//! the file, so a call that is cancelled leaves nothing half done behind.
+//! the file, so a call that is cancelled leaves nothing half done behind. A `FileOp` is one awaited call that leaves the
+//! position alone: it waits for no turn, and its ops are its own.
 
 mod binary;
 mod call;
 mod methods;
 mod mode;
+mod op;
 mod opening;
+mod positional;
 mod turn;
 mod verb;
 
 pub(crate) use binary::BinaryFile;
+pub(crate) use op::FileOp;
 pub(crate) use opening::OpenedFd;
 pub(crate) use turn::Turn;
 
@@ -21,6 +25,7 @@ use pyo3::prelude::*;
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<binary::BinaryFile>()?;
     module.add_class::<call::FileCall>()?;
+    module.add_class::<op::FileOp>()?;
     module.add_class::<opening::Opening>()?;
     module.add_function(wrap_pyfunction!(opening::open_binary, module)?)
 }

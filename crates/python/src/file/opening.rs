@@ -258,6 +258,7 @@ impl Opening {
             position,
             append: mode.append,
             block: self.plan.block,
+            ..Options::default()
         };
         let file = BinaryFile {
             core: Buffered::new(File::new(fd), options),
