@@ -14,7 +14,18 @@ import proactor
 import pytest
 from capabilities import needs
 from conftest import Run
-from file_helpers import LARGE_BYTES, MIB, content, evict, failure, in_time, resizable, turns, until
+from file_helpers import (
+    LARGE_BYTES,
+    MIB,
+    content,
+    descriptors,
+    evict,
+    failure,
+    in_time,
+    resizable,
+    turns,
+    until,
+)
 
 pytest_plugins = ["file_fixtures"]
 
@@ -420,6 +431,27 @@ class TestLifetime:
                 await late
             with pytest.raises(ValueError, match="closed file"):
                 file.pwrite(b"", 0)
+
+        run(main())
+
+    def test_what_is_over_keeps_nothing(self, run: Run, engine: str, path: Path) -> None:
+        async def main() -> None:
+            file = await proactor.open(path, "r+b", engine=engine)
+            before = descriptors()
+            target, data = bytearray(10), bytearray(b"data")
+            calls: list[Any] = [file.preadinto(target, 0), file.pwrite(data, 0), file.pread(2 * MIB, 0)]
+            calls += [file.preadinto(target, 5), file.pwrite(data, 5)]
+            for call in calls[:3]:
+                await call
+            for call in calls[3:]:
+                task = asyncio.ensure_future(call)
+                await asyncio.sleep(0)
+                task.cancel()
+            await until(lambda: resizable(target))
+            await until(lambda: resizable(data))
+            await file.close()
+            assert len(descriptors()) == len(before) - 1
+            del calls
 
         run(main())
 

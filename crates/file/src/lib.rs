@@ -27,8 +27,10 @@
 //! ```
 
 mod buffered;
+mod copying;
 mod direct;
 mod input;
+mod lock;
 mod output;
 mod part;
 mod reading;
@@ -38,5 +40,7 @@ mod transfer;
 mod writing;
 
 pub use buffered::{Buffered, Options, Step};
+pub use copying::{advise, copy_range, send};
 pub use direct::Direct;
+pub use lock::Lock;
 pub use transfer::Transfer;

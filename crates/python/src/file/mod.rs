@@ -7,11 +7,13 @@
 
 mod binary;
 mod call;
+mod locks;
 mod methods;
 mod mode;
 mod op;
 mod opening;
 mod positional;
+mod ranges;
 mod turn;
 mod verb;
 

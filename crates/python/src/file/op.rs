@@ -72,6 +72,23 @@ pub(super) trait Job: Send + Sync {
     }
 }
 
+/// What a job is replaced by when it is over: it would keep the file and the caller's memory.
+struct Over;
+
+impl Job for Over {
+    fn step(&mut self, _file: &Bound<'_, BinaryFile>) -> PyResult<Next> {
+        Ok(Next::Done(None))
+    }
+
+    fn took(&mut self, _file: &Bound<'_, BinaryFile>, _completion: Completion) -> PyResult<()> {
+        Ok(())
+    }
+
+    fn given_up(&self) -> GivenUp {
+        GivenUp::Abandon
+    }
+}
+
 /// The awaitable of one method of an open file that does not use its position. Await it once.
 #[pyclass(module = "proactor._native", weakref)]
 pub(crate) struct FileOp {
@@ -123,6 +140,14 @@ impl FileOp {
     }
 
     fn drive(slf: &Bound<'_, Self>) -> PyResult<Outcome> {
+        let outcome = Self::advance(slf);
+        if !matches!(outcome, Ok(Outcome::Suspend(_))) {
+            slf.borrow_mut().job = Box::new(Over);
+        }
+        outcome
+    }
+
+    fn advance(slf: &Bound<'_, Self>) -> PyResult<Outcome> {
         let py = slf.py();
         let state = std::mem::replace(&mut slf.borrow_mut().state, State::Done);
         match state {
@@ -289,6 +314,7 @@ impl FileOp {
             State::Waiting { future, .. } => future.clone_ref(py),
             _ => {
                 this.state = State::Done;
+                this.job = Box::new(Over);
                 drop(this);
                 // What a stopped one meets is that it was stopped.
                 return match outcome {
@@ -304,6 +330,15 @@ impl FileOp {
 
     /// Gives the call up, wherever it is.
     fn stop(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let stopped = Self::stop_job(slf);
+        let mut this = slf.borrow_mut();
+        if !matches!(this.state, State::Alone) {
+            this.job = Box::new(Over);
+        }
+        stopped
+    }
+
+    fn stop_job(slf: &Bound<'_, Self>) -> PyResult<()> {
         let py = slf.py();
         let state = std::mem::replace(&mut slf.borrow_mut().state, State::Done);
         match state {
