@@ -426,6 +426,7 @@ def open_binary(
     opener: Callable[[str, int], int] | None = None,
     *,
     engine: str | None = None,
+    direct: bool = False,
 ) -> Opening: ...
 
 # The bridge between an event loop and an engine; not made directly.

@@ -3,16 +3,20 @@
 use proactor::buffer::AlignedBuf;
 use proactor::op::{DirectAlignment, File, Open};
 use std::ffi::CString;
+use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The most aligned memory, in bytes, that is kept for the next transfers of a file.
 const SPARE_BYTES: usize = 1 << 20;
+/// Larger blocks are those of networks, whose files have none in the cache.
+const MOST_BLOCK_BYTES: usize = 64 * 1024;
 
 /// A file that is open with O_DIRECT, as its transfers see it.
 #[derive(Debug)]
 pub struct Direct {
     alignment: DirectAlignment,
+    block: usize,
     /// The same file without O_DIRECT, opened when something unaligned is to be written. The kernel keeps its cache in
     /// step: a direct transfer writes back and drops the pages that it meets.
     plain: OnceLock<File>,
@@ -20,18 +24,45 @@ pub struct Direct {
 }
 
 impl Direct {
-    /// With the alignment that the kernel has named.
-    pub fn new(alignment: DirectAlignment) -> Self {
+    /// With the alignment that the kernel names for an open file.
+    ///
+    /// # Errors
+    /// EINVAL if it cannot be used with O_DIRECT.
+    pub fn of(file: &File) -> io::Result<Self> {
+        let alignment = file.direct_alignment()?;
+        // SAFETY: zero is a valid initial value; the struct outlives the call. sysconf has no pointers.
+        let (block, page) = unsafe {
+            let mut stat: libc::stat = std::mem::zeroed();
+            if libc::fstat(file.as_raw_fd(), &raw mut stat) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            (
+                stat.st_blksize as usize,
+                libc::sysconf(libc::_SC_PAGESIZE) as usize,
+            )
+        };
+        // The cache writes back whole pages and whole blocks of the file system: what is written past it must not share
+        // one with what is written through it at the same time.
+        let whole = block
+            .min(MOST_BLOCK_BYTES)
+            .max(page)
+            .next_multiple_of(alignment.offset);
+        Ok(Self::new(alignment, whole))
+    }
+
+    /// With these; `block` is a multiple of the alignment of offsets.
+    pub fn new(alignment: DirectAlignment, block: usize) -> Self {
         Direct {
             alignment,
+            block,
             plain: OnceLock::new(),
             spare: Mutex::default(),
         }
     }
 
-    /// Offsets and lengths must be multiples of this.
+    /// Offsets and lengths of what goes past the cache are multiples of this.
     pub fn block(&self) -> usize {
-        self.alignment.offset
+        self.block
     }
 
     /// How far an offset is behind the last block's start.

@@ -124,9 +124,10 @@ impl Buffered {
         }
     }
 
-    /// A read ends where a block of O_DIRECT does, if that is not before its first byte: the next one starts there.
+    /// A read into a buffer ends where a block of O_DIRECT does, if that is not before its first byte: the next one
+    /// starts there.
     pub(crate) fn to_block_end(&self, at: u64, count: usize) -> usize {
-        let Some(direct) = &self.direct else {
+        let Some(direct) = self.direct.as_ref().filter(|_| self.block > 0) else {
             return count;
         };
         match count.checked_sub(direct.past_block(at + count as u64)) {

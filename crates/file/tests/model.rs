@@ -353,7 +353,7 @@ fn direct() -> Option<Arc<Direct>> {
         memory: MEMORY_ALIGNMENT,
         offset: 8,
     };
-    Some(Arc::new(Direct::new(alignment)))
+    Some(Arc::new(Direct::new(alignment, 8)))
 }
 
 fn check(seed: u64, error_rate: u8, block: usize, append: bool, direct: Option<Arc<Direct>>, acts: &[Act]) {

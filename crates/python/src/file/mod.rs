@@ -7,6 +7,7 @@
 
 mod binary;
 mod call;
+mod direct;
 mod locks;
 mod methods;
 mod mode;
