@@ -478,3 +478,25 @@ fn written_by_hand_when_nobody_drives() {
     left.write_now().unwrap();
     assert_eq!(std::fs::read(&path).unwrap(), b"abcdefgh");
 }
+
+#[test]
+fn a_read_in_flight_may_bring_what_is_no_longer_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f");
+    std::fs::write(&path, b"old bytes").unwrap();
+    let mut rig = Rig::open(Driver::new().unwrap(), &path, Options::default(), 0);
+    assert_eq!(rig.file.fill(3), Ok(Step::Blocked));
+    let op = rig.file.start().unwrap();
+    let done = rig.driver.run(op).unwrap();
+    std::fs::write(&path, b"new bytes").unwrap();
+    rig.file.changed(0, 3);
+    // The next call begins, and then the read comes back.
+    rig.file.begin();
+    rig.file.finish(done.op, done.result);
+    assert_eq!(rig.until(|file| file.fill(9)), 9);
+    assert_eq!(rig.file.unread(), b"new bytes");
+    // Elsewhere: nothing is read again.
+    rig.file.changed(9, 100);
+    rig.file.begin();
+    assert_eq!(rig.file.unread(), b"new bytes");
+}
