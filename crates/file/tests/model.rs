@@ -1,7 +1,10 @@
 //! Random programs on a buffered file against a model in memory: on the simulator, which shortens transfers and fails
 //! ops, with results taken as late as can be.
 
-use proactor::buffer::{Buf, Memory};
+mod bytes;
+
+use bytes::Bytes;
+use proactor::buffer::Buf;
 use proactor::op::{DirectAlignment, File, Handle, Op, Open};
 use proactor::{Completion, Config, Driver, Engine, Error, SimConfig};
 use proactor_file::{Buffered, Direct, Options, Step, Transfer};
@@ -280,53 +283,6 @@ fn pwrite(rig: &mut Rig, model: &mut Model, at: u64, data: &[u8]) {
     let position = std::mem::replace(&mut model.at, at as usize);
     model.write(&data[..done]);
     model.at = position;
-}
-
-/// Shared memory, as transfers take it.
-struct Bytes(*mut u8, usize);
-
-// SAFETY: heap memory that any thread may use; the test looks at it when no op does.
-unsafe impl Send for Bytes {}
-// SAFETY: as above.
-unsafe impl Sync for Bytes {}
-
-impl Bytes {
-    fn of(data: &[u8]) -> Arc<Self> {
-        let len = data.len();
-        Arc::new(Bytes(Box::into_raw(Box::<[u8]>::from(data)).cast(), len))
-    }
-
-    fn zeroed(len: usize) -> Arc<Self> {
-        Self::of(&vec![0; len])
-    }
-
-    fn to_vec(&self) -> Vec<u8> {
-        // SAFETY: made from a slice of this length.
-        unsafe { std::slice::from_raw_parts(self.0, self.1) }.to_vec()
-    }
-}
-
-// SAFETY: heap memory, freed in `drop` only.
-unsafe impl Memory for Bytes {
-    fn ptr(&self) -> *mut u8 {
-        self.0
-    }
-    fn len(&self) -> usize {
-        self.1
-    }
-    fn writable(&self) -> bool {
-        true
-    }
-    fn into_any(self: Box<Self>) -> Box<dyn std::any::Any> {
-        self
-    }
-}
-
-impl Drop for Bytes {
-    fn drop(&mut self) {
-        // SAFETY: made by `Box::into_raw` from a slice of this length.
-        drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(self.0, self.1)) });
-    }
 }
 
 fn faulty(seed: u64, error_rate: u8) -> Driver {
