@@ -96,6 +96,7 @@ def open(
     closefd: bool = True,
     opener: Callable[[str, int], int] | None = None,
     *,
+    direct: bool = False,
     engine: str | None = None,
 ) -> TextOpening: ...
 @overload
@@ -109,6 +110,7 @@ def open(
     closefd: bool = True,
     opener: Callable[[str, int], int] | None = None,
     *,
+    direct: bool = False,
     engine: str | None = None,
 ) -> Opening: ...
 @overload
@@ -122,6 +124,7 @@ def open(
     closefd: bool = True,
     opener: Callable[[str, int], int] | None = None,
     *,
+    direct: bool = False,
     engine: str | None = None,
 ) -> TextOpening | Opening: ...
 def open(
@@ -134,13 +137,18 @@ def open(
     closefd: bool = True,
     opener: Callable[[str, int], int] | None = None,
     *,
+    direct: bool = False,
     engine: str | None = None,
 ) -> TextOpening | Opening:
     """Opens a file: `async with proactor.open(path) as f:` or `f = await proactor.open(path)`.
 
-    All arguments but `engine` (see `proactor.aio.Context`) are those of the built-in `open`, with the same
-    modes and the same errors for bad values; OSError comes when it is awaited. `opener` is called in the
-    calling thread.
+    All arguments but the last two are those of the built-in `open`, with the same modes and the same errors
+    for bad values; OSError comes when it is awaited. `opener` is called in the calling thread. `engine`: see
+    `proactor.aio.Context`.
+
+    `direct=True` opens with O_DIRECT: reads and writes go past the kernel's cache, in blocks that are aligned
+    here, so any size and position will do. An OSError (EINVAL) says so where the file system cannot; a
+    descriptor must have been opened with O_DIRECT; appending is a ValueError.
 
     It gives a `TextFile` or, for a binary mode, a `BinaryFile`: the methods of `io`'s files as coroutines. A
     file belongs to the loop that opened it.
@@ -161,11 +169,12 @@ def open(
                 RuntimeWarning,
                 stacklevel=2,
             )
-        return open_binary(file, mode, buffering, closefd, opener, engine=engine)
+        return open_binary(file, mode, buffering, closefd, opener, engine=engine, direct=direct)
     if buffering == 0:
-        open_binary(file, mode, -1, closefd, opener, engine=engine).close()
+        open_binary(file, mode, -1, closefd, opener, engine=engine, direct=direct).close()
         raise ValueError("can't have unbuffered text I/O")
-    opening = open_binary(file, mode, -1 if buffering == 1 else buffering, closefd, opener, engine=engine)
+    block = -1 if buffering == 1 else buffering
+    opening = open_binary(file, mode, block, closefd, opener, engine=engine, direct=direct)
     try:
         encoding = io.text_encoding(encoding, 2)  # type: ignore[attr-defined]
         settings = resolve(encoding, errors, newline)

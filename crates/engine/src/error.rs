@@ -33,7 +33,9 @@ impl Error {
         self
     }
 
-    pub(crate) fn with_hint(mut self, hint: &'static str) -> Self {
+    /// The same error, with what to do about it.
+    #[must_use]
+    pub fn with_hint(mut self, hint: &'static str) -> Self {
         self.hint = Some(hint);
         self
     }

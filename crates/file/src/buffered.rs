@@ -1,13 +1,16 @@
 //! The state of one open file: position, buffers, and the one op in flight.
 
+use crate::direct::Direct;
 use crate::input::Input;
 use crate::output::Output;
+use crate::running::Running;
 use proactor::buffer::Buf;
 use proactor::op::{File, Op, Read, Write};
 use proactor::{Error, Output as OpOutput};
+use std::sync::Arc;
 
 /// How a file was opened.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Options {
     /// Where the caller is, in bytes; `None` for a file without positions (pipe, socket, terminal). Default: 0.
     pub position: Option<u64>,
@@ -15,6 +18,8 @@ pub struct Options {
     pub append: bool,
     /// Size of a buffer in bytes; 0 reads and writes just what is asked for. Default: 32 KiB.
     pub block: usize,
+    /// For a file that is open with O_DIRECT, which has positions and is not appended to. Default: none.
+    pub direct: Option<Arc<Direct>>,
 }
 
 impl Default for Options {
@@ -23,6 +28,7 @@ impl Default for Options {
             position: Some(0),
             append: false,
             block: 32 * 1024,
+            direct: None,
         }
     }
 }
@@ -81,6 +87,14 @@ pub struct Buffered {
     pub(crate) write_error: Option<Error>,
     pub(crate) asked: Option<Op>,
     pub(crate) answer: Option<Result<OpOutput, Error>>,
+    /// There until the file is taken.
+    pub(crate) direct: Option<Arc<Direct>>,
+    /// The op in flight, as the ops that O_DIRECT needs for it.
+    pub(crate) running: Option<Running>,
+    /// What was read ahead may have been changed past the buffers.
+    pub(crate) stale: bool,
+    /// So may what the read in flight brings.
+    pub(crate) fill_is_stale: bool,
 }
 
 impl Buffered {
@@ -106,6 +120,10 @@ impl Buffered {
             write_error: None,
             asked: None,
             answer: None,
+            direct: options.direct,
+            running: None,
+            stale: false,
+            fill_is_stale: false,
         }
     }
 
@@ -116,12 +134,18 @@ impl Buffered {
 
     /// Takes the file, to close it. Nothing but [`finish`](Self::finish) may be called after that.
     pub fn take_file(&mut self) -> Option<File> {
+        self.direct = None;
         self.file.take()
     }
 
     /// Whether the file has positions.
     pub fn seekable(&self) -> bool {
         self.seekable
+    }
+
+    /// Whether writes go to the end.
+    pub fn appends(&self) -> bool {
+        self.append
     }
 
     /// Size of a buffer in bytes.
@@ -138,6 +162,22 @@ impl Buffered {
     pub fn begin(&mut self) {
         self.at_end = false;
         self.read_error = None;
+        if std::mem::take(&mut self.stale) {
+            self.fill_is_stale = self.is_filling();
+            self.input.clear();
+        }
+    }
+
+    /// Bytes of the file have been changed past the buffers: calls that begin from now on read them again.
+    pub fn changed(&mut self, from: u64, len: u64) {
+        let unread = self.position + self.unread().len() as u64;
+        let kept = self.position - self.input.consumed()..unread;
+        self.stale |= self.is_filling() || from < kept.end && kept.start < from.saturating_add(len);
+    }
+
+    /// What O_DIRECT needs of this file, if it is open with it.
+    pub fn direct(&self) -> Option<Arc<Direct>> {
+        self.direct.clone()
     }
 
     /// Moves everything out; what is left has no file.
@@ -192,6 +232,7 @@ impl Buffered {
 
     /// The result of the op in flight will never come: its driver is gone, which has run a write to its end.
     pub fn lost_flight(&mut self) {
+        self.lost_running();
         self.flight = None;
         self.asked = None;
     }
@@ -205,11 +246,27 @@ impl Buffered {
 
     /// Whether [`start`](Self::start) has an op.
     pub fn wants_op(&self) -> bool {
-        self.flight.is_none() && (self.queued.is_some() || self.missing > 0 || self.asked.is_some())
+        match &self.running {
+            Some(running) => running.wants_op(),
+            None => {
+                self.flight.is_none() && (self.queued.is_some() || self.missing > 0 || self.asked.is_some())
+            }
+        }
     }
 
     /// The op that is needed next. From now on it is in flight: bring its result to [`finish`](Self::finish).
     pub fn start(&mut self) -> Option<Op> {
+        if let Some(running) = &mut self.running {
+            return running.op();
+        }
+        let op = self.next_op()?;
+        match self.direct() {
+            Some(direct) => self.run_aligned(direct, op),
+            None => Some(op),
+        }
+    }
+
+    fn next_op(&mut self) -> Option<Op> {
         if self.flight.is_some() {
             return None;
         }
@@ -234,6 +291,7 @@ impl Buffered {
             0 => None,
             count => {
                 let at = self.position + self.unread().len() as u64;
+                let count = self.to_block_end(at, count);
                 let mut read = Read::new(file, self.input.room(count));
                 read.offset = self.seekable.then_some(at);
                 self.flight = Some(Flight::Fill);
@@ -244,6 +302,12 @@ impl Buffered {
 
     /// Takes the result of the op in flight.
     pub fn finish(&mut self, op: Option<Op>, result: Result<OpOutput, Error>) {
+        if let Some((op, result)) = self.whole_op(op, result) {
+            self.finish_op(op, result);
+        }
+    }
+
+    fn finish_op(&mut self, op: Option<Op>, result: Result<OpOutput, Error>) {
         let count = match &result {
             Ok(OpOutput::Count(count)) => *count,
             _ => 0,
@@ -252,7 +316,11 @@ impl Buffered {
             (Some(Flight::Asked), _) => self.answer = Some(result),
             (Some(Flight::Fill), Some(Op::Read(read))) => {
                 self.input.filled(read.buffer, count);
-                self.at_end = result.is_ok() && count == 0;
+                let stale = std::mem::take(&mut self.fill_is_stale);
+                if stale {
+                    self.input.clear();
+                }
+                self.at_end = result.is_ok() && count == 0 && !stale;
                 self.read_error = result.err();
             }
             (Some(flight), Some(Op::Write(write))) => self.wrote(&flight, write, count, result.err()),

@@ -34,6 +34,11 @@ impl Input {
         back.is_some()
     }
 
+    /// How many consumed bytes are still here.
+    pub(crate) fn consumed(&self) -> u64 {
+        self.start as u64
+    }
+
     pub(crate) fn clear(&mut self) {
         self.block.clear();
         self.start = 0;

@@ -27,10 +27,20 @@
 //! ```
 
 mod buffered;
+mod copying;
+mod direct;
 mod input;
+mod lock;
 mod output;
 mod part;
 mod reading;
+mod running;
+mod span;
+mod transfer;
 mod writing;
 
 pub use buffered::{Buffered, Options, Step};
+pub use copying::{advise, copy_range, send};
+pub use direct::Direct;
+pub use lock::Lock;
+pub use transfer::Transfer;

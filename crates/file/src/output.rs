@@ -40,6 +40,16 @@ impl Output {
         (data, at)
     }
 
+    /// As `take`, without the last `keep` bytes.
+    pub(crate) fn take_all_but(&mut self, keep: usize) -> (Vec<u8>, u64) {
+        let (mut data, at) = self.take();
+        let kept = data.len() - keep;
+        self.active.extend_from_slice(&data[kept..]);
+        self.at -= keep as u64;
+        data.truncate(kept);
+        (data, at)
+    }
+
     /// Memory of bytes that have been written.
     pub(crate) fn written(&mut self, mut memory: Vec<u8>, block: usize) {
         if memory.capacity() <= 2 * block {

@@ -73,6 +73,16 @@ impl Rest {
         Buf::from(memory)
     }
 
+    /// All of a buffer.
+    pub(crate) fn whole(buf: Buf) -> Self {
+        Rest { buf, skip: 0 }
+    }
+
+    /// The buffer, with its first bytes.
+    pub(crate) fn into_whole(self) -> Buf {
+        self.buf
+    }
+
     fn bytes(&self) -> &[u8] {
         &self.buf.as_slice()[self.skip..]
     }

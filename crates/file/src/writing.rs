@@ -1,6 +1,7 @@
 //! Writing: two buffers, one of which fills while the other is on its way.
 
 use crate::buffered::{Buffered, Flight, Queued, Step};
+use crate::direct::make_plain;
 use crate::part::Rest;
 use proactor::buffer::Buf;
 use proactor::op::{Op, Write};
@@ -21,7 +22,8 @@ impl Buffered {
             if self.queued.is_some() || self.flight.is_some() {
                 return Ok(Step::Blocked);
             }
-            self.queue_output();
+            // The bytes behind the last whole block wait for those that fill theirs.
+            self.queue_output(self.past_last_block());
         }
         self.output.push(data, self.block);
         self.position += data.len() as u64;
@@ -66,8 +68,8 @@ impl Buffered {
         Ok(Step::Ready(()))
     }
 
-    fn queue_output(&mut self) {
-        let (data, at) = self.output.take();
+    fn queue_output(&mut self, keep: usize) {
+        let (data, at) = self.output.take_all_but(keep);
         self.queued = Some(Queued {
             buffer: data.into(),
             at,
@@ -84,7 +86,7 @@ impl Buffered {
             return Err(error);
         }
         if self.queued.is_none() && self.flight.is_none() && !self.output.is_empty() {
-            self.queue_output();
+            self.queue_output(0);
         }
         let busy = self.queued.is_some() || matches!(self.flight, Some(Flight::Flush { .. } | Flight::Large));
         Ok(if busy { Step::Blocked } else { Step::Ready(()) })
@@ -114,6 +116,9 @@ impl Buffered {
     /// # Errors
     /// The first write's that fails; the rest is not tried.
     pub fn write_now(&mut self) -> Result<(), Error> {
+        if let (Some(_), Some(file), None) = (self.direct.take(), &self.file, &self.flight) {
+            make_plain(file);
+        }
         while self.flight.is_none() && self.is_dirty() {
             self.flush()?;
             let Some(Op::Write(write)) = self.start() else {

@@ -1,14 +1,19 @@
 //! Random programs on a buffered file against a model in memory: on the simulator, which shortens transfers and fails
 //! ops, with results taken as late as can be.
 
+mod bytes;
+
+use bytes::Bytes;
 use proactor::buffer::Buf;
-use proactor::op::{File, Open};
+use proactor::op::{DirectAlignment, File, Handle, Op, Open};
 use proactor::{Completion, Config, Driver, Engine, Error, SimConfig};
-use proactor_file::{Buffered, Options, Step};
+use proactor_file::{Buffered, Direct, Options, Step, Transfer};
 use proptest::prelude::*;
 use std::ffi::CString;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 
 #[derive(Debug, Clone)]
 enum Act {
@@ -20,6 +25,9 @@ enum Act {
     Seek(u64),
     Flush,
     Restart,
+    /// Past the buffers, at an offset.
+    Pread(u64, usize),
+    Pwrite(u64, Vec<u8>),
 }
 
 fn bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
@@ -37,6 +45,8 @@ fn act() -> impl Strategy<Value = Act> {
         3 => (0..120_u64).prop_map(Act::Seek),
         1 => Just(Act::Flush),
         1 => Just(Act::Restart),
+        2 => ((0..120_u64), (0..60_usize)).prop_map(|(at, count)| Act::Pread(at, count)),
+        2 => ((0..120_u64), bytes(60)).prop_map(|(at, data)| Act::Pwrite(at, data)),
     ]
 }
 
@@ -44,6 +54,7 @@ fn act() -> impl Strategy<Value = Act> {
 struct Rig {
     driver: Driver,
     file: Buffered,
+    fails: bool,
 }
 
 impl Rig {
@@ -63,12 +74,31 @@ impl Rig {
         Rig {
             driver,
             file: Buffered::new(fd, options),
+            fails: false,
         }
     }
 
     fn start(&mut self) {
         if let Some(op) = self.file.start() {
+            self.check(&op);
             self.driver.submit(op).unwrap();
+        }
+    }
+
+    /// What O_DIRECT would refuse.
+    fn check(&self, op: &Op) {
+        let Some(direct) = self.file.direct() else { return };
+        let fd = self.file.file().unwrap().as_raw_fd();
+        let (file, offset, buffer) = match op {
+            Op::Read(o) => (&o.file, o.offset, &o.buffer),
+            Op::Write(o) => (&o.file, o.offset, &o.buffer),
+            Op::ReadV(_) => panic!("several buffers are never aligned"),
+            _ => return,
+        };
+        if matches!(file, Handle::File(file) if file.as_raw_fd() == fd) {
+            assert!(offset.unwrap().is_multiple_of(direct.block() as u64));
+            assert!(buffer.capacity().is_multiple_of(direct.block()));
+            assert!(buffer.as_slice().as_ptr().addr().is_multiple_of(MEMORY_ALIGNMENT));
         }
     }
 
@@ -98,6 +128,19 @@ impl Rig {
         }
     }
 
+    /// A transfer past the buffers, while their own ops may be in flight.
+    fn transfer(&mut self, mut transfer: Transfer) -> usize {
+        while let Some(op) = transfer.op() {
+            self.check(&op);
+            let done = self.driver.run(op).unwrap();
+            if let Err(e) = transfer.took(done.op, done.result) {
+                assert!(INJECTED.contains(&e.errno()), "{e}");
+                return transfer.done();
+            }
+        }
+        transfer.done()
+    }
+
     /// As a caller who tries again after an error.
     fn until<T>(&mut self, mut ask: impl FnMut(&mut Buffered) -> Result<Step<T>, Error>) -> T {
         loop {
@@ -109,7 +152,15 @@ impl Rig {
     }
 }
 
-const INJECTED: [i32; 5] = [libc::EIO, libc::EINTR, libc::ENOSPC, libc::EDQUOT, libc::ENOMEM];
+const INJECTED: [i32; 7] = [
+    libc::EIO,
+    libc::EINTR,
+    libc::ENOSPC,
+    libc::EDQUOT,
+    libc::ENOMEM,
+    libc::EMFILE,
+    libc::ENFILE,
+];
 
 #[derive(Default)]
 struct Model {
@@ -189,6 +240,8 @@ fn run(rig: &mut Rig, model: &mut Model, act: &Act, append: bool) {
             rig.until(Buffered::flush);
         }
         Act::Restart => {}
+        Act::Pread(at, count) => pread(rig, model, *at, *count),
+        Act::Pwrite(at, data) => pwrite(rig, model, *at, data),
     }
     assert!(append || rig.file.position() == model.at as u64);
 }
@@ -207,6 +260,31 @@ fn write_large(rig: &mut Rig, model: &mut Model, data: &[u8]) {
     }
 }
 
+fn pread(rig: &mut Rig, model: &Model, at: u64, count: usize) {
+    rig.until(Buffered::flush);
+    let rest = model.content.get(at as usize..).unwrap_or_default();
+    let expected = &rest[..rest.len().min(count)];
+    let memory: [Arc<Bytes>; 2] = [Bytes::zeroed(count / 3), Bytes::zeroed(count - count / 3)];
+    let pieces = memory.iter().map(|piece| Arc::clone(piece) as _).collect();
+    let file = rig.file.file().unwrap().clone();
+    let done = rig.transfer(Transfer::read(&file, at, pieces).direct(rig.file.direct()));
+    let found: Vec<u8> = memory.iter().flat_map(|piece| piece.to_vec()).collect();
+    assert_eq!(found[..done], expected[..done]);
+    assert!(done == expected.len() || rig.fails);
+}
+
+fn pwrite(rig: &mut Rig, model: &mut Model, at: u64, data: &[u8]) {
+    rig.until(Buffered::flush);
+    let file = rig.file.file().unwrap().clone();
+    let pieces = data.chunks(7).map(|piece| Bytes::of(piece) as _).collect();
+    let done = rig.transfer(Transfer::write(&file, at, pieces).direct(rig.file.direct()));
+    assert!(done == data.len() || rig.fails);
+    rig.file.changed(at, data.len() as u64);
+    let position = std::mem::replace(&mut model.at, at as usize);
+    model.write(&data[..done]);
+    model.at = position;
+}
+
 fn faulty(seed: u64, error_rate: u8) -> Driver {
     let sim = SimConfig {
         seed,
@@ -223,7 +301,18 @@ fn faulty(seed: u64, error_rate: u8) -> Driver {
         .unwrap()
 }
 
-fn check(seed: u64, error_rate: u8, block: usize, append: bool, acts: &[Act]) {
+const MEMORY_ALIGNMENT: usize = 16;
+
+/// As of a file that is open with O_DIRECT: the simulator's own need no alignment, but the ops must have it.
+fn direct() -> Option<Arc<Direct>> {
+    let alignment = DirectAlignment {
+        memory: MEMORY_ALIGNMENT,
+        offset: 8,
+    };
+    Some(Arc::new(Direct::new(alignment, 8)))
+}
+
+fn check(seed: u64, error_rate: u8, block: usize, append: bool, direct: Option<Arc<Direct>>, acts: &[Act]) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("f");
     let start: Vec<u8> = b"one\ntwo\n\nfour and a bit more\nand no end".to_vec();
@@ -232,13 +321,15 @@ fn check(seed: u64, error_rate: u8, block: usize, append: bool, acts: &[Act]) {
         position: Some(if append { start.len() as u64 } else { 0 }),
         append,
         block,
+        direct,
     };
     let mut model = Model {
         at: if append { start.len() } else { 0 },
         content: start,
     };
     let flags = if append { libc::O_APPEND } else { 0 };
-    let mut rig = Rig::open(faulty(seed, error_rate), &path, options, flags);
+    let mut rig = Rig::open(faulty(seed, error_rate), &path, options.clone(), flags);
+    rig.fails = error_rate > 0;
     for act in acts {
         run(&mut rig, &mut model, act, append);
         if let Act::Restart = act {
@@ -246,7 +337,12 @@ fn check(seed: u64, error_rate: u8, block: usize, append: bool, acts: &[Act]) {
             rig.until(Buffered::settle);
             let driver = std::mem::replace(&mut rig.driver, Driver::new().unwrap());
             let position = Some(model.at as u64);
-            rig = Rig::open(driver, &path, Options { position, ..options }, flags);
+            let options = Options {
+                position,
+                ..options.clone()
+            };
+            rig = Rig::open(driver, &path, options, flags);
+            rig.fails = error_rate > 0;
         }
     }
     rig.until(Buffered::settle);
@@ -258,23 +354,33 @@ proptest! {
 
     #[test]
     fn as_a_plain_file(seed: u64, block in prop::sample::select(vec![1_usize, 2, 7, 16, 4096]), acts in prop::collection::vec(act(), 1..40)) {
-        check(seed, 0, block, false, &acts);
+        check(seed, 0, block, false, None, &acts);
     }
 
     #[test]
     fn with_failures(seed: u64, block in prop::sample::select(vec![1_usize, 3, 16, 4096]), acts in prop::collection::vec(act(), 1..40)) {
-        check(seed, 60, block, false, &acts);
+        check(seed, 60, block, false, None, &acts);
     }
 
     #[test]
     fn without_a_buffer(seed: u64, acts in prop::collection::vec(act(), 1..30)) {
-        check(seed, 0, 0, false, &acts);
+        check(seed, 0, 0, false, None, &acts);
+    }
+
+    #[test]
+    fn aligned(
+        seed: u64,
+        error_rate in prop::sample::select(vec![0_u8, 60]),
+        block in prop::sample::select(vec![0_usize, 3, 8, 24]),
+        acts in prop::collection::vec(act(), 1..40),
+    ) {
+        check(seed, error_rate, block, false, direct(), &acts);
     }
 
     #[test]
     fn at_the_end(seed: u64, block in prop::sample::select(vec![1_usize, 7, 4096]), acts in prop::collection::vec(act(), 1..30)) {
         let writes: Vec<Act> = acts.into_iter().filter(|act| matches!(act, Act::Write(_) | Act::Flush | Act::Restart)).collect();
-        check(seed, 0, block, true, &writes);
+        check(seed, 0, block, true, None, &writes);
     }
 }
 
@@ -327,4 +433,26 @@ fn written_by_hand_when_nobody_drives() {
     let mut left = rig.file.take();
     left.write_now().unwrap();
     assert_eq!(std::fs::read(&path).unwrap(), b"abcdefgh");
+}
+
+#[test]
+fn a_read_in_flight_may_bring_what_is_no_longer_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f");
+    std::fs::write(&path, b"old bytes").unwrap();
+    let mut rig = Rig::open(Driver::new().unwrap(), &path, Options::default(), 0);
+    assert_eq!(rig.file.fill(3), Ok(Step::Blocked));
+    let op = rig.file.start().unwrap();
+    let done = rig.driver.run(op).unwrap();
+    std::fs::write(&path, b"new bytes").unwrap();
+    rig.file.changed(0, 3);
+    // The next call begins, and then the read comes back.
+    rig.file.begin();
+    rig.file.finish(done.op, done.result);
+    assert_eq!(rig.until(|file| file.fill(9)), 9);
+    assert_eq!(rig.file.unread(), b"new bytes");
+    // Elsewhere: nothing is read again.
+    rig.file.changed(9, 100);
+    rig.file.begin();
+    assert_eq!(rig.file.unread(), b"new bytes");
 }

@@ -11,6 +11,7 @@ mod path;
 mod ready;
 mod thread_bound;
 
+pub(crate) use aio::descriptor as aio_descriptor;
 pub(crate) use aio::parse_engine as aio_engine;
 
 use pyo3::prelude::*;

@@ -139,12 +139,17 @@ impl Unseen {
         })
     }
 
-    /// The object with its first `filled` bytes, which the op has written.
-    pub(crate) fn into_bytes(self, py: Python<'_>, filled: usize) -> Py<PyBytes> {
+    /// As `into_bytes`, for memory that was shared with ops. None of them may be in flight any more.
+    pub(crate) fn filled(&self, py: Python<'_>, filled: usize) -> Py<PyBytes> {
         if filled == self.len {
-            return self.bytes;
+            return self.bytes.clone_ref(py);
         }
         PyBytes::new(py, &self.bytes.bind(py).as_bytes()[..filled]).unbind()
+    }
+
+    /// The object with its first `filled` bytes, which the op has written.
+    pub(crate) fn into_bytes(self, py: Python<'_>, filled: usize) -> Py<PyBytes> {
+        self.filled(py, filled)
     }
 }
 

@@ -210,6 +210,7 @@ pub(crate) fn outcome(op: &mut Op, res: i32, skip: usize) -> Result<Output, Erro
         // Beyond 2 GiB the number does not fit into a raw result.
         (_, Op::ReadFile(o)) => Ok(Output::Count(o.len())),
         (_, Op::WriteFile(o)) => Ok(Output::Count(o.data.len())),
+        (_, Op::Blocking(o)) => Ok(Output::Count(o.count)),
         _ => {
             let total = skip + res as usize;
             perform::filled(op, total);

@@ -4,6 +4,7 @@
 //! (buffers, paths, `iovec` arrays, `statx` results) is on the heap behind the op or inside the op's slab slot, so that
 //! it stays put until the completion.
 
+mod blocking;
 mod check;
 mod event;
 mod fd;
@@ -15,6 +16,7 @@ mod read_file;
 mod read_write;
 mod xattr;
 
+pub use blocking::{Blocking, Stop};
 pub(crate) use event::KernelTimespec;
 pub use event::{Nop, Poll, Timeout};
 pub use fd::{Advise, Allocate, Fsync, Splice, SyncRange, Truncate};
@@ -125,12 +127,17 @@ ops! {
     WriteFile => "write_file",
     /// Read those of several whole files that are cached.
     ReadCached => "read_cached",
+    /// Run a function on a worker.
+    Blocking => "blocking",
 }
 
 impl Op {
     /// The op's name, as in errors.
     pub fn name(&self) -> &'static str {
-        self.kind().name()
+        match self {
+            Op::Blocking(o) => o.name(),
+            _ => self.kind().name(),
+        }
     }
 
     /// The error that `errno` means for this op, with the path it named.
@@ -159,6 +166,9 @@ impl Op {
 
     /// Whether closing a driver lets this op run to its end: it changes something, and does so in finite time.
     pub(crate) fn mutates(&self) -> bool {
+        if let Op::Blocking(o) = self {
+            return !o.waits;
+        }
         !matches!(
             self.kind(),
             OpKind::Read

@@ -35,6 +35,7 @@ pub(crate) fn perform_until(op: &mut Op, skip: usize, stop: &AtomicBool) -> i32 
         Op::ReadFile(o) => read_file(o, stop),
         Op::WriteFile(o) => write_file(o, stop),
         Op::ReadCached(o) => o.perform(stop),
+        Op::Blocking(o) => o.perform(stop),
         Op::Open(o) => open(o),
         Op::Close(o) => close(o),
         Op::Timeout(o) => sleep(*{

@@ -15,6 +15,7 @@ fn every_op_has_a_conformance_test() {
         crate::streams::COVERS,
         crate::poll::COVERS,
         crate::whole_file::COVERS,
+        crate::blocking::COVERS,
     ]
     .concat();
     let missing: Vec<_> = OpKind::ALL

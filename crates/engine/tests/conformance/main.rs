@@ -8,6 +8,7 @@
 mod testkit;
 
 mod abandon;
+mod blocking;
 mod cancel;
 mod coverage;
 mod direct;

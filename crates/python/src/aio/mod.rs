@@ -9,6 +9,7 @@ mod priority;
 mod recycle;
 
 pub(crate) use context::parse_engine;
+pub(crate) use op::descriptor;
 
 use pyo3::prelude::*;
 

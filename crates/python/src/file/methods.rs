@@ -2,8 +2,10 @@
 
 use super::binary::BinaryFile;
 use super::call::FileCall;
+use super::op::FileOp;
 use super::verb::{os_error, Data, Verb};
 use crate::memory::Exported;
+use proactor_file::Lock;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use std::os::fd::RawFd;
@@ -173,6 +175,110 @@ impl BinaryFile {
     /// Flushes, and brings the data to the device, with the metadata needed to read it: fdatasync(2).
     fn fdatasync<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, FileCall>> {
         Self::sync(slf, "fdatasync", true)
+    }
+
+    /// Reads `size` bytes at `offset`, fewer only at the end of the file. The position stays, and calls of this kind
+    /// wait for no turn: any number of them may run at once. Data written before are with the kernel first.
+    #[pyo3(signature = (size, offset, /))]
+    fn pread(slf: &Bound<'_, Self>, size: i64, offset: i64) -> PyResult<FileOp> {
+        Self::reading_bytes(slf, size, offset)
+    }
+
+    /// As `pread`, into a writable buffer, which is exported until the last op on it has ended, even if the call is
+    /// cancelled before. Returns the number of bytes.
+    #[pyo3(signature = (buffer, offset, /))]
+    fn preadinto(slf: &Bound<'_, Self>, buffer: &Bound<'_, PyAny>, offset: i64) -> PyResult<FileOp> {
+        Self::reading_into(slf, buffer, offset)
+    }
+
+    /// As `preadinto`, into several buffers, one after the other.
+    #[pyo3(signature = (buffers, offset, /))]
+    fn preadv(slf: &Bound<'_, Self>, buffers: &Bound<'_, PyAny>, offset: i64) -> PyResult<FileOp> {
+        Self::reading_vector(slf, buffers, offset)
+    }
+
+    /// Writes all of a bytes-like object at `offset` and returns its length. The position stays, as with `pread`. In an
+    /// append mode the kernel ignores the offset and appends. When cancelled, all is written in the background or, if
+    /// data written before were not with the kernel yet, nothing.
+    #[pyo3(signature = (data, offset, /))]
+    fn pwrite(slf: &Bound<'_, Self>, data: &Bound<'_, PyAny>, offset: i64) -> PyResult<FileOp> {
+        Self::writing_at(slf, data, offset)
+    }
+
+    /// As `pwrite`, from several bytes-like objects, one after the other.
+    #[pyo3(signature = (buffers, offset, /))]
+    fn pwritev(slf: &Bound<'_, Self>, buffers: &Bound<'_, PyAny>, offset: i64) -> PyResult<FileOp> {
+        Self::writing_vector(slf, buffers, offset)
+    }
+
+    /// Reserves or changes the space of a part of the file: fallocate(2), with its `FALLOC_FL_*` as `mode`. Nothing is
+    /// emulated: OSError (EOPNOTSUPP) where the file system cannot. When cancelled, it may have happened.
+    #[pyo3(signature = (offset, length, *, mode=0))]
+    fn fallocate(slf: &Bound<'_, Self>, offset: i64, length: i64, mode: i32) -> PyResult<FileOp> {
+        Self::allocating(slf, offset, length, mode)
+    }
+
+    /// Announces how a part of the file will be used: `advice` is one of `os.POSIX_FADV_*`; a `length` of 0 is to the end.
+    #[pyo3(signature = (advice, offset=0, length=0))]
+    fn advise(slf: &Bound<'_, Self>, advice: i32, offset: i64, length: i64) -> PyResult<FileOp> {
+        Self::advising(slf, advice, offset, length)
+    }
+
+    /// Copies at most `count` bytes to another file (an open one of ours, a descriptor or an object with `fileno()`), or to
+    /// another part of this one, and returns how many: fewer only at the end of this file. The kernel does it if it can,
+    /// perhaps without moving any (copy_file_range(2)); if not, a worker reads and writes. Positions stay. When cancelled,
+    /// a part may have been copied.
+    #[pyo3(signature = (dst, count, offset_src=0, offset_dst=0))]
+    fn copy_range(
+        slf: &Bound<'_, Self>,
+        dst: &Bound<'_, PyAny>,
+        count: i64,
+        offset_src: i64,
+        offset_dst: i64,
+    ) -> PyResult<FileOp> {
+        Self::copying(slf, dst, count, offset_src, offset_dst)
+    }
+
+    /// Sends `count` bytes from `offset` on to a socket or a pipe (a descriptor or an object with `fileno()`), and returns
+    /// how many: fewer only at the end of this file. It waits for a slow peer, in a thread of its own. When cancelled, a
+    /// part may have been sent.
+    #[pyo3(signature = (out, offset, count))]
+    fn sendfile(slf: &Bound<'_, Self>, out: &Bound<'_, PyAny>, offset: i64, count: i64) -> PyResult<FileOp> {
+        Self::sending(slf, out, offset, count)
+    }
+
+    /// Locks `length` bytes from `start` on (0: to the end, wherever that is by then) against other open files of any
+    /// process that ask for a lock; shared if not `exclusive`. An advisory lock of this open file: it goes when the file is
+    /// closed, and a second `lock` of the same bytes replaces it. What was read ahead is dropped.
+    ///
+    /// It waits for its turn in a thread of its own; BlockingIOError at once if not `blocking`. When cancelled, this call
+    /// holds no lock (and a lock that the file had there before may be gone too).
+    #[pyo3(signature = (*, exclusive=true, blocking=true, start=0, length=0))]
+    fn lock(
+        slf: &Bound<'_, Self>,
+        exclusive: bool,
+        blocking: bool,
+        start: i64,
+        length: i64,
+    ) -> PyResult<FileOp> {
+        let lock = Lock {
+            exclusive,
+            start,
+            length,
+        };
+        Self::locking(slf, lock, blocking)
+    }
+
+    /// Brings what was written to the kernel, then gives up the lock on these bytes, if there is one. An error of the flush
+    /// is raised when the lock is gone. When cancelled before that, the lock stays.
+    #[pyo3(signature = (*, start=0, length=0))]
+    fn unlock(slf: &Bound<'_, Self>, start: i64, length: i64) -> PyResult<FileOp> {
+        let lock = Lock {
+            exclusive: true,
+            start,
+            length,
+        };
+        Self::unlocking(slf, lock)
     }
 
     /// Flushes and closes; does nothing the second time. An error of the flush is raised after the file is closed. A

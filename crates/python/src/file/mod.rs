@@ -2,20 +2,27 @@
 //!
 //! A `BinaryFile` holds the buffers (`proactor-file`, which does no I/O) and the queue of calls that use its position.
 //! A `FileCall` is one awaited method: it asks the buffers, and suspends only when they need an op. The op belongs to
-//! the file, so a call that is cancelled leaves nothing half done behind. `TextCore` and `TextCall` are the quick part of
-//! text files, which are Python over a `BinaryFile`.
+//! the file, so a call that is cancelled leaves nothing half done behind. A `FileOp` is one awaited call that leaves the
+//! position alone: it waits for no turn, and its ops are its own. `TextCore` and `TextCall` are the quick part of text
+//! files, which are Python over a `BinaryFile`.
 
 mod binary;
 mod call;
+mod direct;
+mod locks;
 mod methods;
 mod mode;
+mod op;
 mod opening;
+mod positional;
+mod ranges;
 mod text;
 mod text_call;
 mod turn;
 mod verb;
 
 pub(crate) use binary::BinaryFile;
+pub(crate) use op::FileOp;
 pub(crate) use opening::OpenedFd;
 pub(crate) use turn::Turn;
 
@@ -25,6 +32,7 @@ use pyo3::prelude::*;
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<binary::BinaryFile>()?;
     module.add_class::<call::FileCall>()?;
+    module.add_class::<op::FileOp>()?;
     module.add_class::<opening::Opening>()?;
     module.add_class::<text::Users>()?;
     module.add_class::<text::TextCore>()?;

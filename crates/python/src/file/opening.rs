@@ -2,6 +2,7 @@
 
 use super::binary::{unsupported, BinaryFile, Facts};
 use super::call::FileCall;
+use super::direct;
 use super::mode::Mode;
 use super::verb::{os_error, Verb};
 use crate::aio_engine;
@@ -51,6 +52,7 @@ struct Plan {
     block: usize,
     closefd: bool,
     engine: Option<String>,
+    direct: bool,
 }
 
 /// What `proactor.open` returns: await it, or use it in `async with`. Nothing is opened before.
@@ -80,7 +82,8 @@ enum State {
 
 /// Opens a binary file, whatever the mode says of text. See `proactor.open`.
 #[pyfunction]
-#[pyo3(signature = (file, mode, buffering, closefd=true, opener=None, *, engine=None))]
+#[pyo3(signature = (file, mode, buffering, closefd=true, opener=None, *, engine=None, direct=false))]
+#[allow(clippy::too_many_arguments)]
 pub(super) fn open_binary(
     file: &Bound<'_, PyAny>,
     mode: &str,
@@ -88,11 +91,18 @@ pub(super) fn open_binary(
     closefd: bool,
     opener: Option<Bound<'_, PyAny>>,
     engine: Option<String>,
+    direct: bool,
 ) -> PyResult<Opening> {
     let mode = Mode::parse(mode)?;
     aio_engine(engine.as_deref())?;
+    if direct && mode.append {
+        return Err(PyValueError::new_err(
+            "direct=True cannot append: the end of a file need not be at a block of O_DIRECT (open with 'r+b' and seek)",
+        ));
+    }
     let block = match buffering {
         // 1 would be a line, which binary files have not: io warns and takes the default.
+        ..=-1 | 1 if direct => direct::BLOCK_BYTES,
         ..=-1 | 1 => BLOCK_BYTES,
         bytes => bytes.unsigned_abs(),
     };
@@ -110,6 +120,7 @@ pub(super) fn open_binary(
             block,
             closefd,
             engine,
+            direct,
         },
         state,
         file: None,
@@ -154,11 +165,11 @@ impl Opening {
         match std::mem::replace(&mut self.state, State::Done) {
             State::Path(path) => {
                 let driver = driver::current(py, self.plan.engine.as_deref())?;
-                let mut op: Op = Open::new(path, self.plan.mode.flags()).into();
+                let mut op: Op = Open::new(path, self.flags()).into();
                 match op.attempt() {
                     Some(Ok(Output::File(fd))) => self.opened(&driver, fd, Origin::Path),
                     Some(Ok(_)) => Err(PyRuntimeError::new_err("an open without a file")),
-                    Some(Err(e)) => Err(self.error(py, &e)),
+                    Some(Err(e)) => Err(self.explained(py, self.error(py, &e))),
                     None => self.submit(&driver, op),
                 }
             }
@@ -176,7 +187,7 @@ impl Opening {
                 self.opened(&driver, owned, Origin::Caller)
             }
             State::Opener { opener, path } => {
-                let fd = opener.bind(py).call1((path, self.plan.mode.flags()))?;
+                let fd = opener.bind(py).call1((path, self.flags()))?;
                 let fd: RawFd = fd
                     .extract()
                     .map_err(|_| PyTypeError::new_err("expected integer from opener"))?;
@@ -211,6 +222,20 @@ impl Opening {
 
     fn error(&self, py: Python<'_>, error: &Error) -> PyErr {
         errors::os_error(py, error, Some(self.plan.name.bind(py)))
+    }
+
+    fn flags(&self) -> i32 {
+        let direct = if self.plan.direct { libc::O_DIRECT } else { 0 };
+        self.plan.mode.flags() | direct
+    }
+
+    /// An open's error, with the hint that O_DIRECT may be why.
+    fn explained(&self, py: Python<'_>, error: PyErr) -> PyErr {
+        let errno = |error: &PyErr| error.value(py).getattr("errno")?.extract::<i32>();
+        if self.plan.direct && errno(&error).is_ok_and(|errno| errno == libc::EINVAL) {
+            return self.error(py, &direct::refused());
+        }
+        error
     }
 
     fn submit(&mut self, driver: &Bound<'_, LoopDriver>, op: Op) -> PyResult<Outcome> {
@@ -259,13 +284,28 @@ impl Opening {
             }
             return Err(unsupported(py, "File or stream is not seekable."));
         }
+        let handle = File::new(fd);
+        let direct = match self.plan.direct.then(|| direct::of(&handle)).transpose() {
+            Ok(direct) => direct,
+            Err(e) => {
+                if origin == Origin::Caller && self.plan.closefd {
+                    std::mem::forget(handle.into_fd());
+                }
+                return Err(self.error(py, &e));
+            }
+        };
         let options = Options {
             position,
             append: mode.append,
-            block: self.plan.block,
+            // Whole blocks of O_DIRECT.
+            block: self
+                .plan
+                .block
+                .next_multiple_of(direct.as_ref().map_or(1, |direct| direct.block())),
+            direct,
         };
         let file = BinaryFile {
-            core: Buffered::new(File::new(fd), options),
+            core: Buffered::new(handle, options),
             closed: false,
             written: false,
             facts: Facts {
@@ -346,7 +386,8 @@ impl Opening {
         tb: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
         self.stop(typ.py());
-        Err(thrown(typ, val, tb)?)
+        // The task throws what the engine has met, too.
+        Err(self.explained(typ.py(), thrown(typ, val, tb)?))
     }
 
     /// Gives it up, as a coroutine's `close`.

@@ -7,7 +7,7 @@ use super::call::file_bytes;
 use super::read_many::ReadMany;
 use crate::aio_engine;
 use crate::errors;
-use crate::file::{BinaryFile, OpenedFd, Turn};
+use crate::file::{BinaryFile, FileOp, OpenedFd, Turn};
 use crate::thread_bound::ThreadBound;
 use proactor::op::Op;
 use proactor::{Completion, Config, Options, Output, Refusal, SubmitError, Token};
@@ -45,6 +45,8 @@ pub(crate) struct LoopDriver {
 pub(crate) enum Waiter {
     /// The buffers of an open file.
     File(Py<BinaryFile>),
+    /// One call on an open file.
+    Op(Py<FileOp>),
     Nobody,
     /// Buffers whose file object is gone: what is in them still has to be written.
     Orphan(Box<Buffered>),
@@ -375,6 +377,7 @@ fn deliver(slf: &Bound<'_, LoopDriver>, waiter: Waiter, completion: Completion) 
     let py = slf.py();
     match waiter {
         Waiter::File(file) => BinaryFile::finished(file.bind(py), completion)?,
+        Waiter::Op(op) => FileOp::finished(op.bind(py), completion)?,
         Waiter::Nobody => {}
         Waiter::Orphan(mut buffers) => {
             buffers.finish(completion.op, completion.result);

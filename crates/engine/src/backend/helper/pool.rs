@@ -35,6 +35,11 @@ impl Job {
             _ => None,
         }
     }
+
+    /// Whether it may wait for somebody else: a thread that does so is not one of the pool's bound.
+    fn waits(&self) -> bool {
+        matches!(&*self.op, Op::Blocking(op) if op.waits)
+    }
 }
 
 struct Running {
@@ -52,6 +57,8 @@ struct State {
     running: Vec<Running>,
     idle: usize,
     threads: usize,
+    /// Ops, queued and running, that may wait for somebody else.
+    waiting: usize,
     closing: bool,
     handles: Vec<JoinHandle<()>>,
 }
@@ -103,6 +110,7 @@ impl Pool {
             let running = state.running.iter().filter(|running| running.bounded);
             queued.count() + running.count() >= most
         });
+        state.waiting += usize::from(job.waits());
         state.jobs.push_back(job);
         if enough {
             // One of those comes back for it.
@@ -112,7 +120,7 @@ impl Pool {
             self.shared.work.notify_one();
             return;
         }
-        if state.threads < self.max_threads {
+        if state.threads < self.max_threads + state.waiting {
             let shared = Arc::clone(&self.shared);
             let spawned = std::thread::Builder::new()
                 .name("proactor-worker".into())
@@ -127,6 +135,7 @@ impl Pool {
                 // No thread to be had and none there: say so instead of waiting for ever.
                 Err(e) if state.threads == 0 => {
                     let job = state.jobs.pop_back().expect("pushed above");
+                    state.waiting -= usize::from(job.waits());
                     let errno = e.raw_os_error().unwrap_or(libc::EAGAIN);
                     drop(state);
                     finish(&self.shared, job, -errno);
@@ -140,6 +149,7 @@ impl Pool {
         let mut state = self.shared.lock();
         if let Some(at) = state.jobs.iter().position(|job| job.token == token) {
             let job = state.jobs.remove(at).expect("position() found it");
+            state.waiting -= usize::from(job.waits());
             drop(state);
             signal(&job.options);
             done.push(raw_of(token, -libc::ECANCELED, job.op));
@@ -188,9 +198,11 @@ fn work(shared: &Shared) {
     let cancelled = Arc::new(AtomicBool::new(false));
     while let Some(mut job) = next(shared, tid, &cancelled) {
         let res = run(&mut job, &cancelled);
+        let waited = job.waits();
         // Posted first: an op that `cancel` does not find here any more is there.
         finish(shared, job, res);
         let mut state = shared.lock();
+        state.waiting -= usize::from(waited);
         let at = state
             .running
             .iter()

@@ -104,6 +104,11 @@ fn errors(kind: OpKind) -> &'static [i32] {
         | OpKind::RemoveXattr
         | OpKind::WriteFile => &[libc::EIO, libc::ENOSPC, libc::EROFS],
         OpKind::Statx | OpKind::GetXattr | OpKind::ListXattr => &[libc::EIO],
-        OpKind::Advise | OpKind::Poll | OpKind::Timeout | OpKind::Nop | OpKind::ReadCached => &[],
+        OpKind::Advise
+        | OpKind::Poll
+        | OpKind::Timeout
+        | OpKind::Nop
+        | OpKind::ReadCached
+        | OpKind::Blocking => &[],
     }
 }

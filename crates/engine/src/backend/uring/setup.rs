@@ -118,7 +118,11 @@ fn opcode_of(kind: OpKind) -> Option<u8> {
         OpKind::Poll => opcode::PollAdd::CODE,
         OpKind::Timeout => opcode::Timeout::CODE,
         OpKind::Nop => opcode::Nop::CODE,
-        OpKind::ListXattr | OpKind::RemoveXattr | OpKind::WriteFile | OpKind::ReadCached => return None,
+        OpKind::ListXattr
+        | OpKind::RemoveXattr
+        | OpKind::WriteFile
+        | OpKind::ReadCached
+        | OpKind::Blocking => return None,
     })
 }
 

@@ -1,0 +1,294 @@
+//! A transfer at an offset: whole, whatever the kernel makes of it.
+
+use crate::direct::Direct;
+use crate::span::Span;
+use proactor::buffer::{Buf, Memory};
+use proactor::op::{File, Op, Read, ReadV, Write, WriteV};
+use proactor::{Error, Output};
+use std::sync::Arc;
+
+/// The most that one op reads of a file in the page cache, and that is copied at a time for O_DIRECT: more would keep an
+/// event loop waiting.
+const MOST: usize = 1 << 20;
+/// The most buffers of one op (Linux, UIO_MAXIOV).
+const MOST_BUFFERS: usize = 1024;
+
+/// One `pread`, `pwrite`, `preadv` or `pwritev`, as the ops that it takes, one at a time. It goes on after a short one, and
+/// is over when all bytes are moved, at the end of the file, or after an error.
+pub struct Transfer {
+    file: File,
+    direct: Option<Arc<Direct>>,
+    writes: bool,
+    offset: u64,
+    memory: Vec<Arc<dyn Memory>>,
+    total: usize,
+    done: usize,
+    over: bool,
+    asked: Asked,
+}
+
+/// What the op in flight is to do.
+#[derive(Clone, Copy)]
+enum Asked {
+    Nothing,
+    /// Move so many bytes between the file and the memory.
+    Bytes(usize),
+    /// The same by aligned memory, which has the bytes after `skip` others.
+    Aligned {
+        skip: usize,
+        count: usize,
+    },
+    /// Open the file a second time.
+    Plain,
+}
+
+impl Transfer {
+    /// Fills the memory, in order, from `offset` on.
+    pub fn read(file: &File, offset: u64, memory: Vec<Arc<dyn Memory>>) -> Self {
+        Self::new(file, offset, memory, false)
+    }
+
+    /// Writes the memory, in order, from `offset` on.
+    pub fn write(file: &File, offset: u64, memory: Vec<Arc<dyn Memory>>) -> Self {
+        Self::new(file, offset, memory, true)
+    }
+
+    fn new(file: &File, offset: u64, memory: Vec<Arc<dyn Memory>>, writes: bool) -> Self {
+        Transfer {
+            file: file.clone(),
+            direct: None,
+            writes,
+            offset,
+            total: memory.iter().map(|m| m.len()).fold(0, usize::saturating_add),
+            memory,
+            done: 0,
+            over: false,
+            asked: Asked::Nothing,
+        }
+    }
+
+    /// On a file that is open with O_DIRECT.
+    #[must_use]
+    pub fn direct(mut self, direct: Option<Arc<Direct>>) -> Self {
+        self.direct = direct;
+        self
+    }
+
+    /// Bytes to be moved.
+    pub fn total(&self) -> usize {
+        self.total
+    }
+
+    /// Bytes moved so far.
+    pub fn done(&self) -> usize {
+        self.done
+    }
+
+    /// Whether there is nothing left to do.
+    pub fn is_over(&self) -> bool {
+        self.over || self.done == self.total
+    }
+
+    /// Bytes that the op in flight moves.
+    pub(crate) fn in_flight(&self) -> usize {
+        match self.asked {
+            Asked::Bytes(count) | Asked::Aligned { count, .. } => count,
+            Asked::Nothing | Asked::Plain => 0,
+        }
+    }
+
+    /// The next op. Bring its result to [`took`](Self::took). `None` when it is over.
+    pub fn op(&mut self) -> Option<Op> {
+        if self.is_over() {
+            return None;
+        }
+        let at = self.offset.saturating_add(self.done as u64);
+        let left = self.total - self.done;
+        Some(match self.direct.clone() {
+            Some(direct) if self.writes => self.direct_write(&direct, at, left),
+            Some(direct) => self.direct_read(&direct, at, left),
+            None => self.plain(at, left),
+        })
+    }
+
+    fn plain(&mut self, at: u64, left: usize) -> Op {
+        let file = self.file.clone();
+        if self.writes {
+            self.write_op(&file, at, left)
+        } else {
+            let mut buffers = self.spans(left.min(MOST));
+            self.asked = Asked::Bytes(buffers.iter().map(Buf::len).sum());
+            match buffers.len() {
+                1 => Read::at(file, at, buffers.remove(0)).into(),
+                _ => ReadV::at(file, at, buffers).into(),
+            }
+        }
+    }
+
+    fn write_op(&mut self, file: &File, at: u64, count: usize) -> Op {
+        let mut buffers = self.spans(count);
+        self.asked = Asked::Bytes(buffers.iter().map(Buf::len).sum());
+        match buffers.len() {
+            1 => Write::at(file, at, buffers.remove(0)).into(),
+            _ => WriteV::at(file, at, buffers).into(),
+        }
+    }
+
+    fn direct_read(&mut self, direct: &Direct, at: u64, left: usize) -> Op {
+        if let Some(span) = self.aligned(direct, at) {
+            self.asked = Asked::Bytes(span.len());
+            return Read::at(self.file.clone(), at, span.into_buf()).into();
+        }
+        let (skip, count) = (direct.past_block(at), left.min(MOST));
+        self.asked = Asked::Aligned { skip, count };
+        let memory = direct.memory((skip + count).next_multiple_of(direct.block()));
+        Read::at(self.file.clone(), at - skip as u64, memory).into()
+    }
+
+    fn direct_write(&mut self, direct: &Direct, at: u64, left: usize) -> Op {
+        let past = direct.past_block(at);
+        if past > 0 || left < direct.block() {
+            let Some(plain) = direct.plain() else {
+                self.asked = Asked::Plain;
+                return Direct::open_plain(&self.file).into();
+            };
+            let to_block = direct.block() - past;
+            return self.write_op(plain, at, left.min(to_block));
+        }
+        if let Some(span) = self.aligned(direct, at) {
+            self.asked = Asked::Bytes(span.len());
+            return Write::at(self.file.clone(), at, span.into_buf()).into();
+        }
+        let count = direct.round_down(left.min(MOST.max(direct.block())));
+        self.asked = Asked::Aligned { skip: 0, count };
+        let mut memory = direct.memory(count);
+        self.gather(&mut memory);
+        Write::at(self.file.clone(), at, memory).into()
+    }
+
+    /// As much of the next piece of memory as O_DIRECT takes as it is.
+    fn aligned(&self, direct: &Direct, at: u64) -> Option<Span> {
+        let (memory, skip) = self.pieces().next()?;
+        let len = direct.round_down(memory.len() - skip);
+        let fits = len > 0
+            && direct.past_block(at) == 0
+            && direct.is_aligned(memory.ptr().wrapping_add(skip))
+            && (self.writes || memory.writable());
+        fits.then(|| Span::of(Arc::clone(memory), skip..skip + len))
+    }
+
+    /// The memory that is left, each piece with how much of it is done.
+    fn pieces(&self) -> impl Iterator<Item = (&Arc<dyn Memory>, usize)> {
+        let mut skip = self.done;
+        self.memory.iter().filter_map(move |memory| {
+            let skipped = skip.min(memory.len());
+            skip -= skipped;
+            (skipped < memory.len()).then_some((memory, skipped))
+        })
+    }
+
+    /// The next bytes of memory, at most so many.
+    fn spans(&self, mut most: usize) -> Vec<Buf> {
+        let mut spans = Vec::new();
+        for (memory, skip) in self.pieces().take(MOST_BUFFERS) {
+            let len = (memory.len() - skip).min(most);
+            if len == 0 {
+                break;
+            }
+            most -= len;
+            spans.push(Span::of(Arc::clone(memory), skip..skip + len).into_buf());
+        }
+        spans
+    }
+
+    fn gather(&self, mut to: &mut [u8]) {
+        for (memory, skip) in self.pieces() {
+            let len = (memory.len() - skip).min(to.len());
+            let (here, rest) = to.split_at_mut(len);
+            // SAFETY: within the memory, which is readable; the other side is memory of ours alone.
+            unsafe { std::ptr::copy_nonoverlapping(memory.ptr().add(skip), here.as_mut_ptr(), len) };
+            to = rest;
+        }
+    }
+
+    fn scatter(&self, mut from: &[u8]) {
+        for (memory, skip) in self.pieces() {
+            let len = (memory.len() - skip).min(from.len());
+            let (here, rest) = from.split_at(len);
+            assert!(memory.writable());
+            // SAFETY: within the memory, which is writable and lent to this transfer; the other side is memory of ours.
+            unsafe { std::ptr::copy_nonoverlapping(here.as_ptr(), memory.ptr().add(skip), len) };
+            from = rest;
+        }
+    }
+
+    /// Takes the result of the op.
+    ///
+    /// # Errors
+    /// The op's. The transfer is over then, and `done` bytes of it were moved.
+    pub fn took(&mut self, op: Option<Op>, result: Result<Output, Error>) -> Result<(), Error> {
+        let asked = std::mem::replace(&mut self.asked, Asked::Nothing);
+        let output = result.inspect_err(|_| self.over = true)?;
+        match (asked, output) {
+            (Asked::Plain, Output::File(fd)) => {
+                if let Some(direct) = &self.direct {
+                    direct.opened(File::new(fd));
+                }
+                Ok(())
+            }
+            (Asked::Bytes(asked), Output::Count(count)) => self.moved(count, asked),
+            (Asked::Aligned { skip, count: asked }, Output::Count(all)) => {
+                let count = all.saturating_sub(skip).min(asked);
+                let memory = match op {
+                    Some(Op::Read(read)) => read.buffer,
+                    Some(Op::Write(write)) => write.buffer,
+                    _ => return self.failed("a transfer without its op"),
+                };
+                if !self.writes {
+                    self.scatter(&memory.as_slice()[skip.min(memory.len())..][..count]);
+                }
+                if let (Some(direct), Buf::Aligned(memory)) = (&self.direct, memory) {
+                    direct.keep(memory);
+                }
+                if count == 0 && all > 0 {
+                    // A short read that has not come to our bytes.
+                    self.over = self.is_at_end();
+                    return Ok(());
+                }
+                self.moved(count, asked)
+            }
+            _ => self.failed("a result of another op"),
+        }
+    }
+
+    fn failed(&mut self, why: &'static str) -> Result<(), Error> {
+        debug_assert!(false, "{why}");
+        self.over = true;
+        Err(self.error())
+    }
+
+    fn error(&self) -> Error {
+        Error::new(libc::EIO, if self.writes { "write" } else { "read" })
+    }
+
+    fn moved(&mut self, count: usize, asked: usize) -> Result<(), Error> {
+        self.done += count;
+        if count > 0 {
+            // Most short reads are at the end of the file: asking costs less than another read.
+            self.over = !self.writes && count < asked && self.is_at_end();
+            return Ok(());
+        }
+        self.over = true;
+        if self.writes {
+            // A write that writes nothing and reports no error would be tried for ever.
+            return Err(self.error());
+        }
+        Ok(())
+    }
+
+    /// Files in `/proc` and devices state a size of 0.
+    fn is_at_end(&self) -> bool {
+        let at = self.offset.saturating_add(self.done as u64);
+        self.file.size().is_ok_and(|size| size > 0 && size <= at)
+    }
+}

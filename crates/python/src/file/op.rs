@@ -1,0 +1,485 @@
+//! One awaited call of an open file that leaves its position alone: a coroutine that waits for no turn.
+//!
+//! The work is a `Job`. It goes on as far as it can without waiting, and names the ops that it needs one after the other.
+
+use super::binary::{elsewhere, BinaryFile};
+use crate::errors;
+use crate::files::call::{bytes_len, thrown};
+use crate::files::driver::{self, LoopDriver, Waiter};
+use crate::ready::stop_iteration;
+use proactor::op::Op;
+use proactor::{Completion, Error, Token};
+use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning, PyStopIteration};
+use pyo3::gc::PyVisit;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use pyo3::PyTraverseError;
+
+/// A value, None for Python's None.
+pub(super) type Value = Option<Py<PyAny>>;
+
+/// What a step of a job leads to.
+pub(super) enum Next {
+    Done(Value),
+    Wait(Op),
+}
+
+/// What becomes of the op in flight when its caller is gone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum GivenUp {
+    /// Nobody hears of it any more.
+    Abandon,
+    /// The job goes on to its end by itself.
+    GoOn,
+    /// It is asked to stop, and `undo` hears of its end.
+    Stop,
+}
+
+/// The work of one call.
+pub(super) trait Job: Send + Sync {
+    /// Goes on as far as it can without waiting.
+    fn step(&mut self, file: &Bound<'_, BinaryFile>) -> PyResult<Next>;
+
+    /// The op of the last step has come back. `step` is next, unless this is an error.
+    fn took(&mut self, file: &Bound<'_, BinaryFile>, completion: Completion) -> PyResult<()>;
+
+    fn given_up(&self) -> GivenUp;
+
+    /// About how many bytes it moves without waiting, for the loop's sake.
+    fn weight(&self) -> usize {
+        0
+    }
+
+    /// Whether data that were written before must be with the kernel first.
+    fn settles(&self) -> bool {
+        true
+    }
+
+    /// Another file of which the same is true.
+    fn other_file(&self) -> Option<&Py<BinaryFile>> {
+        None
+    }
+
+    /// They could not be brought to the kernel. The error goes to the caller, at once or, if it is kept, later.
+    fn unsettled(&mut self, error: PyErr) -> PyResult<()> {
+        Err(error)
+    }
+
+    /// It succeeded, and nobody is there to know.
+    fn undo(&mut self, file: &Bound<'_, BinaryFile>) {
+        let _ = file;
+    }
+}
+
+/// What a job is replaced by when it is over: it would keep the file and the caller's memory.
+struct Over;
+
+impl Job for Over {
+    fn step(&mut self, _file: &Bound<'_, BinaryFile>) -> PyResult<Next> {
+        Ok(Next::Done(None))
+    }
+
+    fn took(&mut self, _file: &Bound<'_, BinaryFile>, _completion: Completion) -> PyResult<()> {
+        Ok(())
+    }
+
+    fn given_up(&self) -> GivenUp {
+        GivenUp::Abandon
+    }
+}
+
+/// The awaitable of one method of an open file that does not use its position. Await it once.
+#[pyclass(module = "proactor._native", weakref)]
+pub(crate) struct FileOp {
+    file: Py<BinaryFile>,
+    name: &'static str,
+    job: Box<dyn Job>,
+    state: State,
+    outcome: Option<PyResult<Value>>,
+}
+
+enum State {
+    New,
+    /// Lets the loop go round once.
+    GaveWay,
+    /// Flushes the first of these files; the others are to be flushed after it.
+    Settling {
+        flush: Py<PyAny>,
+        others: Vec<Py<BinaryFile>>,
+    },
+    Waiting {
+        future: Py<PyAny>,
+        driver: Py<LoopDriver>,
+        token: Token,
+    },
+    /// Its caller is gone, its op is not.
+    Alone,
+    Done,
+}
+
+/// What one drive of the coroutine leads to.
+enum Outcome {
+    Return(Value),
+    Suspend(Py<PyAny>),
+}
+
+impl FileOp {
+    pub(super) fn new(file: &Bound<'_, BinaryFile>, name: &'static str, job: impl Job + 'static) -> Self {
+        FileOp {
+            file: file.clone().unbind(),
+            name,
+            job: Box::new(job),
+            state: State::New,
+            outcome: None,
+        }
+    }
+
+    fn file<'py>(slf: &Bound<'py, Self>) -> Bound<'py, BinaryFile> {
+        slf.borrow().file.clone_ref(slf.py()).into_bound(slf.py())
+    }
+
+    fn drive(slf: &Bound<'_, Self>) -> PyResult<Outcome> {
+        let outcome = Self::advance(slf);
+        if !matches!(outcome, Ok(Outcome::Suspend(_))) {
+            slf.borrow_mut().job = Box::new(Over);
+        }
+        outcome
+    }
+
+    fn advance(slf: &Bound<'_, Self>) -> PyResult<Outcome> {
+        let py = slf.py();
+        let state = std::mem::replace(&mut slf.borrow_mut().state, State::Done);
+        match state {
+            State::New => Self::begin(slf),
+            State::GaveWay => {
+                let file = Self::file(slf);
+                file.borrow().driver.borrow_mut(py).turn.go_on();
+                Self::settle_all(slf)
+            }
+            State::Settling { flush, others } => Self::settle(slf, flush, others),
+            State::Waiting {
+                future,
+                driver,
+                token,
+            } => {
+                if driver::is_done(future.bind(py))? {
+                    let outcome = slf.borrow_mut().outcome.take();
+                    let woken = || PyRuntimeError::new_err("somebody else has woken this call");
+                    return outcome.ok_or_else(woken)?.map(Outcome::Return);
+                }
+                // Driven by hand, not by the loop.
+                let suspended = driver::suspend_on(future.bind(py)).map(Outcome::Suspend);
+                slf.borrow_mut().state = State::Waiting {
+                    future,
+                    driver,
+                    token,
+                };
+                suspended
+            }
+            State::Alone | State::Done => {
+                Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine"))
+            }
+        }
+    }
+
+    fn begin(slf: &Bound<'_, Self>) -> PyResult<Outcome> {
+        let py = slf.py();
+        let file = Self::file(slf);
+        let driver = {
+            let this = file.borrow();
+            this.check_open()?;
+            this.driver.clone_ref(py).into_bound(py)
+        };
+        if !driver.borrow().serves(py) {
+            return Err(elsewhere());
+        }
+        let weight = slf.borrow().job.weight();
+        let mut turns = driver.borrow_mut();
+        if !turns.turn.charge(weight) {
+            drop(turns);
+            return Self::settle_all(slf);
+        }
+        let first = turns.turn.give_way();
+        drop(turns);
+        if first {
+            driver::schedule_turn(&driver)?;
+        }
+        slf.borrow_mut().state = State::GaveWay;
+        Ok(Outcome::Suspend(py.None()))
+    }
+
+    /// What was written before is brought to the kernel first.
+    fn settle_all(slf: &Bound<'_, Self>) -> PyResult<Outcome> {
+        let py = slf.py();
+        let this = slf.borrow();
+        if !this.job.settles() {
+            drop(this);
+            return Self::go_on(slf);
+        }
+        let mut files = vec![this.file.clone_ref(py)];
+        files.extend(this.job.other_file().map(|other| other.clone_ref(py)));
+        drop(this);
+        Self::settle_next(slf, files)
+    }
+
+    fn settle_next(slf: &Bound<'_, Self>, mut files: Vec<Py<BinaryFile>>) -> PyResult<Outcome> {
+        let py = slf.py();
+        while let Some(file) = files.pop() {
+            if file.borrow(py).core.is_dirty() {
+                let flush = file.call_method0(py, intern!(py, "flush"))?;
+                return Self::settle(slf, flush, files);
+            }
+        }
+        Self::go_on(slf)
+    }
+
+    /// Goes on with a flush.
+    fn settle(slf: &Bound<'_, Self>, flush: Py<PyAny>, others: Vec<Py<BinaryFile>>) -> PyResult<Outcome> {
+        let py = slf.py();
+        match flush.call_method1(py, intern!(py, "send"), (py.None(),)) {
+            Ok(future) => {
+                slf.borrow_mut().state = State::Settling { flush, others };
+                return Ok(Outcome::Suspend(future));
+            }
+            Err(e) if e.is_instance_of::<PyStopIteration>(py) => {}
+            Err(e) => slf.borrow_mut().job.unsettled(e)?,
+        }
+        Self::settle_next(slf, others)
+    }
+
+    /// Everything before is with the kernel.
+    fn go_on(slf: &Bound<'_, Self>) -> PyResult<Outcome> {
+        let py = slf.py();
+        let file = Self::file(slf);
+        // It may have waited for its turn of the loop, or for a flush.
+        file.borrow().check_open()?;
+        let op = match slf.borrow_mut().job.step(&file)? {
+            Next::Done(value) => return Ok(Outcome::Return(value)),
+            Next::Wait(op) => op,
+        };
+        let driver = file.borrow().driver.clone_ref(py).into_bound(py);
+        let future = driver::new_future(py)?;
+        let token = Self::submit(slf, &driver, op)?;
+        driver.borrow_mut().turn.suspended();
+        let suspended = driver::suspend_on(&future).map(Outcome::Suspend);
+        slf.borrow_mut().state = State::Waiting {
+            future: future.unbind(),
+            driver: driver.unbind(),
+            token,
+        };
+        suspended
+    }
+
+    fn submit(slf: &Bound<'_, Self>, driver: &Bound<'_, LoopDriver>, op: Op) -> PyResult<Token> {
+        let waiter = Waiter::Op(slf.clone().unbind());
+        let token = driver.borrow_mut().submit(slf.py(), op, waiter)?;
+        driver::schedule_flush(driver)?;
+        Ok(token)
+    }
+
+    /// The op in flight has come back.
+    pub(crate) fn finished(slf: &Bound<'_, Self>, completion: Completion) -> PyResult<()> {
+        let py = slf.py();
+        let file = Self::file(slf);
+        let alone = matches!(slf.borrow().state, State::Alone);
+        let stopped = alone && slf.borrow().job.given_up() == GivenUp::Stop;
+        let taken = slf.borrow_mut().job.took(&file, completion);
+        let next = match taken {
+            Err(e) => Err(e),
+            Ok(()) if stopped => {
+                slf.borrow_mut().job.undo(&file);
+                Ok(Next::Done(None))
+            }
+            Ok(()) => slf.borrow_mut().job.step(&file),
+        };
+        let outcome = match next {
+            Ok(Next::Wait(op)) => {
+                let driver = file.borrow().driver.clone_ref(py).into_bound(py);
+                match Self::submit(slf, &driver, op) {
+                    Ok(next) => {
+                        if let State::Waiting { token, .. } = &mut slf.borrow_mut().state {
+                            *token = next;
+                        }
+                        return Ok(());
+                    }
+                    Err(e) => Err(e),
+                }
+            }
+            Ok(Next::Done(value)) => Ok(value),
+            Err(e) => Err(e),
+        };
+        let mut this = slf.borrow_mut();
+        let future = match &this.state {
+            State::Waiting { future, .. } => future.clone_ref(py),
+            _ => {
+                this.state = State::Done;
+                this.job = Box::new(Over);
+                drop(this);
+                // What a stopped one meets is that it was stopped.
+                return match outcome {
+                    Err(e) if !stopped => report(slf, &e),
+                    _ => Ok(()),
+                };
+            }
+        };
+        this.outcome = Some(outcome);
+        drop(this);
+        driver::wake(future.bind(py)).map(drop)
+    }
+
+    /// Gives the call up, wherever it is.
+    fn stop(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let stopped = Self::stop_job(slf);
+        let mut this = slf.borrow_mut();
+        if !matches!(this.state, State::Alone) {
+            this.job = Box::new(Over);
+        }
+        stopped
+    }
+
+    fn stop_job(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let py = slf.py();
+        let state = std::mem::replace(&mut slf.borrow_mut().state, State::Done);
+        match state {
+            State::Settling { flush, .. } => {
+                flush.call_method0(py, intern!(py, "close"))?;
+            }
+            // Done already, but its caller will not know.
+            State::Waiting { .. } if slf.borrow().outcome.is_some() => {
+                let file = Self::file(slf);
+                let mut this = slf.borrow_mut();
+                if let Some(Ok(_)) = this.outcome.take() {
+                    this.job.undo(&file);
+                }
+            }
+            State::Waiting { driver, token, .. } => {
+                let given_up = slf.borrow().job.given_up();
+                if given_up == GivenUp::Abandon {
+                    driver.borrow_mut(py).abandon(token);
+                    return Ok(());
+                }
+                slf.borrow_mut().state = State::Alone;
+                if given_up == GivenUp::Stop {
+                    driver.borrow_mut(py).cancel(token);
+                }
+            }
+            State::Alone => slf.borrow_mut().state = State::Alone,
+            State::New | State::GaveWay | State::Done => {}
+        }
+        Ok(())
+    }
+}
+
+/// The error of an op as an OSError with the file's name.
+pub(super) fn os_error(file: &Bound<'_, BinaryFile>, error: &Error) -> PyErr {
+    file.borrow().error(file.py(), error)
+}
+
+/// An error that nobody awaits.
+fn report(op: &Bound<'_, FileOp>, error: &PyErr) -> PyResult<()> {
+    let py = op.py();
+    let context = PyDict::new(py);
+    context.set_item(
+        "message",
+        format!("proactor: an error of a cancelled {}", op.borrow().name),
+    )?;
+    context.set_item("exception", error.value(py))?;
+    context.set_item("file", FileOp::file(op))?;
+    let event_loop = py.import("asyncio")?.call_method0("get_event_loop")?;
+    event_loop.call_method1("call_exception_handler", (context,))?;
+    Ok(())
+}
+
+#[pymethods]
+impl FileOp {
+    fn __await__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    // NULL without an exception is a result of None, at no cost.
+    fn __next__(slf: &Bound<'_, Self>) -> PyResult<Option<Py<PyAny>>> {
+        match Self::drive(slf)? {
+            Outcome::Suspend(future) => Ok(Some(future)),
+            Outcome::Return(None) => Ok(None),
+            Outcome::Return(Some(value)) => {
+                let size = bytes_len(slf.py(), &value);
+                Err(stop_iteration(slf.py(), value, size))
+            }
+        }
+    }
+
+    /// Goes on, as a coroutine's `send`.
+    fn send(slf: &Bound<'_, Self>, value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let _ = value;
+        let py = slf.py();
+        match Self::drive(slf)? {
+            Outcome::Suspend(future) => Ok(future),
+            Outcome::Return(value) => {
+                let value = value.unwrap_or_else(|| py.None());
+                let size = bytes_len(py, &value);
+                Err(stop_iteration(py, value, size))
+            }
+        }
+    }
+
+    /// Ends the call with an exception, as a coroutine's `throw`.
+    #[pyo3(signature = (typ, val=None, tb=None))]
+    fn throw(
+        slf: &Bound<'_, Self>,
+        typ: &Bound<'_, PyAny>,
+        val: Option<&Bound<'_, PyAny>>,
+        tb: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        Self::stop(slf)?;
+        Err(thrown(typ, val, tb)?)
+    }
+
+    /// Gives the call up, as a coroutine's `close`.
+    fn close(slf: &Bound<'_, Self>) -> PyResult<()> {
+        Self::stop(slf)
+    }
+
+    // A pending call and its task know each other.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.file)?;
+        match &self.state {
+            State::Settling { flush, .. } => visit.call(flush),
+            State::Waiting { future, .. } => visit.call(future),
+            _ => Ok(()),
+        }
+    }
+
+    fn __clear__(&mut self) {
+        self.state = State::Done;
+    }
+
+    #[getter]
+    fn __name__(&self) -> &'static str {
+        self.name
+    }
+
+    #[getter]
+    fn __qualname__(&self) -> String {
+        format!("BinaryFile.{}", self.name)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let file = self.file.bind(py).repr()?;
+        Ok(format!("<proactor {} of {file}>", self.name))
+    }
+}
+
+impl Drop for FileOp {
+    fn drop(&mut self) {
+        // While an op is in flight the driver holds this object: with the driver gone there is nothing to stop.
+        if let State::New = self.state {
+            let text = format!("coroutine 'BinaryFile.{}' was never awaited", self.name);
+            errors::in_drop(|py| errors::warn_in_drop::<PyRuntimeWarning>(py, &text));
+        }
+    }
+}
