@@ -107,9 +107,10 @@ def no_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     descriptors, threads = _descriptors(), _threads()
     yield
-    gc.collect()
     deadline = time.monotonic() + LEAK_GRACE_S
     while True:
+        # Each time: a thread that is just done with a loop's call may still hold the loop.
+        gc.collect()
         leaked_fds = {fd: what for fd, what in _descriptors().items() if descriptors.get(fd) != what}
         leaked_threads = {task: name for task, name in _threads().items() if task not in threads}
         if not leaked_fds and not leaked_threads:
