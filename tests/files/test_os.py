@@ -376,7 +376,7 @@ async def program(base: Path, script: list[Step], os_like: Any, path_like: Any) 
             else:
                 path = f"{root}/{first}"
                 arguments = (path if second == "str" else os.fsencode(path), *ONE_PATH.get(name, ()))
-            results.append(await outcome(root, getattr(module, name)(*arguments, **options)))
+            results.append(await outcome(base, getattr(module, name)(*arguments, **options)))
     finally:
         os.close(top)
     # A link and `..` may lead out of the tree.
