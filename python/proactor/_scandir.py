@@ -6,12 +6,14 @@ import os
 from asyncio import CancelledError
 from collections.abc import AsyncIterator, Generator
 from itertools import islice
+from stat import S_ISDIR, S_ISLNK, S_ISREG
 from threading import Lock
 from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, AnyStr, Generic, final
 
 from proactor._pool import run
+from proactor._stat import stat
 
 if TYPE_CHECKING:
     from _typeshed import GenericPath
@@ -26,20 +28,21 @@ MOST_SECONDS = 0.010
 class DirEntry(Generic[AnyStr]):
     """What `scandir` finds: `os.DirEntry` with its questions as coroutines.
 
-    They are answered without suspending where the directory said what the entry is, or the answer was asked
-    for before; otherwise in a thread. As with `os.DirEntry` the answers are kept.
+    The directory says what an entry is, and whether it is a link; what is behind a link, and `stat`, are
+    `proactor.os.stat`'s answers. As with `os.DirEntry` they are asked for once and kept.
     """
 
-    __slots__ = ("_entry", "_followed", "_link", "_lstated")
+    __slots__ = ("_dir_fd", "_entry", "_link", "_own", "_target")
 
     _entry: os.DirEntry[AnyStr]
     _link: bool | None  # None: could not be found out
 
-    def __init__(self, entry: os.DirEntry[AnyStr]) -> None:
+    def __init__(self, entry: os.DirEntry[AnyStr], dir_fd: int | None) -> None:
         """May ask the file system, where a directory does not say what its entries are."""
         self._entry = entry
-        self._followed = False
-        self._lstated = False
+        self._dir_fd = dir_fd
+        self._own: os.stat_result | None = None
+        self._target: os.stat_result | None = None
         try:
             self._link = entry.is_symlink()
         except OSError:
@@ -61,21 +64,19 @@ class DirEntry(Generic[AnyStr]):
 
     async def is_dir(self, *, follow_symlinks: bool = True) -> bool:
         """Whether it is a directory, or a link to one. A missing file is none."""
-        if self._has_kind(follow_symlinks):
-            return self._entry.is_dir(follow_symlinks=follow_symlinks)
-        return self._note(await run(self._entry.is_dir, follow_symlinks=follow_symlinks), follow_symlinks)
+        if self._link is False or (self._link and not follow_symlinks):
+            return self._entry.is_dir(follow_symlinks=False)
+        return S_ISDIR(await self._mode(follow_symlinks))
 
     async def is_file(self, *, follow_symlinks: bool = True) -> bool:
         """Whether it is a regular file, or a link to one. A missing file is none."""
-        if self._has_kind(follow_symlinks):
-            return self._entry.is_file(follow_symlinks=follow_symlinks)
-        return self._note(await run(self._entry.is_file, follow_symlinks=follow_symlinks), follow_symlinks)
+        if self._link is False or (self._link and not follow_symlinks):
+            return self._entry.is_file(follow_symlinks=False)
+        return S_ISREG(await self._mode(follow_symlinks))
 
     async def is_symlink(self) -> bool:
         """Whether it is a symbolic link, broken or not."""
-        if self._link is None:
-            return await run(self._entry.is_symlink)
-        return self._link
+        return S_ISLNK(await self._mode(False)) if self._link is None else self._link
 
     async def is_junction(self) -> bool:
         """False: Linux has none."""
@@ -83,25 +84,20 @@ class DirEntry(Generic[AnyStr]):
 
     async def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
         """As `os.stat` of the path, asked for once. Raises OSError as it does."""
-        followed = bool(follow_symlinks and self._link)
-        if self._followed if followed else self._lstated:
-            return self._entry.stat(follow_symlinks=follow_symlinks)
-        found = await run(self._entry.stat, follow_symlinks=follow_symlinks)
-        if followed:
-            self._followed = True
-        elif self._link is not None:
-            self._lstated = True
-        return found
+        if follow_symlinks and self._link is not False:
+            if self._target is None:
+                self._target = await stat(self.path, dir_fd=self._dir_fd)
+            return self._target
+        if self._own is None:
+            self._own = await stat(self.path, dir_fd=self._dir_fd, follow_symlinks=False)
+        return self._own
 
-    def _has_kind(self, follow_symlinks: bool) -> bool:
-        """Whether the entry answers without a system call."""
-        return self._followed if follow_symlinks and self._link else self._link is not None
-
-    def _note(self, answer: bool, follow_symlinks: bool) -> bool:
-        """A yes about a link's target is kept by the entry; a no may be a missing file's, which is not."""
-        if answer and follow_symlinks and self._link:
-            self._followed = True
-        return answer
+    async def _mode(self, follow_symlinks: bool) -> int:
+        """0 of a missing file."""
+        try:
+            return (await self.stat(follow_symlinks=follow_symlinks)).st_mode
+        except FileNotFoundError:
+            return 0
 
     def __fspath__(self) -> AnyStr:
         return self._entry.path
@@ -148,9 +144,10 @@ class ScandirIterator(AsyncIterator[DirEntry[AnyStr]]):
         if not self._opened:
             self._directory = os.scandir(self._path)
             self._opened = True
+        dir_fd = self._path if isinstance(self._path, int) else None
         deadline = monotonic() + MOST_SECONDS
         for entry in islice(self._directory, MOST_ENTRIES):
-            entries.append(DirEntry(entry))
+            entries.append(DirEntry(entry, dir_fd))
             if monotonic() > deadline:
                 return
         self._ended = len(entries) < MOST_ENTRIES

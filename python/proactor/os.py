@@ -1,8 +1,8 @@
 """The file-system functions of `os` as coroutines, with its names, arguments and errors.
 
-Each is the standard library's, called in a thread of the loop's own pool (`getcwd` and `getcwdb`, which
-never wait, in place). Cancelled before a thread has begun, nothing is done; later the call runs to its end,
-unheard.
+`stat`, `lstat` and `fstat` do not suspend where the kernel has the answer. Most others are the standard
+library's, called in a thread of the loop's own pool (`getcwd` and `getcwdb`, which never wait, in place).
+Cancelled before a thread has begun, nothing is done; later the call runs to its end, unheard.
 
 What asks no file system is the standard library's own: `fspath`, `fsencode`, `F_OK` and so on. `path` is
 `proactor.ospath`.
@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, AnyStr, overload
 from proactor import ospath as path
 from proactor._pool import in_place, run, threaded
 from proactor._scandir import DirEntry, ScandirIterator
+from proactor._stat import fstat, lstat, stat
 from proactor._walk import fwalk, walk
 
 if TYPE_CHECKING:
@@ -104,9 +105,6 @@ __all__ = [
 
 # What a file is
 access = threaded(_os.access)
-stat = threaded(_os.stat)
-lstat = threaded(_os.lstat)
-fstat = threaded(_os.fstat)
 statvfs = threaded(_os.statvfs)
 fstatvfs = threaded(_os.fstatvfs)
 pathconf = threaded(_os.pathconf)

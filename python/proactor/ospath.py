@@ -1,8 +1,8 @@
 """`os.path` for event loops.
 
-What asks the file system, the password database or for the working directory is a coroutine; it never
-suspends where the answer cannot wait (`abspath`, `relpath`, `expanduser` of one's own `~`). The rest (`join`,
-`split`, `samestat` ...) is the standard library's own.
+What asks the file system, the password database or for the working directory is a coroutine. It does not
+suspend where the answer is there: what `proactor.os.stat` knows, `abspath`, `relpath`, `expanduser` of one's
+own `~`. The rest (`join`, `split`, `samestat` ...) is the standard library's own.
 """
 
 from __future__ import annotations
@@ -34,14 +34,16 @@ from os.path import (
     splitext,
     supports_unicode_filenames,
 )
+from stat import S_ISDIR, S_ISLNK, S_ISREG
 from typing import TYPE_CHECKING, Any, AnyStr, overload
 
 from proactor._pool import in_place, run, threaded
+from proactor._stat import fstat, lstat, stat
 
 if TYPE_CHECKING:
     from os import PathLike
 
-    from _typeshed import BytesPath, StrPath
+    from _typeshed import BytesPath, FileDescriptorOrPath, StrOrBytesPath, StrPath
 
 __all__ = [
     "abspath",
@@ -84,18 +86,80 @@ __all__ = [
     "supports_unicode_filenames",
 ]
 
-exists = threaded(_path.exists)
-lexists = threaded(_path.lexists)
-isfile = threaded(_path.isfile)
-isdir = threaded(_path.isdir)
-islink = threaded(_path.islink)
 ismount = threaded(_path.ismount)
-getsize = threaded(_path.getsize)
-getatime = threaded(_path.getatime)
-getmtime = threaded(_path.getmtime)
-getctime = threaded(_path.getctime)
-samefile = threaded(_path.samefile)
-sameopenfile = threaded(_path.sameopenfile)
+
+
+async def exists(path: FileDescriptorOrPath) -> bool:
+    """Whether there is such a file; False for a broken link, and for a path that cannot be asked for."""
+    try:
+        await stat(path)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+async def lexists(path: StrOrBytesPath) -> bool:
+    """Whether there is such a file, or a link, broken or not."""
+    try:
+        await lstat(path)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+async def isfile(path: FileDescriptorOrPath) -> bool:
+    """Whether it is a regular file, or a link to one."""
+    try:
+        return S_ISREG((await stat(path)).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+async def isdir(s: FileDescriptorOrPath) -> bool:
+    """Whether it is a directory, or a link to one."""
+    try:
+        return S_ISDIR((await stat(s)).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+async def islink(path: StrOrBytesPath) -> bool:
+    """Whether it is a symbolic link, broken or not."""
+    try:
+        return S_ISLNK((await lstat(path)).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+async def getsize(filename: FileDescriptorOrPath) -> int:
+    """The size in bytes. Raises OSError as `stat`."""
+    return (await stat(filename)).st_size
+
+
+async def getatime(filename: FileDescriptorOrPath) -> float:
+    """When it was read last, in seconds since the epoch. Raises OSError as `stat`."""
+    return (await stat(filename)).st_atime
+
+
+async def getmtime(filename: FileDescriptorOrPath) -> float:
+    """When it was written last, in seconds since the epoch. Raises OSError as `stat`."""
+    return (await stat(filename)).st_mtime
+
+
+async def getctime(filename: FileDescriptorOrPath) -> float:
+    """When anything of it was changed last, in seconds since the epoch. Raises OSError as `stat`."""
+    return (await stat(filename)).st_ctime
+
+
+async def samefile(f1: FileDescriptorOrPath, f2: FileDescriptorOrPath) -> bool:
+    """Whether both are the same file. Raises OSError as `stat`."""
+    return samestat(await stat(f1), await stat(f2))
+
+
+async def sameopenfile(fp1: int, fp2: int) -> bool:
+    """Whether both descriptors are of the same file. Raises OSError as `fstat`."""
+    return samestat(await fstat(fp1), await fstat(fp2))
+
 
 if sys.version_info >= (3, 12):
     from os.path import splitroot
