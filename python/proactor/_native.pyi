@@ -48,8 +48,10 @@ __all__ = [
     "cli_main",
     "direct_alignment",
     "engines",
+    "fstat",
     "open_binary",
     "read_bytes",
+    "stat",
     "write_bytes",
 ]
 

@@ -14,7 +14,7 @@ from proactor._pool import run
 if TYPE_CHECKING:
     from _typeshed import BytesPath, GenericPath, StrPath
 
-    OnError = Callable[[OSError], object]
+OnError = Callable[[OSError], object]
 
 # The names of a directory's directories, and of the rest.
 Contents = tuple[list[Any], list[Any]]

@@ -199,6 +199,7 @@ fn statx_of(fd: RawFd, o: &mut Statx) -> Option<i32> {
 }
 
 /// The file systems that have in memory all that statx asks for, once the name is cached. (An overlay asks those below.)
+#[allow(clippy::unnecessary_cast)] // their type is the C library's choice
 const LOCAL: [i64; 6] = [
     libc::BTRFS_SUPER_MAGIC as i64,
     libc::EXT4_SUPER_MAGIC as i64, // ext2 and ext3 too

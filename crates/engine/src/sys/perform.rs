@@ -192,6 +192,7 @@ pub(crate) fn statx(
 }
 
 /// Which kind of file system an open file is on: statfs's `f_type`.
+#[allow(clippy::unnecessary_cast)] // its type is the C library's choice
 pub(crate) fn file_system(fd: RawFd) -> io::Result<i64> {
     // SAFETY: zero is a valid initial value, and the struct outlives the call.
     unsafe {
