@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -114,6 +115,27 @@ def test_a_path_that_is_not_cached(run: Run, path: Path) -> None:
         assert everything(await in_time(stat(path))) == everything(before)
 
     before = path.stat()
+    run(main())
+
+
+def test_no_room_for_a_descriptor(run: Run, path: Path) -> None:
+    """What needs one to be told at once is then asked of the engine."""
+
+    async def main() -> None:
+        await stat(ELSEWHERE)  # the engine has its own by now
+        free = os.dup(0)
+        os.close(free)
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+        try:
+            with pytest.raises(OSError, match="Too many open files"):
+                os.dup(0)
+            found = await in_time(stat(path))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert found == expected
+
+    expected = path.stat()
     run(main())
 
 
