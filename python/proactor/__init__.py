@@ -15,6 +15,8 @@ from proactor._native import __version__, chosen_engine, engines
 # What `typing` says of itself, without importing it: it is a quarter of what importing this package takes.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from proactor import os as os
+    from proactor import ospath as ospath
     from proactor import shutil as shutil
     from proactor import tempfile as tempfile
     from proactor._files import read_bytes, read_many, read_text, write_bytes, write_text

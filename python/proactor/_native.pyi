@@ -3,6 +3,7 @@
 import sys
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Generator, Iterable
 from enum import Enum, IntEnum
+from os import stat_result
 from types import TracebackType
 from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar, final
 
@@ -51,8 +52,10 @@ __all__ = [
     "cli_main",
     "direct_alignment",
     "engines",
+    "fstat",
     "open_binary",
     "read_bytes",
+    "stat",
     "write_bytes",
 ]
 
@@ -303,6 +306,10 @@ def write_bytes(
     sync: bool = False,
     engine: str | None = None,
 ) -> Call[int]: ...
+def stat(
+    path: int | StrOrBytesPath, *, dir_fd: int | None = None, follow_symlinks: bool = True
+) -> Call[stat_result]: ...
+def fstat(fd: int) -> Call[stat_result]: ...
 
 # Counts what this process does from construction to stop(): system calls, CPU, context switches.
 @final

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Coroutine
+import sys
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial, wraps
@@ -26,24 +27,62 @@ _pools: WeakKeyDictionary[asyncio.AbstractEventLoop, ThreadPoolExecutor] = WeakK
 os.register_at_fork(after_in_child=_pools.clear)
 
 
-def submit(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-    """Starts a call in a thread of the running loop's pool, with the caller's context variables."""
+def _pool() -> tuple[asyncio.AbstractEventLoop, ThreadPoolExecutor]:
+    """The running loop, and its threads."""
     loop = asyncio.get_running_loop()
     pool = _pools.get(loop)
     if pool is None:
         pool = _pools[loop] = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="proactor")
-    return pool.submit(partial(copy_context().run, function, *args, **kwargs))
+    return loop, pool
 
 
-def run(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
+def run(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
     """Starts a call in a thread, with the caller's context variables.
 
     Cancelled before a thread has taken it, it is never made. Later it runs to its end, unheard.
     """
-    return asyncio.wrap_future(submit(function, *args, **kwargs))
+    loop, pool = _pool()
+    future: asyncio.Future[T] = loop.create_future()
+    call = partial(copy_context().run, function, *args, **kwargs)
+    pool.submit(_perform, [loop, future, call])
+    return future
 
 
-def finish(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
+def _perform(job: list[Any]) -> None:
+    """What a thread does. (`run_in_executor` makes a future more, and logs if the loop is closed by now.)"""
+    loop: asyncio.AbstractEventLoop
+    loop, future, call = job
+    # An error's traceback leads to this frame and those below it, which must not lead to the error.
+    job.clear()
+    if future.cancelled():
+        return
+    try:
+        settle = partial(_settle, future, future.set_result, call())
+    except BaseException as error:
+        settle = partial(_settle, future, future.set_exception, error)
+    # Before the caller goes on: an object whose method it was is the caller's alone by then.
+    del call
+    try:
+        loop.call_soon_threadsafe(settle)
+    except RuntimeError:
+        # The loop is closed: nobody waits any more.
+        if not loop.is_closed():
+            raise
+    finally:
+        del future, settle
+
+
+def _settle(future: asyncio.Future[T], how: Callable[[Any], None], value: object) -> None:
+    if not future.cancelled():
+        how(value)
+
+
+def submit(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+    """As `run`, with a future of threads: it tells whether a thread has taken the call."""
+    return _pool()[1].submit(partial(copy_context().run, function, *args, **kwargs))
+
+
+def finish(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
     """As `run`, and the call is made and runs to its end whatever becomes of the caller."""
     return asyncio.shield(run(function, *args, **kwargs))
 
@@ -68,8 +107,32 @@ def _undo(undo: Callable[[T], object], made: Future[T]) -> None:
 def threaded(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
     """A coroutine function that does what `function` does, in a thread."""
 
-    @wraps(function)
     async def call(*args: P.args, **kwargs: P.kwargs) -> T:
         return await run(function, *args, **kwargs)
 
+    return _like(
+        function,
+        call,
+        "A coroutine: the call is made in a thread. Cancelled before a thread has begun, nothing is done;\n"
+        "later it runs to its end, unheard.",
+        sys._getframe(1).f_globals["__name__"],
+    )
+
+
+def in_place(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """A coroutine function that does what `function` does, which never waits."""
+
+    async def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        return function(*args, **kwargs)
+
+    return _like(function, call, "A coroutine, which never suspends.", sys._getframe(1).f_globals["__name__"])
+
+
+def _like(
+    function: Callable[P, T], call: Callable[P, Coroutine[Any, Any, T]], note: str, module: str
+) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Gives it the function's name, signature and documentation; it stays the module's that has it."""
+    wraps(function)(call)
+    call.__module__ = module
+    call.__doc__ = f"{function.__doc__ or ''}\n\n{note}".lstrip()
     return call

@@ -6,10 +6,10 @@
 use crate::driver::complete::outcome;
 use crate::driver::Output;
 use crate::error::Error;
-use crate::op::{Call, Facts, FileKind, Handle, Op, Open, ReadFile, RwFlags, Step};
+use crate::op::{Call, Facts, FileKind, Handle, Op, Open, ReadFile, RwFlags, Statx, Step};
 use crate::sys::{self, perform};
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// `RESOLVE_CACHED`, Linux 5.12: fail with EAGAIN instead of reading directories from disk.
 const RESOLVE_CACHED: u64 = 0x20;
@@ -18,8 +18,8 @@ const RESOLVE_CACHED: u64 = 0x20;
 static NO_CACHED_OPEN: AtomicBool = AtomicBool::new(false);
 
 impl Op {
-    /// Does the op now, if that needs no waiting: a transfer of cached pages or on a ready pipe, an open or a poll. `None`:
-    /// submit it. A read may be shorter than the driver would make it: only what is cached.
+    /// Does the op now, if that needs no waiting: a transfer of cached pages or on a ready pipe, an open, a statx or a
+    /// poll. `None`: submit it. A read may be shorter than the driver would make it: only what is cached.
     pub fn attempt(&mut self) -> Option<Result<Output, Error>> {
         let mut done = 0;
         match attempt(self, &mut done) {
@@ -63,6 +63,7 @@ pub(crate) fn attempt(op: &mut Op, skip: &mut usize) -> Option<i32> {
             }
         }
         Op::Open(o) => open(o),
+        Op::Statx(o) => statx(o),
         Op::ReadFile(o) => read_file(o),
         _ => None,
     }
@@ -142,7 +143,13 @@ fn cached_open(dir: i32, path: *const libc::c_char, flags: u64, resolve: u64) ->
     if NO_CACHED_OPEN.load(Ordering::Relaxed) {
         return None;
     }
-    let how = [flags | libc::O_NONBLOCK as u64, 0, resolve | RESOLVE_CACHED];
+    // With O_PATH nothing is opened that could block, and openat2 refuses the flag.
+    let never_block = if flags & libc::O_PATH as u64 == 0 {
+        libc::O_NONBLOCK as u64
+    } else {
+        0
+    };
+    let how = [flags | never_block, 0, resolve | RESOLVE_CACHED];
     match perform::openat2(dir, path, how.as_ptr()) {
         e if e == -libc::EAGAIN => None,
         // ENOSYS: Linux before 5.6. EINVAL: before 5.12, or a bad flag, which the backend will say better. EPERM: a
@@ -154,6 +161,68 @@ fn cached_open(dir: i32, path: *const libc::c_char, flags: u64, resolve: u64) ->
         e if e == -libc::EINVAL || e == -libc::EPERM || e == -libc::EWOULDBLOCK => None,
         res => Some(res),
     }
+}
+
+/// What the kernel has in memory of a path that is all in its cache, or of an open file, on a local file system.
+///
+/// (Before Linux 6.10 whoever watches the file by inotify sees it opened and closed.)
+fn statx(o: &mut Statx) -> Option<i32> {
+    let known = libc::AT_SYMLINK_NOFOLLOW | libc::AT_NO_AUTOMOUNT | libc::AT_EMPTY_PATH;
+    if o.flags & !known != 0 {
+        return None;
+    }
+    if o.path.is_empty() {
+        let fd = o.dir.fd();
+        return (o.flags & libc::AT_EMPTY_PATH != 0 && fd >= 0)
+            .then(|| statx_of(fd, o))
+            .flatten();
+    }
+    let no_follow = if o.flags & libc::AT_SYMLINK_NOFOLLOW == 0 {
+        0
+    } else {
+        libc::O_NOFOLLOW
+    };
+    let flags = libc::O_PATH | libc::O_CLOEXEC | no_follow;
+    match cached_open(o.dir.fd(), o.path.as_ptr(), flags as u64, 0)? {
+        fd if fd >= 0 => statx_of(sys::owned(fd).as_raw_fd(), o),
+        e if [libc::ENOENT, libc::ENOTDIR, libc::ELOOP, libc::EACCES].contains(&-e) => Some(e),
+        // No room for a descriptor, which a plain statx needs not; or what the backend will say better.
+        _ => None,
+    }
+}
+
+fn statx_of(fd: RawFd, o: &mut Statx) -> Option<i32> {
+    // Without it a network file system would ask its server before we know that it is one.
+    let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
+    let res = perform::statx(fd, c"".as_ptr(), flags, o.mask, &mut o.stat);
+    (res == 0 && is_local(fd, &o.stat)).then_some(0)
+}
+
+/// The file systems that have in memory all that statx asks for, once the name is cached. (An overlay asks those below.)
+#[allow(clippy::unnecessary_cast)] // their type is the C library's choice
+const LOCAL: [i64; 6] = [
+    libc::BTRFS_SUPER_MAGIC as i64,
+    libc::EXT4_SUPER_MAGIC as i64, // ext2 and ext3 too
+    libc::F2FS_SUPER_MAGIC as i64,
+    libc::OVERLAYFS_SUPER_MAGIC as i64,
+    libc::TMPFS_MAGIC as i64,
+    libc::XFS_SUPER_MAGIC as i64,
+];
+
+/// The last block device seen with such a file system, major number first; fstatfs costs more than all the rest. Numbers
+/// with the major 0, as of tmpfs and NFS, go from one mount to the next.
+static LOCAL_DEVICE: AtomicU64 = AtomicU64::new(0);
+
+fn is_local(fd: RawFd, stat: &libc::statx) -> bool {
+    let device = u64::from(stat.stx_dev_major) << 32 | u64::from(stat.stx_dev_minor);
+    if stat.stx_dev_major != 0 && device == LOCAL_DEVICE.load(Ordering::Relaxed) {
+        return true;
+    }
+    let local = perform::file_system(fd).is_ok_and(|kind| LOCAL.contains(&kind));
+    if local && stat.stx_dev_major != 0 {
+        LOCAL_DEVICE.store(device, Ordering::Relaxed);
+    }
+    local
 }
 
 /// A longer copy would keep the caller from its other work: at 10 GB/s it takes 100 microseconds.

@@ -15,8 +15,11 @@ pub(crate) fn os_error(py: Python<'_>, error: &Error, filename: Option<&Bound<'_
     if let Some(hint) = error.hint() {
         message = format!("{message}: {hint}");
     }
-    let filename = filename.map(|f| f.clone().unbind());
-    let error_object = PyOSError::new_err((error.errno(), message, filename)).into_value(py);
+    let error_object = match filename.filter(|name| !name.is_none()) {
+        Some(name) => PyOSError::new_err((error.errno(), message, name.clone().unbind())),
+        None => PyOSError::new_err((error.errno(), message)),
+    };
+    let error_object = error_object.into_value(py);
     // OSError instances have a dict, so this cannot fail for lack of room; a failure leaves a good error all the same.
     let _ = error_object
         .bind(py)

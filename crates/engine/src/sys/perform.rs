@@ -65,7 +65,7 @@ fn plain(op: &mut Op) -> i32 {
             }
             Op::Truncate(o) => libc::ftruncate(o.file.fd(), o.len as i64).into(),
             Op::Statx(o) => {
-                libc::statx(o.dir.fd(), o.path.as_ptr(), o.flags, o.mask, &raw mut *o.stat).into()
+                return statx(o.dir.fd(), o.path.as_ptr(), o.flags, o.mask, &mut o.stat);
             }
             Op::Rename(o) => {
                 let (from, to) = (o.from.as_ptr(), o.to.as_ptr());
@@ -178,6 +178,29 @@ fn sleep(time: KernelTimespec) -> i32 {
     };
     // SAFETY: the request is a live local; the remainder is not asked for.
     -unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, 0, &raw const request, std::ptr::null_mut()) }
+}
+
+/// `statx(2)` of a NUL-terminated path that outlives the call.
+pub(crate) fn statx(
+    dir: RawFd,
+    path: *const libc::c_char,
+    flags: i32,
+    mask: u32,
+    to: &mut libc::statx,
+) -> i32 {
+    // SAFETY: see above; the struct outlives the call.
+    raw(unsafe { libc::statx(dir, path, flags, mask, to) }.into())
+}
+
+/// Which kind of file system an open file is on: statfs's `f_type`.
+#[allow(clippy::unnecessary_cast)] // its type is the C library's choice
+pub(crate) fn file_system(fd: RawFd) -> io::Result<i64> {
+    // SAFETY: zero is a valid initial value, and the struct outlives the call.
+    unsafe {
+        let mut stat: libc::statfs = std::mem::zeroed();
+        check(libc::fstatfs(fd, &raw mut stat))?;
+        Ok(stat.f_type as i64)
+    }
 }
 
 pub(crate) fn fstat(fd: RawFd) -> io::Result<libc::stat> {

@@ -2,7 +2,7 @@
 
 use crate::testkit::{finish, run, with, Case};
 use proactor::op::{
-    Close, File, Handle, Link, Mkdir, Op, OpKind, Open, Read, Rename, Statx, Symlink, Unlink,
+    Close, File, Handle, Link, Mkdir, Op, OpKind, Open, Read, ReadFile, Rename, Statx, Symlink, Unlink,
 };
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -19,7 +19,7 @@ pub const COVERS: &[OpKind] = &[
 
 conformance! {
     files {
-        open_reads_and_writes, open_modes, open_how, open_relative, close_errors, statx, rename, unlink, mkdir, link, symlink,
+        open_reads_and_writes, open_modes, open_how, open_relative, close_errors, statx, statx_at_once, rename, unlink, mkdir, link, symlink,
     }
 }
 
@@ -221,6 +221,84 @@ fn statx(t: &Case) {
         Err(libc::EINVAL)
     );
     assert_eq!(stat(Statx::of(1_000_000)), Err(libc::EBADF));
+}
+
+/// What needs no waiting is answered as the backend would, and what might wait is left alone.
+fn statx_at_once(t: &Case) {
+    let mut d = t.driver();
+    let file = t.file("f", b"0123456789");
+    std::os::unix::fs::symlink("f", t.path("link")).unwrap();
+    let no_follow = |name| {
+        with(Statx::new(t.c_path(name)), |op| {
+            op.flags = libc::AT_SYMLINK_NOFOLLOW
+        })
+    };
+    let makers: [&dyn Fn() -> Statx; 7] = [
+        &|| Statx::of(&file),
+        &|| Statx::new(t.c_path("f")),
+        &|| Statx::new(t.c_path("link")),
+        &|| no_follow("link"),
+        &|| Statx::new(t.c_path(".")),
+        &|| Statx::new(t.c_path("missing")),
+        &|| Statx::new(t.c_path("f/x")),
+    ];
+    let answer = |op: &Statx| {
+        let stat = op.stat();
+        (
+            stat.stx_ino,
+            stat.stx_mode,
+            stat.stx_size,
+            stat.stx_nlink,
+            stat.stx_mtime.tv_nsec,
+        )
+    };
+    let mut at_once = 0;
+    for make in makers {
+        let expected = match finish(&mut d, make()) {
+            (Ok(_), Some(Op::Statx(op))) => Ok(answer(&op)),
+            (res, _) => Err(res.unwrap_err()),
+        };
+        let mut op = Op::from(make());
+        // A mount or rename anywhere may keep the kernel from answering out of its cache.
+        let tried = (0..10).find_map(|_| op.attempt());
+        if let (Some(result), Op::Statx(statx)) = (tried, &op) {
+            assert_eq!(result.map(|_| answer(statx)).map_err(|e| e.errno()), expected);
+            at_once += 1;
+        }
+    }
+    // Paths need openat2 with RESOLVE_CACHED, as reading a cached file does.
+    let cached = (0..10).any(|_| Op::from(ReadFile::new(t.c_path("f"))).attempt().is_some());
+    if local(&file) {
+        assert!(
+            at_once >= if cached { 5 } else { 1 },
+            "{at_once}, cached: {cached}"
+        );
+    }
+
+    let tried = |op: Statx| Op::from(op).attempt().is_some();
+    assert!(!tried(Statx::new(c"/proc/self/status")), "not local");
+    assert!(
+        !tried(Statx::of(-1)) && !tried(Statx::of(1_000_000)),
+        "no such file"
+    );
+    assert!(
+        !tried(with(Statx::new(t.c_path("f")), |op| op.flags = 1 << 30)),
+        "an unknown flag"
+    );
+    assert!(!tried(with(Statx::new(t.c_path("f")), |op| op.flags =
+        libc::AT_STATX_FORCE_SYNC)));
+    assert!(!tried(Statx::new(c"")), "nothing named");
+}
+
+/// Two of the local file systems, on which tests usually run.
+fn local(file: &File) -> bool {
+    // SAFETY: zero is a valid initial value, and the struct outlives the call.
+    let kind = unsafe {
+        let mut stat: libc::statfs = std::mem::zeroed();
+        assert_eq!(libc::fstatfs(file.as_raw_fd(), &raw mut stat), 0);
+        stat.f_type
+    };
+    kind == libc::EXT4_SUPER_MAGIC || kind == libc::TMPFS_MAGIC
 }
 
 fn rename(t: &Case) {

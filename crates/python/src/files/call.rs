@@ -4,6 +4,7 @@
 //! coroutine. If the op can be finished without waiting, awaiting it never suspends.
 
 use super::driver::{self, LoopDriver, Waiter};
+use super::stat;
 use crate::errors;
 use crate::memory::{self, BytesAllocator, Unseen};
 use crate::path::c_path;
@@ -28,6 +29,11 @@ pub(crate) struct Call {
 
 enum State {
     New(Op),
+    /// Lets the loop go round once before it begins.
+    GaveWay {
+        op: Op,
+        driver: Py<LoopDriver>,
+    },
     Waiting {
         future: Py<PyAny>,
         driver: Py<LoopDriver>,
@@ -43,7 +49,12 @@ enum Outcome {
 }
 
 impl Call {
-    fn new(name: &'static str, op: impl Into<Op>, path: &Bound<'_, PyAny>, engine: Option<String>) -> Self {
+    pub(super) fn new(
+        name: &'static str,
+        op: impl Into<Op>,
+        path: &Bound<'_, PyAny>,
+        engine: Option<String>,
+    ) -> Self {
         Call {
             state: State::New(op.into()),
             name,
@@ -56,7 +67,19 @@ impl Call {
         let py = slf.py();
         let state = std::mem::replace(&mut slf.borrow_mut().state, State::Done);
         match state {
-            State::New(op) => Self::start(slf, op),
+            State::New(op) => {
+                let driver = Self::driver(slf)?;
+                // A read is on its own; these come by the thousand.
+                if matches!(op, Op::Statx(_)) && driver.borrow_mut().turn.charge(0) {
+                    return Self::give_way(slf, op, driver);
+                }
+                Self::start(slf, op, &driver)
+            }
+            State::GaveWay { op, driver } => {
+                let driver = driver.into_bound(py);
+                driver.borrow_mut().turn.go_on();
+                Self::start(slf, op, &driver)
+            }
             State::Waiting {
                 future,
                 driver,
@@ -79,16 +102,39 @@ impl Call {
         }
     }
 
-    fn start(slf: &Bound<'_, Self>, mut op: Op) -> PyResult<Outcome> {
+    fn driver<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, LoopDriver>> {
+        let engine = slf.borrow().engine.clone();
+        driver::current(slf.py(), engine.as_deref())
+    }
+
+    fn give_way(slf: &Bound<'_, Self>, op: Op, driver: Bound<'_, LoopDriver>) -> PyResult<Outcome> {
+        let first = driver.borrow_mut().turn.give_way();
+        if first {
+            driver::schedule_turn(&driver)?;
+        }
+        slf.borrow_mut().state = State::GaveWay {
+            op,
+            driver: driver.unbind(),
+        };
+        Ok(Outcome::Suspend(slf.py().None()))
+    }
+
+    fn start(slf: &Bound<'_, Self>, mut op: Op, driver: &Bound<'_, LoopDriver>) -> PyResult<Outcome> {
         let py = slf.py();
-        let this = slf.borrow();
-        let (path, engine) = (this.path.clone_ref(py), this.engine.clone());
-        drop(this);
-        let driver = driver::current(py, engine.as_deref())?;
-        if let Op::ReadFile(read) = &mut op {
-            if let Some(value) = read_now(&driver, read, path.bind(py)) {
-                return Ok(Outcome::Return(value?));
+        let path = slf.borrow().path.clone_ref(py);
+        match &mut op {
+            Op::ReadFile(read) => {
+                if let Some(value) = read_now(driver, read, path.bind(py)) {
+                    return Ok(Outcome::Return(value?));
+                }
             }
+            Op::Statx(_) => {
+                if let Some(result) = op.attempt() {
+                    result.map_err(|e| errors::os_error(py, &e, Some(path.bind(py))))?;
+                    return value_of_op(py, op).map(Outcome::Return);
+                }
+            }
+            _ => {}
         }
         let future = driver::new_future(py)?.unbind();
         let waiter = Waiter::Future {
@@ -96,11 +142,12 @@ impl Call {
             path,
         };
         let token = driver.borrow_mut().submit(py, op, waiter)?;
-        driver::schedule_flush(&driver)?;
+        driver::schedule_flush(driver)?;
+        driver.borrow_mut().turn.suspended();
         let suspended = driver::suspend_on(future.bind(py)).map(Outcome::Suspend);
         slf.borrow_mut().state = State::Waiting {
             future,
-            driver: driver.unbind(),
+            driver: driver.clone().unbind(),
             token,
         };
         suspended
@@ -136,6 +183,15 @@ pub(super) fn read_now(
         Some(Ok(_)) => Some(Ok(file_bytes(py, read))),
         Some(Err(e)) => Some(Err(errors::os_error(py, &e, Some(path)))),
         None => None,
+    }
+}
+
+/// What a finished op gives its awaiter, if that is in the op: the bytes of a file, or what `stat` says; else None.
+pub(super) fn value_of_op(py: Python<'_>, op: Op) -> PyResult<Py<PyAny>> {
+    match op {
+        Op::ReadFile(mut read) => Ok(file_bytes(py, &mut read)),
+        Op::Statx(statx) => stat::result(py, statx.stat()),
+        _ => Ok(py.None()),
     }
 }
 
@@ -242,7 +298,7 @@ impl Drop for Call {
                     }
                 });
             }
-            State::Done => {}
+            State::GaveWay { .. } | State::Done => {}
         }
     }
 }

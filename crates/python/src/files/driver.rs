@@ -3,7 +3,7 @@
 //! Submissions of one loop iteration go to the kernel in one call (`flush`, scheduled once by `call_soon`). The driver's
 //! eventfd is a reader of the loop; each wake-up takes all completions and resolves their futures directly.
 
-use super::call::file_bytes;
+use super::call::value_of_op;
 use super::read_many::ReadMany;
 use crate::aio_engine;
 use crate::errors;
@@ -450,7 +450,7 @@ fn resolve(future: &Bound<'_, PyAny>, value: PyResult<Py<PyAny>>) -> PyResult<()
     Ok(())
 }
 
-/// What the awaiter gets: the bytes of a file, or the count of a write.
+/// What the awaiter gets: what is in the op, or the count of a write.
 fn value_of(py: Python<'_>, completion: Completion, path: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
     if let Err(error) = &completion.result {
         return Err(errors::os_error(py, error, Some(path)));
@@ -459,7 +459,7 @@ fn value_of(py: Python<'_>, completion: Completion, path: &Bound<'_, PyAny>) -> 
         return Ok(Py::new(py, OpenedFd::new(fd))?.into_any());
     }
     match completion.op {
-        Some(Op::ReadFile(mut read)) => Ok(file_bytes(py, &mut read)),
+        Some(op @ (Op::ReadFile(_) | Op::Statx(_))) => value_of_op(py, op),
         _ => Ok(completion
             .count()
             .unwrap_or_default()

@@ -1,0 +1,181 @@
+"""The file-system functions of `os` as coroutines, with its names, arguments and errors.
+
+`stat`, `lstat` and `fstat` do not suspend where the kernel has the answer. Most others are the standard
+library's, called in a thread of the loop's own pool (`getcwd` and `getcwdb`, which never wait, in place).
+Cancelled before a thread has begun, nothing is done; later the call runs to its end, unheard.
+
+What asks no file system is the standard library's own: `fspath`, `fsencode`, `F_OK` and so on. `path` is
+`proactor.ospath`.
+"""
+
+from __future__ import annotations
+
+import os as _os
+from os import (
+    F_OK,
+    R_OK,
+    W_OK,
+    X_OK,
+    PathLike,
+    fsdecode,
+    fsencode,
+    fspath,
+    major,
+    makedev,
+    minor,
+    stat_result,
+    statvfs_result,
+)
+from typing import TYPE_CHECKING, Any, AnyStr, overload
+
+from proactor import ospath as path
+from proactor._pool import in_place, run, threaded
+from proactor._scandir import DirEntry, ScandirIterator
+from proactor._stat import fstat, lstat, stat
+from proactor._walk import fwalk, walk
+
+if TYPE_CHECKING:
+    from _typeshed import BytesPath, GenericPath, StrPath
+
+__all__ = [
+    "F_OK",
+    "R_OK",
+    "W_OK",
+    "X_OK",
+    "DirEntry",
+    "PathLike",
+    "ScandirIterator",
+    "access",
+    "chmod",
+    "chown",
+    "copy_file_range",
+    "fchmod",
+    "fchown",
+    "fdatasync",
+    "fpathconf",
+    "fsdecode",
+    "fsencode",
+    "fspath",
+    "fstat",
+    "fstatvfs",
+    "fsync",
+    "ftruncate",
+    "fwalk",
+    "getcwd",
+    "getcwdb",
+    "getxattr",
+    "lchown",
+    "link",
+    "listdir",
+    "listxattr",
+    "lstat",
+    "major",
+    "makedev",
+    "makedirs",
+    "minor",
+    "mkdir",
+    "mkfifo",
+    "mknod",
+    "path",
+    "pathconf",
+    "posix_fadvise",
+    "posix_fallocate",
+    "readlink",
+    "remove",
+    "removedirs",
+    "removexattr",
+    "rename",
+    "renames",
+    "replace",
+    "rmdir",
+    "scandir",
+    "sendfile",
+    "setxattr",
+    "stat",
+    "stat_result",
+    "statvfs",
+    "statvfs_result",
+    "symlink",
+    "sync",
+    "truncate",
+    "unlink",
+    "utime",
+    "walk",
+]
+
+# What a file is
+access = threaded(_os.access)
+statvfs = threaded(_os.statvfs)
+fstatvfs = threaded(_os.fstatvfs)
+pathconf = threaded(_os.pathconf)
+fpathconf = threaded(_os.fpathconf)
+readlink = threaded(_os.readlink)
+
+# Changing what it is
+chmod = threaded(_os.chmod)
+fchmod = threaded(_os.fchmod)
+chown = threaded(_os.chown)
+fchown = threaded(_os.fchown)
+lchown = threaded(_os.lchown)
+utime = threaded(_os.utime)
+getxattr = threaded(_os.getxattr)
+listxattr = threaded(_os.listxattr)
+removexattr = threaded(_os.removexattr)
+setxattr = threaded(_os.setxattr)
+
+# Names
+link = threaded(_os.link)
+symlink = threaded(_os.symlink)
+mkfifo = threaded(_os.mkfifo)
+mknod = threaded(_os.mknod)
+remove = threaded(_os.remove)
+unlink = threaded(_os.unlink)
+rename = threaded(_os.rename)
+renames = threaded(_os.renames)
+replace = threaded(_os.replace)
+
+# Directories
+mkdir = threaded(_os.mkdir)
+makedirs = threaded(_os.makedirs)
+rmdir = threaded(_os.rmdir)
+removedirs = threaded(_os.removedirs)
+getcwd = in_place(_os.getcwd)
+getcwdb = in_place(_os.getcwdb)
+
+# What a file holds
+truncate = threaded(_os.truncate)
+ftruncate = threaded(_os.ftruncate)
+posix_fallocate = threaded(_os.posix_fallocate)
+posix_fadvise = threaded(_os.posix_fadvise)
+copy_file_range = threaded(_os.copy_file_range)
+sendfile = threaded(_os.sendfile)
+fsync = threaded(_os.fsync)
+fdatasync = threaded(_os.fdatasync)
+sync = threaded(_os.sync)
+
+
+@overload
+async def listdir(path: StrPath | int | None = None) -> list[str]: ...
+@overload
+async def listdir(path: BytesPath) -> list[bytes]: ...
+async def listdir(path: Any = None) -> list[Any]:
+    """`os.listdir`: all the names in a directory, whatever its size, by one call in a thread.
+
+    `scandir` gives the first ones sooner. Raises OSError as `os.listdir` does.
+    """
+    return await run(_os.listdir, path)
+
+
+@overload
+def scandir(path: int | None = None) -> ScandirIterator[str]: ...
+@overload
+def scandir(path: GenericPath[AnyStr]) -> ScandirIterator[AnyStr]: ...
+def scandir(path: Any = None) -> ScandirIterator[Any]:
+    """`os.scandir`: `async with scandir(path) as entries: async for entry in entries`.
+
+    `path` is the working directory by default; a descriptor stays open. Also `entries = await scandir(path)`,
+    or `async for entry in scandir(path)`, which, as in `os`, should not be left early. The directory is
+    opened then, and an OSError comes then. The entries are `DirEntry`; iterating suspends once per 1,000 of
+    them or 10 ms. An iterator that is forgotten half-way warns (ResourceWarning) and is closed.
+    """
+    return ScandirIterator(path)

@@ -1,0 +1,213 @@
+"""`os.path` for event loops.
+
+What asks the file system, the password database or for the working directory is a coroutine. It does not
+suspend where the answer is there: what `proactor.os.stat` knows, `abspath`, `relpath`, `expanduser` of one's
+own `~`. The rest (`join`, `split`, `samestat` ...) is the standard library's own.
+"""
+
+from __future__ import annotations
+
+import os
+import os.path as _path
+import sys
+from os.path import (
+    altsep,
+    basename,
+    commonpath,
+    commonprefix,
+    curdir,
+    defpath,
+    devnull,
+    dirname,
+    expandvars,
+    extsep,
+    isabs,
+    join,
+    normcase,
+    normpath,
+    pardir,
+    pathsep,
+    samestat,
+    sep,
+    split,
+    splitdrive,
+    splitext,
+    supports_unicode_filenames,
+)
+from stat import S_ISDIR, S_ISLNK, S_ISREG
+from typing import TYPE_CHECKING, Any, AnyStr, overload
+
+from proactor._pool import in_place, run, threaded
+from proactor._stat import fstat, lstat, stat
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from _typeshed import BytesPath, FileDescriptorOrPath, StrOrBytesPath, StrPath
+
+__all__ = [
+    "abspath",
+    "altsep",
+    "basename",
+    "commonpath",
+    "commonprefix",
+    "curdir",
+    "defpath",
+    "devnull",
+    "dirname",
+    "exists",
+    "expanduser",
+    "expandvars",
+    "extsep",
+    "getatime",
+    "getctime",
+    "getmtime",
+    "getsize",
+    "isabs",
+    "isdir",
+    "isfile",
+    "islink",
+    "ismount",
+    "join",
+    "lexists",
+    "normcase",
+    "normpath",
+    "pardir",
+    "pathsep",
+    "realpath",
+    "relpath",
+    "samefile",
+    "sameopenfile",
+    "samestat",
+    "sep",
+    "split",
+    "splitdrive",
+    "splitext",
+    "supports_unicode_filenames",
+]
+
+ismount = threaded(_path.ismount)
+
+
+async def exists(path: FileDescriptorOrPath) -> bool:
+    """Whether there is such a file; False for a broken link, and for a path that cannot be asked for."""
+    try:
+        await stat(path)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+async def lexists(path: StrOrBytesPath) -> bool:
+    """Whether there is such a file, or a link, broken or not."""
+    try:
+        await lstat(path)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+async def isfile(path: FileDescriptorOrPath) -> bool:
+    """Whether it is a regular file, or a link to one."""
+    try:
+        return S_ISREG((await stat(path)).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+async def isdir(s: FileDescriptorOrPath) -> bool:
+    """Whether it is a directory, or a link to one."""
+    try:
+        return S_ISDIR((await stat(s)).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+async def islink(path: StrOrBytesPath) -> bool:
+    """Whether it is a symbolic link, broken or not."""
+    try:
+        return S_ISLNK((await lstat(path)).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+async def getsize(filename: FileDescriptorOrPath) -> int:
+    """The size in bytes. Raises OSError as `stat`."""
+    return (await stat(filename)).st_size
+
+
+async def getatime(filename: FileDescriptorOrPath) -> float:
+    """When it was read last, in seconds since the epoch. Raises OSError as `stat`."""
+    return (await stat(filename)).st_atime
+
+
+async def getmtime(filename: FileDescriptorOrPath) -> float:
+    """When it was written last, in seconds since the epoch. Raises OSError as `stat`."""
+    return (await stat(filename)).st_mtime
+
+
+async def getctime(filename: FileDescriptorOrPath) -> float:
+    """When anything of it was changed last, in seconds since the epoch. Raises OSError as `stat`."""
+    return (await stat(filename)).st_ctime
+
+
+async def samefile(f1: FileDescriptorOrPath, f2: FileDescriptorOrPath) -> bool:
+    """Whether both are the same file. Raises OSError as `stat`."""
+    return samestat(await stat(f1), await stat(f2))
+
+
+async def sameopenfile(fp1: int, fp2: int) -> bool:
+    """Whether both descriptors are of the same file. Raises OSError as `fstat`."""
+    return samestat(await fstat(fp1), await fstat(fp2))
+
+
+if sys.version_info >= (3, 12):
+    from os.path import splitroot
+
+    # Linux has no junctions.
+    isjunction = in_place(_path.isjunction)
+    __all__ += ["isjunction", "splitroot"]
+
+if sys.version_info >= (3, 13):
+    # Nor volumes for developers.
+    isdevdrive = in_place(_path.isdevdrive)
+    __all__ += ["isdevdrive"]
+
+
+@overload
+async def abspath(path: PathLike[AnyStr]) -> AnyStr: ...
+@overload
+async def abspath(path: AnyStr) -> AnyStr: ...
+async def abspath(path: Any) -> Any:
+    """`os.path.abspath`. Does not suspend: the kernel knows the working directory."""
+    return _path.abspath(path)  # noqa: ASYNC240 (no disk)
+
+
+@overload
+async def relpath(path: BytesPath, start: BytesPath | None = None) -> bytes: ...
+@overload
+async def relpath(path: StrPath, start: StrPath | None = None) -> str: ...
+async def relpath(path: Any, start: Any = None) -> Any:
+    """`os.path.relpath`. Does not suspend: the kernel knows the working directory."""
+    return _path.relpath(path, start)  # noqa: ASYNC240 (no disk)
+
+
+@overload
+async def expanduser(path: PathLike[AnyStr]) -> AnyStr: ...
+@overload
+async def expanduser(path: AnyStr) -> AnyStr: ...
+async def expanduser(path: Any) -> Any:
+    """`os.path.expanduser`. Suspends only where the password database has to be asked."""
+    head, _, _ = os.fsencode(path).partition(b"/")
+    if not head.startswith(b"~") or (head == b"~" and "HOME" in os.environ):
+        return _path.expanduser(path)  # noqa: ASYNC240 (no disk)
+    return await run(_path.expanduser, path)
+
+
+@overload
+async def realpath(filename: PathLike[AnyStr], *, strict: bool = False) -> AnyStr: ...
+@overload
+async def realpath(filename: AnyStr, *, strict: bool = False) -> AnyStr: ...
+async def realpath(filename: Any, *, strict: Any = False) -> Any:
+    """`os.path.realpath`, with all that it asks of the file system in one call in a thread."""
+    return await run(_path.realpath, filename, strict=strict)
