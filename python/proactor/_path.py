@@ -24,13 +24,11 @@ from proactor._purepath import PurePosixPath
 from proactor._steps import in_slices
 
 if TYPE_CHECKING:
-    from _typeshed import OpenBinaryMode, OpenTextMode, ReadableBuffer
+    from _typeshed import OpenBinaryMode, OpenTextMode, ReadableBuffer, StrPath
     from typing_extensions import Self
 
     from proactor._native import Opening
     from proactor._open import TextOpening
-
-    StrPath = str | os.PathLike[str]
 
 __all__ = ["Path"]
 

@@ -9,7 +9,8 @@ import posixpath
 import re
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import unquote_to_bytes
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class PurePosixPath(pathlib.PurePosixPath):
         return path
 
     if sys.version_info < (3, 13):
-        parser = posixpath
+        parser: ClassVar[ModuleType] = posixpath
 
         def full_match(self, pattern: str | os.PathLike[str], *, case_sensitive: bool | None = None) -> bool:
             """Whether all of the path matches a pattern; `**` stands for any number of parts."""

@@ -88,6 +88,25 @@ def get_default_context() -> caio.AsyncioContext:
     return context
 
 
+class _Native:
+    """The operations of a context by the file itself, which needs no context."""
+
+    def __init__(self, file: BinaryFile) -> None:
+        self._file = file
+
+    def read(self, nbytes: int, fd: int, offset: int) -> Awaitable[bytes]:
+        return self._file.pread(nbytes, offset)
+
+    def write(self, payload: bytes, fd: int, offset: int) -> Awaitable[int]:
+        return self._file.pwrite(payload, offset)
+
+    def fsync(self, fd: int) -> Awaitable[None]:
+        return self._file.fsync()
+
+    def fdsync(self, fd: int) -> Awaitable[None]:
+        return self._file.fdatasync()
+
+
 class AIOFile:
     """A file without a position: each read and write says where.
 
@@ -238,7 +257,12 @@ class AIOFile:
 
     def _engine(self) -> Any:
         if self._context is None:
-            self._context = get_default_context()
+            file = self._file
+            # (Only a context takes what has no positions, such as a pipe.)
+            if isinstance(file, BinaryFile) and file.seekable():
+                self._context = _Native(file)
+            else:
+                self._context = get_default_context()
         return self._context
 
     async def _use(self, operation: Callable[[int], Awaitable[T]]) -> T:

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from proactor import _pool
 from proactor._open import BinaryFile, TextFile
+from proactor._stdio import StandardStream
+from proactor._temporary import NamedFile
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -54,7 +56,7 @@ def nothing_underneath(what: str) -> io.UnsupportedOperation:
 
 
 # Files of proactor.
-_NATIVE = (BinaryFile, TextFile)
+_NATIVE = (BinaryFile, TextFile, NamedFile, StandardStream)
 
 
 def is_native(file: Any) -> bool:

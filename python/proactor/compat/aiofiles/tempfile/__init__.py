@@ -1,4 +1,4 @@
-"""Temporary files and directories: the standard library's, in threads.
+"""Temporary files and directories: proactor's or, with an executor, the standard library's.
 
 `async with` closes and removes them. An awaited one is removed when it is closed.
 """
@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from proactor import tempfile as native
 from proactor.compat.aiofiles.base import AiofilesContextManager, run
 from proactor.compat.aiofiles.tempfile.temptypes import AsyncSpooledTemporaryFile, AsyncTemporaryDirectory
-from proactor.compat.aiofiles.threadpool import wrap
+from proactor.compat.aiofiles.threadpool import AsyncFileIO, wrap
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -34,7 +34,7 @@ def TemporaryFile(
 ) -> AiofilesContextManager[Any]:
     """A file without a name."""
     arguments = (mode, buffering, encoding, newline, suffix, prefix, dir)
-    return AiofilesContextManager(_file(executor, tempfile.TemporaryFile, *arguments))
+    return AiofilesContextManager(_file(executor, "TemporaryFile", *arguments))
 
 
 def NamedTemporaryFile(
@@ -52,17 +52,22 @@ def NamedTemporaryFile(
 ) -> AiofilesContextManager[Any]:
     """A file with a name, which is removed when it is closed, unless `delete` is false.
 
-    `delete_on_close=False` removes it at the end of `async with` instead, where Python has that (from 3.12).
+    `delete_on_close=False` removes it at the end of `async with` instead.
     """
     arguments = (mode, buffering, encoding, newline, suffix, prefix, dir, delete)
-    options = {} if delete_on_close else {"delete_on_close": False}
-    return AiofilesContextManager(_file(executor, tempfile.NamedTemporaryFile, *arguments, **options))
+    options: dict[str, Any] = {} if delete_on_close else {"delete_on_close": False}
+    return AiofilesContextManager(_file(executor, "NamedTemporaryFile", *arguments, **options))
 
 
 async def _file(
-    executor: Executor | None, make: Callable[..., Any], *arguments: Any, **options: Any
+    executor: Executor | None, name: str, mode: str, buffering: int, *arguments: Any, **options: Any
 ) -> AsyncBase[Any]:
-    file = await run(executor, make, *arguments, **options)
+    if executor is None:
+        file: Any = await getattr(native, name)(mode, buffering, *arguments, **options)
+    else:
+        file = await run(executor, getattr(tempfile, name), mode, buffering, *arguments, **options)
+    if buffering == 0:
+        return AsyncFileIO(file, None, executor)
     # A named one wraps the file that it is. What is asynchronous is chosen by that, and wraps the outer.
     kind = type(getattr(file, "file", file))
     return wrap.dispatch(kind)(file, executor=executor)

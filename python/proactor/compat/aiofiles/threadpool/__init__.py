@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import io
 import os
-import sys
 from collections.abc import Callable
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from proactor import _stdio
 from proactor._open import BinaryFile, TextFile
 from proactor._open import open as open_natively
 from proactor.compat.aiofiles.base import AiofilesContextManager, AsyncBase, run
@@ -203,13 +203,9 @@ def _(file: BinaryFile, *, loop: Any = None, executor: Executor | None = None) -
     return AsyncBufferedReader(file) if file.readable() else AsyncBufferedIOBase(file)
 
 
-stdin = AsyncTextIndirectIOWrapper("sys.stdin", None, None, indirect=lambda: sys.stdin)
-stdout = AsyncTextIndirectIOWrapper("sys.stdout", None, None, indirect=lambda: sys.stdout)
-stderr = AsyncTextIndirectIOWrapper("sys.stderr", None, None, indirect=lambda: sys.stderr)
-stdin_bytes = AsyncIndirectBufferedIOBase("sys.stdin.buffer", None, None, indirect=lambda: sys.stdin.buffer)
-stdout_bytes = AsyncIndirectBufferedIOBase(
-    "sys.stdout.buffer", None, None, indirect=lambda: sys.stdout.buffer
-)
-stderr_bytes = AsyncIndirectBufferedIOBase(
-    "sys.stderr.buffer", None, None, indirect=lambda: sys.stderr.buffer
-)
+stdin = AsyncTextIndirectIOWrapper("sys.stdin", None, None, lambda: _stdio.stdin)
+stdout = AsyncTextIndirectIOWrapper("sys.stdout", None, None, lambda: _stdio.stdout)
+stderr = AsyncTextIndirectIOWrapper("sys.stderr", None, None, lambda: _stdio.stderr)
+stdin_bytes = AsyncIndirectBufferedIOBase("sys.stdin.buffer", None, None, lambda: _stdio.stdin_bytes)
+stdout_bytes = AsyncIndirectBufferedIOBase("sys.stdout.buffer", None, None, lambda: _stdio.stdout_bytes)
+stderr_bytes = AsyncIndirectBufferedIOBase("sys.stderr.buffer", None, None, lambda: _stdio.stderr_bytes)
