@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import os
 import time
@@ -22,6 +23,27 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # In CI a skip is a failure unless what the test needs is truly not there.
 STRICT = os.environ.get("PROACTOR_CI") == "1"
+
+
+def _let_idle_aio_threads_end() -> None:
+    """The C library's POSIX AIO threads wait a second for more work, as do then all tests that use them.
+
+    glibc's `aio_init` takes another time, of which 0 would be its default; less than none ends them at once.
+    """
+
+    class AioInit(ctypes.Structure):
+        _fields_ = tuple(
+            (f"aio_{name}", ctypes.c_int)
+            for name in ("threads", "num", "locks", "usedba", "debug", "numusers", "idle_time", "reserved")
+        )
+
+    aio_init = getattr(ctypes.CDLL(None), "aio_init", None)
+    if aio_init is not None:
+        # The first two are glibc's own.
+        aio_init(ctypes.byref(AioInit(aio_threads=20, aio_num=64, aio_idle_time=-1)))
+
+
+_let_idle_aio_threads_end()
 
 # The kernel takes a ring's polling thread down, and we an idle pool's threads, a moment after the last use.
 LEAK_GRACE_S = 5.0
