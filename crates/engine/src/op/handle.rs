@@ -25,6 +25,7 @@ pub(crate) struct Facts {
     pub(crate) direct: bool,
     /// An eventfd, timerfd, epoll instance or the like.
     pub(crate) anonymous: bool,
+    pub(crate) terminal: bool,
 }
 
 impl Facts {
@@ -47,6 +48,8 @@ impl Facts {
             kind,
             direct: flags & libc::O_DIRECT != 0,
             anonymous: stat.st_mode & libc::S_IFMT == 0,
+            // SAFETY: no pointers.
+            terminal: stat.st_mode & libc::S_IFMT == libc::S_IFCHR && unsafe { libc::isatty(fd) } == 1,
         })
     }
 }

@@ -11,7 +11,7 @@ pub const COVERS: &[OpKind] = &[OpKind::Splice];
 
 conformance! {
     inline {
-        pipe_round_trip, read_waits_for_data, offset_is_ignored, closed_peer, no_wait_flag, nonblocking_descriptor, full_pipe,
+        pipe_round_trip, read_waits_for_data, offset_is_ignored, closed_peer, no_wait_flag, nonblocking_descriptor, full_pipe, full_terminal,
         sockets, eventfds, timerfds, closed_descriptor_in_flight, splice, splice_waits, splice_errors, two_readers,
     }
 }
@@ -131,6 +131,30 @@ fn full_pipe(t: &Case) {
     let read = d.submit(Read::new(&reader, Vec::with_capacity(65_536))).unwrap();
     let done = outcomes(&mut d, 2);
     assert_eq!((done[&read], done[&waiting]), (Ok(65_536), Ok(4)));
+}
+
+/// A terminal that nobody reads from must not hold up whoever submits.
+fn full_terminal(t: &Case) {
+    let mut d = t.driver();
+    let (mut ours, mut theirs) = (-1, -1);
+    let null = std::ptr::null_mut();
+    // SAFETY: two places for descriptors; no name, no settings.
+    let made = unsafe { libc::openpty(&raw mut ours, &raw mut theirs, null, null.cast(), null.cast()) };
+    assert_eq!(made, 0);
+    // SAFETY: descriptors just made, owned by nobody else.
+    let (mut reader, terminal) = unsafe { (std::fs::File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs)) };
+    let token = d
+        .submit(Write::new(&File::new(terminal), vec![b'x'; 100_000]))
+        .unwrap();
+    d.flush().unwrap();
+    let read = std::thread::spawn(move || {
+        let (mut seen, mut part) = (0, vec![0; 4096]);
+        while seen < 100_000 {
+            seen += reader.read(&mut part).unwrap();
+        }
+    });
+    assert_eq!(outcomes(&mut d, 1)[&token], Ok(100_000));
+    read.join().unwrap();
 }
 
 fn sockets(t: &Case) {

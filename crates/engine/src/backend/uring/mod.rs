@@ -161,9 +161,7 @@ impl Backend for Uring {
         if slot.link {
             flags |= squeue::Flags::IO_LINK;
         }
-        if sqe::opens(&mut slot.op) {
-            // The ring's own attempt adds O_NONBLOCK: a FIFO opens without a writer, or fails with ENXIO. What can be
-            // opened without a worker the driver has tried.
+        if sqe::needs_worker(&mut slot.op) {
             flags |= squeue::Flags::ASYNC;
         }
         let entry = sqe::build(&mut slot.op, slot.skip, slot.options.priority, self.driver_id);

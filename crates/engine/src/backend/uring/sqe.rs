@@ -1,6 +1,7 @@
 //! From an op to a submission queue entry.
 
 use crate::op::{Call, Handle, Op, Priority, XattrTarget};
+use crate::sys::perform::transfer_file;
 use crate::sys::MAX_RW_BYTES;
 use io_uring::types::FsyncFlags;
 use io_uring::{opcode, squeue, types};
@@ -32,8 +33,18 @@ fn offset(offset: Option<u64>, skip: usize) -> u64 {
     offset.map_or(u64::MAX, |offset| offset + skip as u64)
 }
 
-/// Whether the next entry opens a file that may be a FIFO.
-pub(super) fn opens(op: &mut Op) -> bool {
+/// Whether the ring must not try the next entry itself, on the caller's time.
+///
+/// Its own attempt to open a file adds O_NONBLOCK: a FIFO opens without a writer, or fails with ENXIO. (What can be opened
+/// without a worker the driver has tried.) And it takes the kernel's word that a terminal does not make it wait (Linux
+/// 6.18), but a write waits there for somebody to read the other side.
+pub(super) fn needs_worker(op: &mut Op) -> bool {
+    opens(op)
+        || matches!(op, Op::Write(_) | Op::WriteV(_))
+            && transfer_file(op).is_some_and(|file| file.facts().is_ok_and(|facts| facts.terminal))
+}
+
+fn opens(op: &mut Op) -> bool {
     match op {
         Op::Open(o) => o.flags as i32 & (libc::O_NONBLOCK | libc::O_DIRECTORY | libc::O_PATH) == 0,
         Op::ReadFile(o) => matches!(o.call(), Call::Open { .. }),
