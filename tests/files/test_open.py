@@ -58,7 +58,7 @@ class TestOpening:
     def test_attributes(self, run: Run, path: Path) -> None:
         async def main() -> None:
             async with proactor.open(path, "r+b") as file:
-                assert (file.name, file.mode, file.closed) == (path, "rb+", False)
+                assert (file.name, file.mode, file.closed) == (str(path), "rb+", False)
                 assert (file.readable(), file.writable(), file.seekable(), file.isatty()) == (
                     True,
                     True,
@@ -71,7 +71,7 @@ class TestOpening:
                 with pytest.raises(ValueError, match="closed file"):
                     use()
             async with proactor.open(path, "w", encoding="utf-16", newline="\r") as text:
-                assert (text.name, text.mode, text.encoding, text.errors) == (path, "w", "utf-16", "strict")
+                assert (text.name, text.mode, text.encoding, text.errors) == (str(path), "w", "utf-16", "strict")
                 assert (text.newlines, text.line_buffering) == (None, False)
                 assert isinstance(text.buffer, proactor.BinaryFile)
 

@@ -41,6 +41,20 @@ def test_dropped_while_an_exception_is_raised(run: Run, path: Path, kind: str) -
     run(main())
 
 
+def test_a_borrowed_descriptor_is_given_back_in_silence(run: Run, path: Path) -> None:
+    """Forgotten or not, there is nothing to be closed; what was written still goes to the file."""
+    fd = os.open(path, os.O_RDWR)
+
+    async def main() -> None:
+        file = await proactor.open(fd, "r+b", closefd=False)
+        await file.write(b"written")
+        del file
+        await until(lambda: os.pread(fd, 7, 0) == b"written")
+
+    run(main())
+    os.close(fd)
+
+
 def test_small_writes_behind_a_cancelled_large_one(run: Run, engine: str, tmp_path: Path) -> None:
     path = tmp_path / "f"
 

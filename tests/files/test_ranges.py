@@ -46,7 +46,7 @@ class TestFallocate:
 
         for offset, length, number in [(0, 0, errno.EINVAL), (1 << 62, 1 << 62, errno.EFBIG)]:
             error = failure(run, lambda o=offset, n=length: allocate(o, n))  # type: ignore[misc]
-            assert (error.errno, error.filename) == (number, path)
+            assert (error.errno, error.filename) == (number, str(path))
 
         async def main() -> None:
             async with proactor.open(path, "r+b") as file:
@@ -76,7 +76,7 @@ class TestAdvise:
                 await file.advise(99)
 
         error = failure(run, advise)
-        assert (error.errno, error.filename) == (errno.EINVAL, path)
+        assert (error.errno, error.filename) == (errno.EINVAL, str(path))
 
 
 class TestCopyRange:
@@ -149,7 +149,7 @@ class TestCopyRange:
                 with pytest.raises(OSError, match="Is a directory") as caught:
                     await file.copy_range(fd, 5)
                 os.close(fd)
-                assert caught.value.filename == path
+                assert caught.value.filename == str(path)
 
         run(main())
 
@@ -246,7 +246,7 @@ class TestSendfile:
                 os.close(writer)
 
         error = failure(run, send)
-        assert (error.errno, error.filename) == (errno.EPIPE, path)
+        assert (error.errno, error.filename) == (errno.EPIPE, str(path))
 
         async def main() -> None:
             async with proactor.open(path, "rb") as file:

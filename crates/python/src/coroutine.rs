@@ -5,6 +5,7 @@
 //! its trampolines are public for its macros, and five times as fast as `Python::attach`.
 
 use crate::ready::stop_iteration;
+use pyo3::exceptions::PyStopIteration;
 use pyo3::ffi;
 use pyo3::impl_::trampoline::{inquiry, iternextfunc, ternaryfunc, MethodDef};
 use pyo3::prelude::*;
@@ -102,11 +103,12 @@ pub(crate) fn make<T: Coroutine>(py: Python<'_>, value: T) -> PyResult<Bound<'_,
 pub(crate) fn send_by_hand<T: Coroutine>(slf: &Bound<'_, T>, sent: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
     match driven(slf, sent)? {
         Outcome::Suspend(what) => Ok(what),
-        Outcome::Return(value) => Err(returned::<T>(slf.py(), value)),
+        // Not the exception that is used again: who catches it in Python gives it a traceback, which knows frames.
+        Outcome::Return(value) => Err(PyStopIteration::new_err((value,))),
     }
 }
 
-/// The exception that brings a result out of `send` or `__next__`.
+/// The exception that brings a result out of `tp_iternext`.
 fn returned<T: Coroutine>(py: Python<'_>, value: Option<Py<PyAny>>) -> PyErr {
     let value = value.unwrap_or_else(|| py.None());
     let size = T::size_of(py, &value);

@@ -53,6 +53,8 @@ pub(super) struct Facts {
     pub(super) fd: RawFd,
     /// Somebody else may use the descriptor's own position: keep it up to date.
     pub(super) shares_position: bool,
+    /// The descriptor stays open when the file is closed.
+    pub(super) borrowed: bool,
 }
 
 impl BinaryFile {
@@ -318,13 +320,15 @@ impl Drop for BinaryFile {
             return;
         }
         errors::in_drop(|py| {
-            let name = self.facts.name.bind(py).repr().map(|name| name.to_string());
-            let text = format!(
-                "unclosed file <proactor.BinaryFile name={} mode='{}'>",
-                name.as_deref().unwrap_or("?"),
-                self.facts.mode
-            );
-            errors::warn_in_drop::<PyResourceWarning>(py, &text);
+            if !self.facts.borrowed {
+                let name = self.facts.name.bind(py).repr().map(|name| name.to_string());
+                let text = format!(
+                    "unclosed file <proactor.BinaryFile name={} mode='{}'>",
+                    name.as_deref().unwrap_or("?"),
+                    self.facts.mode
+                );
+                errors::warn_in_drop::<PyResourceWarning>(py, &text);
+            }
             self.write_behind(py);
         });
     }

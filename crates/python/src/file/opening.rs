@@ -315,6 +315,7 @@ impl Opening {
                 writable: mode.writable,
                 fd: number,
                 shares_position: origin != Origin::Path,
+                borrowed: !self.plan.closefd,
             },
             driver: driver.clone().unbind(),
             busy: false,
