@@ -34,10 +34,16 @@ class Cookie(NamedTuple):
         return cls(place, flags, feed, skip, bool(number >> 256))
 
 
-def cookie_of(decoder: Any, chunk: Chunk, skip: int) -> int:
-    """The position `skip` characters into the chunk, where possible a place from which nothing is skipped."""
+def cookie_of(decoder: Any, chunk: Chunk, skip: int, has_ascii_within: bool) -> int:
+    """The position `skip` characters into the chunk, where possible a place from which nothing is skipped.
+
+    `has_ascii_within`: bytes below 128 are characters.
+    """
     if skip == 0:
         return Cookie(chunk.place, chunk.flags).pack()
+    head = chunk.data[:skip]
+    if has_ascii_within and not chunk.flags and head.isascii() and b"\r" not in head and len(head) == skip:
+        return Cookie(chunk.place + skip).pack()
     saved = decoder.getstate()
     try:
         decoder.setstate((b"", chunk.flags))

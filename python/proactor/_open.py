@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import AsyncIterable, Callable, Coroutine, Generator, Iterable
+from collections.abc import Callable, Coroutine, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
 
@@ -15,16 +15,6 @@ if TYPE_CHECKING:
     from _typeshed import FileDescriptorOrPath, OpenBinaryMode, OpenTextMode
 
 __all__ = ["BinaryFile", "TextFile", "open"]
-
-
-async def write_lines(file: BinaryFile | TextFile, lines: Iterable[Any] | AsyncIterable[Any]) -> None:
-    """`writelines` of every kind of file."""
-    if isinstance(lines, AsyncIterable):
-        async for line in lines:
-            await file.write(line)
-    else:
-        for line in lines:
-            await file.write(line)
 
 
 def start_close(file: BinaryFile) -> None:

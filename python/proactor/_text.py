@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from proactor._cookie import Chunk, Cookie, cookie_of
 from proactor._native import TextCore
-from proactor._text_base import Attributes, Turn
+from proactor._text_base import Attributes, Turn, write_lines
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -80,16 +80,18 @@ class TextFile(Attributes, TextCore):
         self, encoding: str, errors: str, newline: str | None, line_buffering: bool, write_through: bool
     ) -> None:
         self._encoding, self._errors, self._newline = encoding, errors, newline
-        self._line_buffering, self._write_through = line_buffering, write_through
         self._write_newline = "\n" if newline is None else newline
         self._end_lines_with(newline)
-        quick = QUICK_ENCODINGS.get(codecs.lookup(encoding).name)
-        self._has_ascii_within = quick is not None
-        plain_writes = self._write_newline in ("", "\n") and not (line_buffering or write_through)
-        self._encode_as(quick if plain_writes else None)
+        self._quick = QUICK_ENCODINGS.get(codecs.lookup(encoding).name)
+        self._buffer_lines(line_buffering, write_through)
         self._encoder: codecs.IncrementalEncoder | None = None
         self._decoder: Any = None
         self._forget()
+
+    def _buffer_lines(self, line_buffering: bool, write_through: bool) -> None:
+        self._line_buffering, self._write_through = line_buffering, write_through
+        plain_writes = self._write_newline in ("", "\n") and not (line_buffering or write_through)
+        self._encode_as(self._quick if plain_writes else None)
 
     def _forget(self) -> None:
         """What was decoded is not what comes next any more."""
@@ -143,7 +145,10 @@ class TextFile(Attributes, TextCore):
         """One more chunk behind what is decoded. False at the end of the file."""
         if self._at_end:
             return False
-        if self._decode_as_is():
+        while (decoded := self._decode_as_is()) is None:
+            await asyncio.sleep(0)
+            self._go_on()
+        if decoded:
             return True
         decoder = self._make_decoder()
         kept, flags = decoder.getstate()
@@ -154,7 +159,7 @@ class TextFile(Attributes, TextCore):
         self._chunks.append(Chunk(len(self._decoded), place, flags, kept + data))
         self._at_end = not data
         self._decoded += decoder.decode(data, not data)
-        self._ascii_as_is = self._has_ascii_within and _is_idle(decoder)
+        self._ascii_as_is = self._quick is not None and _is_idle(decoder)
         return bool(data)
 
     def _drop_used(self) -> None:
@@ -289,29 +294,31 @@ class TextFile(Attributes, TextCore):
             translated = text
         encoder = self._make_encoder()
         before = encoder.getstate()
-        data = encoder.encode(translated)
-        if self._chunks or self._used:
-            self._forget()
-            if self._decoder is not None:
-                self._decoder.reset()
+        call = buffer.write(encoder.encode(translated))
         try:
-            await buffer.write(data)
-        except Exception:
-            # (A cancelled write may have begun, and then goes on.)
-            encoder.setstate(before)
+            await call
+        except BaseException as error:
+            if call.begun and not isinstance(error, Exception):
+                # It goes on without us.
+                self._written()
+            else:
+                encoder.setstate(before)
             raise
+        self._written()
         if self._write_through or (self._line_buffering and (has_end or "\r" in text)):
             await buffer.flush()
         return len(text)
 
+    def _written(self) -> None:
+        """What was read ahead is behind what was written now."""
+        if self._chunks or self._used:
+            self._forget()
+            if self._decoder is not None:
+                self._decoder.reset()
+
     async def writelines(self, lines: Iterable[str] | AsyncIterable[str], /) -> None:
         """Writes strings one after the other, from an iterable of either kind. No line ends are added."""
-        if isinstance(lines, AsyncIterable):
-            async for line in lines:
-                await self.write(line)
-        else:
-            for line in lines:
-                await self.write(line)
+        await write_lines(self, lines)
 
     async def flush(self) -> None:
         """Brings what was written to the kernel (not to the device)."""
@@ -330,8 +337,18 @@ class TextFile(Attributes, TextCore):
 
     async def close(self) -> None:
         """Flushes and closes; does nothing the second time. A cancelled close goes on by itself."""
-        if self._buffer is not None:
+        if self._buffer is None:
+            return
+        if not self._turn.users:
             await self._buffer.close()
+        else:
+            # Behind the calls that were awaited before, whatever becomes of this one.
+            await asyncio.shield(asyncio.ensure_future(self._close_in_turn()))
+
+    async def _close_in_turn(self) -> None:
+        async with self._turn:
+            if self._buffer is not None:
+                await self._buffer.close()
 
     async def detach(self) -> BinaryFile:
         """Flushes and gives the binary file away; this one can be used no more."""
@@ -357,17 +374,18 @@ class TextFile(Attributes, TextCore):
                 raise io.UnsupportedOperation(
                     "It is not possible to set the encoding or newline of stream after the first read"
                 )
+            line_buffering = self._line_buffering if line_buffering is None else line_buffering
+            write_through = self._write_through if write_through is None else write_through
+            if encoding is None and errors is None and newline is ...:
+                await buffer.flush()
+                self._buffer_lines(line_buffering, write_through)
+                return
             if errors is None:
                 errors = self._errors if encoding is None else "strict"
             newline = self._newline if newline is ... else newline
             resolved = resolve(self._encoding if encoding is None else encoding, errors, newline)
             await buffer.flush()
-            self._configure(
-                *resolved,
-                newline,
-                self._line_buffering if line_buffering is None else line_buffering,
-                self._write_through if write_through is None else write_through,
-            )
+            self._configure(*resolved, newline, line_buffering, write_through)
             await self._begin()
 
     # The position
@@ -388,7 +406,7 @@ class TextFile(Attributes, TextCore):
         chunk = next((c for c in reversed(self._chunks) if c.start <= self._used), None)
         if chunk is None or self._decoder is None:
             return await buffer.tell()
-        return cookie_of(self._decoder, chunk, self._used - chunk.start)
+        return cookie_of(self._decoder, chunk, self._used - chunk.start, self._quick is not None)
 
     async def seek(self, cookie: int, whence: int = 0, /) -> int:
         """Goes to where `tell` was, to the end (0, 2), or nowhere (0, 1). Returns where it is then."""
@@ -448,11 +466,11 @@ class TextFile(Attributes, TextCore):
                 encoder.reset()
 
     async def truncate(self, size: int | None = None, /) -> int:
-        """Sets the file's length to `size` bytes, by default the position. Returns it."""
+        """Sets the file's length to `size` bytes, by default the binary file's position. Returns it."""
         async with self._turn:
             buffer = self._writable()
             await buffer.flush()
-            return await buffer.truncate(await self._tell(buffer) if size is None else size)
+            return await buffer.truncate(size)
 
     async def __aenter__(self) -> TextFile:
         self._open_buffer()

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import AsyncIterable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from proactor._native import Users
 
 if TYPE_CHECKING:
     from proactor._native import BinaryFile
+
+
+async def write_lines(file: Any, lines: Iterable[Any] | AsyncIterable[Any]) -> None:
+    """`writelines` of every kind of file."""
+    if isinstance(lines, AsyncIterable):
+        async for line in lines:
+            await file.write(line)
+    else:
+        for line in lines:
+            await file.write(line)
 
 
 class Turn(Users):

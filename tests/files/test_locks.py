@@ -17,7 +17,7 @@ from typing import Any
 import proactor
 import pytest
 from conftest import Run
-from file_helpers import content, descriptors, failure, in_time, turns
+from file_helpers import content, descriptors, failure, in_time, turns, until
 
 pytest_plugins = ["file_fixtures"]
 

@@ -71,7 +71,12 @@ class TestOpening:
                 with pytest.raises(ValueError, match="closed file"):
                     use()
             async with proactor.open(path, "w", encoding="utf-16", newline="\r") as text:
-                assert (text.name, text.mode, text.encoding, text.errors) == (str(path), "w", "utf-16", "strict")
+                assert (text.name, text.mode, text.encoding, text.errors) == (
+                    str(path),
+                    "w",
+                    "utf-16",
+                    "strict",
+                )
                 assert (text.newlines, text.line_buffering) == (None, False)
                 assert isinstance(text.buffer, proactor.BinaryFile)
 
@@ -127,7 +132,7 @@ class TestOpening:
                 await proactor.open(path, "rb", opener=lambda name, flags: -1)
 
         run(main())
-        assert seen == [(path, os.O_RDONLY)]
+        assert seen == [(str(path), os.O_RDONLY)]
 
     def test_ten_thousand_cancelled(self, run: Run, path: Path, tmp_path: Path) -> None:
         fifo = tmp_path / "fifo"

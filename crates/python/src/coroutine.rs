@@ -96,6 +96,8 @@ pub(crate) fn make<T: Coroutine>(py: Python<'_>, value: T) -> PyResult<Bound<'_,
     // SAFETY: the pool's own reference to a T, which becomes ours.
     let object = unsafe { Bound::from_owned_ptr(py, object).cast_into_unchecked::<T>() };
     *object.try_borrow_mut()? = value;
+    // SAFETY: an object with a collector's header, complete, and not tracked while it was idle.
+    unsafe { ffi::PyObject_GC_Track(object.as_ptr().cast()) };
     Ok(object)
 }
 
@@ -118,6 +120,10 @@ fn returned<T: Coroutine>(py: Python<'_>, value: Option<Py<PyAny>>) -> PyErr {
 /// Puts the raw slots into a class.
 pub(crate) fn install<T: Coroutine>(py: Python<'_>) {
     let class = py.get_type::<T>().as_type_ptr();
+    if T::pool().idle(py).dealloc.is_some() {
+        // The module is made a second time (by another interpreter, or after it was thrown out of sys.modules).
+        return;
+    }
     // SAFETY: a type of ours that nobody uses yet and nobody can derive from. PyO3's types are heap types, which have their
     // own `tp_as_async`, so no other type's slots change. The functions take what the slots' callers give.
     unsafe {
@@ -216,14 +222,6 @@ fn driven<T: Coroutine>(slf: &Bound<'_, T>, sent: &Bound<'_, PyAny>) -> PyResult
         let held = this.end();
         drop(this);
         drop(held);
-    } else {
-        // One that was used before is not known to the collector until it may be part of a cycle.
-        // SAFETY: an object with a collector's header, complete, and not tracked twice.
-        unsafe {
-            if ffi::PyObject_GC_IsTracked(slf.as_ptr()) == 0 {
-                ffi::PyObject_GC_Track(slf.as_ptr().cast());
-            }
-        }
     }
     Ok(outcome)
 }

@@ -49,5 +49,8 @@ fn set_value(object: &Py<PyAny>, value: Py<PyAny>) {
     unsafe {
         let old = std::mem::replace(&mut (*object).value, value.into_ptr());
         ffi::Py_XDECREF(old);
+        // Python code that has caught it left one, and would add to it each time.
+        let traceback = std::mem::replace(&mut (*object).traceback, std::ptr::null_mut());
+        ffi::Py_XDECREF(traceback);
     }
 }

@@ -247,18 +247,20 @@ impl BinaryFile {
         written.map_err(|e| self.error(py, &e))
     }
 
-    /// Counts a call that need not wait. True: it has to let the loop go round once.
-    pub(super) fn must_give_way(&self, py: Python<'_>, bytes: usize) -> PyResult<bool> {
-        let mut driver = self.driver.borrow_mut(py);
-        if !driver.turn.charge(bytes) {
-            return Ok(false);
-        }
-        let first = driver.turn.give_way();
-        drop(driver);
+    /// Counts a call that need not wait. True: it has to `give_way`.
+    pub(super) fn charge(&self, py: Python<'_>, bytes: usize) -> bool {
+        self.driver.borrow_mut(py).turn.charge(bytes)
+    }
+
+    /// A call is about to let the loop go round once.
+    pub(super) fn give_way(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let py = slf.py();
+        let driver = slf.borrow().driver.bind(py).clone();
+        let first = driver.borrow_mut().turn.give_way();
         if first {
-            driver::schedule_turn(self.driver.bind(py))?;
+            driver::schedule_turn(&driver).inspect_err(|_| driver.borrow_mut().turn.next())?;
         }
-        Ok(true)
+        Ok(())
     }
 
     /// The turn goes to the next who wants it.

@@ -78,12 +78,14 @@ impl FileCall {
             this.check_open()?;
             this.core.begin();
             let weight = self.verb.weight(py);
-            if this.must_give_way(py, weight)? {
-                self.state = State::GaveWay;
-                return Ok(Outcome::Suspend(py.None()));
+            if !this.charge(py, weight) {
+                drop(this);
+                return self.run(file);
             }
         }
-        self.run(file)
+        BinaryFile::give_way(file)?;
+        self.state = State::GaveWay;
+        Ok(Outcome::Suspend(py.None()))
     }
 
     /// Has the turn: goes on until it is done or has to wait.
@@ -103,11 +105,11 @@ impl FileCall {
             match (step, started) {
                 (Ok(Step::Blocked), Ok(true)) => {}
                 (Ok(Step::Blocked), Ok(false)) => {
-                    let mut this = file.borrow_mut();
-                    if !this.driver.borrow(py).serves(py) {
+                    if !file.borrow().driver.borrow(py).serves(py) {
                         return Err(elsewhere());
                     }
                     let future = driver::new_future(py)?.unbind();
+                    let mut this = file.borrow_mut();
                     this.waiter = Some(future.clone_ref(py));
                     this.driver.borrow_mut(py).turn.suspended();
                     drop(this);
@@ -150,6 +152,10 @@ impl FileCall {
                 ticket.call_method0(intern!(py, "cancel"))?;
                 if matches!(self.verb, Verb::Close { .. }) {
                     file.borrow_mut().queue.push_back(Ticket::Close);
+                    if !file.borrow().busy {
+                        // Whoever had the turn has found nobody to pass it to.
+                        return BinaryFile::pass_turn(file);
+                    }
                 }
                 Ok(())
             }
@@ -182,9 +188,12 @@ impl Coroutine for FileCall {
                 }
                 if file.borrow().busy {
                     let ticket = driver::new_future(py)?.unbind();
-                    let place = Ticket::Future(ticket.clone_ref(py));
-                    file.borrow_mut().queue.push_back(place);
-                    return self.suspend(py, ticket, State::Queued);
+                    // To make it was Python's, which may have ended the call that had the turn.
+                    if file.borrow().busy {
+                        let place = Ticket::Future(ticket.clone_ref(py));
+                        file.borrow_mut().queue.push_back(place);
+                        return self.suspend(py, ticket, State::Queued);
+                    }
                 }
                 file.borrow_mut().busy = true;
                 let begun = self.begin(&file);
@@ -289,7 +298,14 @@ impl FileCall {
     }
 
     fn __clear__(&mut self) {
-        self.state = State::Done;
+        // Whoever waits for the turn gets it.
+        drop(self.end());
+    }
+
+    /// A write longer than the buffer is under way, or done: it goes on when this is cancelled.
+    #[getter]
+    fn begun(&self) -> bool {
+        matches!(self.verb, Verb::Large { buffer: None, .. })
     }
 
     #[getter]

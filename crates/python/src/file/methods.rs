@@ -126,7 +126,7 @@ impl BinaryFile {
     fn writelines<'py>(slf: &Bound<'py, Self>, lines: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
         slf.borrow().check_writable(py)?;
-        py.import("proactor._open")?
+        py.import("proactor._text_base")?
             .getattr("write_lines")?
             .call1((slf, lines))
     }

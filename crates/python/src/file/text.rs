@@ -11,6 +11,10 @@ use pyo3::types::{PyBytes, PyList, PyString};
 
 /// As in `_text.py`.
 const CHUNK_BYTES: usize = 8192;
+/// The longest chunk, of a line that is as long.
+const MOST_BYTES: usize = 1 << 20;
+/// Somebody takes 0.1 to 0.3 microseconds for each.
+const MOST_LINES: usize = 512;
 /// A chunk is hundreds of lines for somebody to work on: look at the clock each time.
 const LOOK_BYTES: usize = 1 << 16;
 
@@ -55,6 +59,15 @@ enum LineEnd {
 struct Run {
     start: usize,
     place: u64,
+}
+
+/// A string that is in the file's buffer now.
+pub(super) struct Put {
+    pub(super) characters: usize,
+    /// The loop has to go round before the call returns.
+    pub(super) gives_way: bool,
+    /// A full buffer waits to be written.
+    pub(super) wants_op: bool,
 }
 
 /// Why a line is not at hand.
@@ -126,9 +139,17 @@ impl TextCore {
         self.run = None;
     }
 
-    /// Decodes one more chunk if it is that simple; the caller has the turn.
-    fn _decode_as_is(&mut self, py: Python<'_>) -> PyResult<bool> {
-        Ok(self.decode_more(py, false)?.is_ok())
+    /// Decodes one more chunk if it is that simple; the caller has the turn. None: the loop has to go round first.
+    fn _decode_as_is(slf: &Bound<'_, Self>) -> PyResult<Option<bool>> {
+        let (decoded, buffer) = {
+            let mut this = slf.borrow_mut();
+            (this.decode_more(slf.py())?, this.buffer(slf.py()))
+        };
+        match (decoded, buffer) {
+            (Ok(_), _) => Ok(Some(true)),
+            (Err(Slow::Pause), Some(buffer)) => BinaryFile::give_way(&buffer).map(|()| None),
+            (Err(_), _) => Ok(Some(false)),
+        }
     }
 
     /// A call that has let the loop go round has its turn.
@@ -201,8 +222,9 @@ impl TextCore {
         if self.free(py).is_none() {
             return Ok(Err(Slow::Ask));
         }
+        let mut from = self._used;
         loop {
-            if let Some(end) = self.line_end.after(&self._decoded, self._used as isize) {
+            if let Some(end) = self.line_end.after(&self._decoded, from as isize) {
                 // SAFETY: a str and places within it. A new reference, or null with an exception.
                 let line = unsafe {
                     let line = ffi::PyUnicode_Substring(self._decoded.as_ptr(), self._used as isize, end);
@@ -211,42 +233,52 @@ impl TextCore {
                 self._used = end as usize;
                 return Ok(Ok(line));
             }
-            if let Err(slow) = self.decode_more(py, true)? {
-                return Ok(Err(slow));
+            match self.decode_more(py)? {
+                // Two characters may make a line end.
+                Ok(new) => from = new.saturating_sub(1).max(self._used),
+                Err(slow) => return Ok(Err(slow)),
             }
         }
     }
 
-    /// Puts one more chunk behind what is decoded, if it is read ahead or cached, and bytes are characters.
-    fn decode_more(&mut self, py: Python<'_>, may_pause: bool) -> PyResult<Result<(), Slow>> {
+    /// Puts one more chunk behind what is decoded, if it is read ahead or cached, and bytes are characters. Says where it
+    /// begins.
+    fn decode_more(&mut self, py: Python<'_>) -> PyResult<Result<usize, Slow>> {
         let (true, Some(file)) = (self._ascii_as_is, self.buffer(py)) else {
             return Ok(Err(Slow::Ask));
         };
-        if !filled(&file)? {
+        // What is left is copied each time: a long line takes longer and longer chunks.
+        let left = self._decoded.bind(py).len()?.saturating_sub(self._used);
+        let most = CHUNK_BYTES.max(left).min(MOST_BYTES);
+        if !filled(&file, most)? {
             return Ok(Err(Slow::Ask));
         }
         let mut this = file.borrow_mut();
         let unread = this.core.unread();
-        let data = &unread[..unread.len().min(CHUNK_BYTES)];
+        let data = some_lines(&unread[..unread.len().min(most)]);
         let returns = matches!(self.line_end, LineEnd::Other(_)) || !data.contains(&b'\r');
         let old = self._decoded.clone_ref(py).into_bound(py);
         let (Some(old), false, true, true) = (ascii(&old), data.is_empty(), data.is_ascii(), returns) else {
             return Ok(Err(Slow::Ask));
         };
-        if may_pause && this.must_give_way(py, LOOK_BYTES)? {
+        if this.charge(py, LOOK_BYTES) {
             return Ok(Err(Slow::Pause));
         }
-        let cut = self.cut_for(py, old.len(), this.core.position());
+        let Some(cut) = self.cut_for(py, old.len(), this.core.position()) else {
+            return Ok(Err(Slow::Ask));
+        };
         self._decoded = joined(py, &old[cut..], data)?;
         self._used -= cut;
         let count = data.len();
         this.core.consume(count);
-        Ok(Ok(()))
+        Ok(Ok(old.len() - cut))
     }
 
-    /// How many of the `length` decoded characters can go. What comes next is from `place` on.
-    fn cut_for(&mut self, py: Python<'_>, length: usize, place: u64) -> usize {
+    /// How many of the `length` decoded characters can go. What comes next is from `place` on. None: that is not where the
+    /// last ones ended.
+    fn cut_for(&mut self, py: Python<'_>, length: usize, place: u64) -> Option<usize> {
         match &mut self.run {
+            Some(run) if run.place + (length - run.start) as u64 != place => return None,
             // All of the chunks are used.
             Some(run) if self._used >= run.start => {
                 run.place += (self._used - run.start) as u64;
@@ -254,23 +286,22 @@ impl TextCore {
                 if !self.chunks.bind(py).is_empty() {
                     self.chunks = PyList::empty(py).unbind();
                 }
-                self._used
+                Some(self._used)
             }
-            Some(_) => 0,
+            Some(_) => Some(0),
             // The last chunk stays as long as some of it is not used.
             none => {
                 *none = Some(Run { start: length, place });
-                0
+                Some(0)
             }
         }
     }
 
-    /// Puts a string into the file's buffer, if there is room and it is the caller's turn. Gives the number of characters,
-    /// and whether the loop has to go round before the call returns.
+    /// Puts a string into the file's buffer, if there is room and it is the caller's turn.
     ///
     /// # Errors
     /// An earlier write's.
-    pub(super) fn put(&mut self, py: Python<'_>, text: &Bound<'_, PyAny>) -> PyResult<Option<(usize, bool)>> {
+    pub(super) fn put(&mut self, py: Python<'_>, text: &Bound<'_, PyAny>) -> PyResult<Option<Put>> {
         let has_read = self._used > 0 || self.run.is_some() || !self.chunks.bind(py).is_empty();
         if self.encoder == Encoder::Slow || has_read {
             return Ok(None);
@@ -280,22 +311,21 @@ impl TextCore {
         };
         // SAFETY: a str.
         let characters = unsafe { ffi::PyUnicode_GET_LENGTH(text.as_ptr()) } as usize;
-        let gives_way = if let Some(data) = ascii(text) {
-            put(file, data)?
+        if let Some(data) = ascii(text) {
+            put(file, data, characters)
         } else if self.encoder == Encoder::Utf8 {
             // SAFETY: a str gives a new bytes object, or null with an exception.
             let data =
                 unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyUnicode_AsUTF8String(text.as_ptr())) };
             match data {
-                Ok(data) => put(file, data.cast::<PyBytes>()?.as_bytes())?,
+                Ok(data) => put(file, data.cast::<PyBytes>()?.as_bytes(), characters),
                 // Lone surrogates: the error handler's business.
-                Err(e) if e.is_instance_of::<PyUnicodeEncodeError>(py) => None,
-                Err(e) => return Err(e),
+                Err(e) if e.is_instance_of::<PyUnicodeEncodeError>(py) => Ok(None),
+                Err(e) => Err(e),
             }
         } else {
-            None
-        };
-        Ok(gives_way.map(|gives_way| (characters, gives_way)))
+            Ok(None)
+        }
     }
 }
 
@@ -331,15 +361,21 @@ impl LineEnd {
     }
 }
 
-/// Whether something is read ahead, after one read if it was not and that needs no waiting.
-fn filled(file: &Bound<'_, BinaryFile>) -> PyResult<bool> {
+/// No more lines than the loop can be kept waiting for.
+fn some_lines(data: &[u8]) -> &[u8] {
+    let ends = memchr::memchr_iter(b'\n', data).nth(MOST_LINES - 1);
+    ends.map_or(data, |at| &data[..=at])
+}
+
+/// Whether something is read ahead, after one read of at most so many bytes if it was not and that needs no waiting.
+fn filled(file: &Bound<'_, BinaryFile>, most: usize) -> PyResult<bool> {
     let mut this = file.borrow_mut();
     if this.busy || !this.facts.readable {
         return Ok(false);
     }
     this.core.begin();
     loop {
-        match this.core.fill_some(CHUNK_BYTES) {
+        match this.core.fill_some(most) {
             Err(e) => return Err(this.error(file.py(), &e)),
             Ok(Step::Ready(count)) => return Ok(count > 0),
             Ok(Step::Blocked) if !this.core.wants_op() => return Ok(false),
@@ -382,9 +418,8 @@ fn ascii<'a>(text: &'a Bound<'_, PyString>) -> Option<&'a [u8]> {
     }
 }
 
-/// Takes the bytes if no other call is under way on the binary file, and there is room. Says whether the loop has to go
-/// round.
-fn put(file: &Bound<'_, BinaryFile>, data: &[u8]) -> PyResult<Option<bool>> {
+/// Takes the bytes if no other call is under way on the binary file, and there is room.
+fn put(file: &Bound<'_, BinaryFile>, data: &[u8], characters: usize) -> PyResult<Option<Put>> {
     let py = file.py();
     let mut this = file.borrow_mut();
     if this.busy || !this.facts.writable || data.len() > this.core.block() {
@@ -395,12 +430,9 @@ fn put(file: &Bound<'_, BinaryFile>, data: &[u8]) -> PyResult<Option<bool>> {
         Ok(Step::Ready(())) => this.written = true,
         Err(e) => return Err(this.error(py, &e)),
     }
-    // (Without a running loop there is nobody to give way to.)
-    let gives_way = this.must_give_way(py, data.len()).unwrap_or(false);
-    if this.core.wants_op() {
-        drop(this);
-        // What could not be started will be tried again by the next call.
-        let _ = BinaryFile::start_op(file);
-    }
-    Ok(Some(gives_way))
+    Ok(Some(Put {
+        characters,
+        gives_way: this.charge(py, data.len()),
+        wants_op: this.core.wants_op(),
+    }))
 }

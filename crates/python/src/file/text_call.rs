@@ -1,10 +1,11 @@
 //! One awaited method of a text file: at once if it can be, otherwise Python's coroutine for it.
 
-use super::text::{Slow, TextCore};
+use super::binary::BinaryFile;
+use super::text::{Put, Slow, TextCore};
 use crate::coroutine::{make, send_by_hand, Coroutine, Outcome, Pool};
 use crate::errors;
 use crate::files::call::thrown;
-use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning};
+use pyo3::exceptions::{PyException, PyRuntimeError, PyRuntimeWarning};
 use pyo3::ffi;
 use pyo3::gc::PyVisit;
 use pyo3::intern;
@@ -70,19 +71,26 @@ impl TextCall {
             },
             Verb::Line { .. } => Slow::Ask,
             Verb::Write { text } => match file.put(py, text.bind(py))? {
-                Some((characters, gives_way)) => {
-                    let characters = characters.into_pyobject(py)?.into_any().unbind();
-                    if gives_way {
-                        drop(file);
-                        self.state = State::GaveWay(characters);
-                        return Ok(Outcome::Suspend(py.None()));
+                Some(put) => {
+                    let buffer = file.buffer(py);
+                    // Python code may run from here on.
+                    drop(file);
+                    let characters = put.characters.into_pyobject(py)?.into_any().unbind();
+                    if put.wants_op || put.gives_way {
+                        if let Some(buffer) = buffer {
+                            return self.after_put(&buffer, &put, characters);
+                        }
                     }
                     return Ok(Outcome::Return(Some(characters)));
                 }
                 None => Slow::Ask,
             },
         };
+        let buffer = file.buffer(py);
         drop(file);
+        if let (Slow::Pause, Some(buffer)) = (&slow, buffer) {
+            BinaryFile::give_way(&buffer)?;
+        }
         let (file, pause) = (self.file(py)?, matches!(slow, Slow::Pause));
         let coroutine = match &self.verb {
             Verb::Next => file.call_method1(intern!(py, "_next"), (pause,)),
@@ -90,6 +98,29 @@ impl TextCall {
             Verb::Write { text } => file.call_method1(intern!(py, "_write_in_turn"), (text,)),
         }?;
         self.send_on(coroutine, py.None().bind(py))
+    }
+
+    /// What was put goes on its way, and the loop goes round if it has to.
+    fn after_put(
+        &mut self,
+        buffer: &Bound<'_, BinaryFile>,
+        put: &Put,
+        characters: Py<PyAny>,
+    ) -> PyResult<Outcome> {
+        let py = buffer.py();
+        if put.wants_op {
+            match BinaryFile::start_op(buffer) {
+                // What could not be started will be tried again by the next call.
+                Err(e) if e.is_instance_of::<PyException>(py) => {}
+                other => drop(other?),
+            }
+        }
+        // (Without a running loop there is nobody to give way to.)
+        if put.gives_way && BinaryFile::give_way(buffer).is_ok() {
+            self.state = State::GaveWay(characters);
+            return Ok(Outcome::Suspend(py.None()));
+        }
+        Ok(Outcome::Return(Some(characters)))
     }
 
     /// Drives Python's coroutine.
@@ -207,7 +238,7 @@ impl TextCall {
     }
 
     fn __clear__(&mut self) {
-        self.state = State::Done;
+        drop(self.end());
     }
 
     #[getter]

@@ -342,7 +342,13 @@ pub(crate) fn schedule_flush(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
         let wake = slf.getattr(intern!(py, "_wake"))?;
         event_loop.call_method1(intern!(py, "call_soon"), (wake,))
     });
-    slf.borrow_mut().flush_scheduled = scheduled.is_ok();
+    let mut this = slf.borrow_mut();
+    this.flush_scheduled = scheduled.is_ok();
+    if scheduled.is_err() {
+        // Ctrl-C in the midst of call_soon: nobody else would hand the op over.
+        this.flush_now()?;
+    }
+    drop(this);
     scheduled.map(drop)
 }
 
