@@ -1,0 +1,204 @@
+"""Who comes when, and what is left by a call that is given up."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import proactor
+import pytest
+from conftest import Run
+from file_helpers import in_time, turns, until
+
+
+class TestClose:
+    @pytest.mark.parametrize("mode", ["w", "wb"])
+    def test_behind_what_was_awaited_before(self, run: Run, tmp_path: Path, mode: str) -> None:
+        path = tmp_path / "f"
+        data: Any = "x" * 100_000 if mode == "w" else b"x" * 100_000
+
+        async def main() -> None:
+            file: Any = await proactor.open(path, mode)
+            found = await asyncio.gather(file.write(data), file.write(data), file.close())
+            assert list(found) == [100_000, 100_000, None]
+
+        run(main())
+        assert path.stat().st_size == 200_000
+
+    def test_cancelled_while_others_have_the_turn(self, run: Run, tmp_path: Path) -> None:
+        path = tmp_path / "f"
+
+        async def main() -> None:
+            file = await proactor.open(path, "w")
+            write = asyncio.ensure_future(file.write("x" * 100_000))
+            await asyncio.sleep(0)
+            close = asyncio.ensure_future(file.close())
+            await asyncio.sleep(0)
+            close.cancel()
+            assert await write == 100_000
+            await until(lambda: file.closed)
+
+        run(main())
+        assert path.stat().st_size == 100_000
+
+    def test_cancelled_together_with_whoever_has_the_turn(self, run: Run) -> None:
+        async def main() -> None:
+            reader, writer = os.pipe()
+            file = await proactor.open(reader, "rb")
+            tasks = [asyncio.ensure_future(file.read(10)), asyncio.ensure_future(file.close())]
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await until(lambda: file.closed)
+            os.close(writer)
+
+        run(main())
+
+
+class TestCancelledWrites:
+    async def cancelled(self, file: proactor.TextFile, other: proactor.BinaryFile) -> None:
+        """A write that finds the loop's turn used up, and is cancelled before it has begun."""
+        await asyncio.sleep(0)
+        for _ in range(16):
+            await other.write(b"x")
+        time.sleep(0.01)  # noqa: ASYNC251
+        for _ in range(14):
+            await other.write(b"x")
+        task = asyncio.ensure_future(file.write("first"))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    def test_the_byte_order_mark_comes_with_the_first_that_is_written(self, run: Run, tmp_path: Path) -> None:
+        path = tmp_path / "f"
+
+        async def main() -> None:
+            async with (
+                proactor.open(tmp_path / "g", "wb") as other,
+                proactor.open(path, "w", encoding="utf-16") as file,
+            ):
+                await self.cancelled(file, other)
+                await file.write("second")
+
+        run(main())
+        assert path.read_text("utf-16") in ("second", "firstsecond")
+
+    def test_what_was_read_ahead_stays(self, run: Run, tmp_path: Path) -> None:
+        path = tmp_path / "f"
+        content = "".join(f"{at}\n" for at in range(1000))
+        path.write_text(content)
+
+        async def main() -> None:
+            async with proactor.open(tmp_path / "g", "wb") as other, proactor.open(path, "r+") as file:
+                assert await file.readline() == "0\n"
+                await self.cancelled(file, other)
+                line = await file.readline()
+            # All or nothing.
+            assert (line == "1\n") == (path.read_text() == content)
+
+        run(main())
+
+
+def test_settings_that_do_not_matter_to_reading(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_text("one\ntwo\nthree\n")
+
+    async def main() -> None:
+        async with proactor.open(path, "r+") as file:
+            assert await file.readline() == "one\n"
+            await file.reconfigure(line_buffering=True)
+            assert file.line_buffering
+            assert await file.readline() == "two\n"
+
+    run(main())
+
+
+def test_a_position_after_the_binary_file_was_moved(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_text("".join(f"line {at:06}\n" for at in range(10_000)))
+
+    async def main() -> None:
+        async with proactor.open(path) as file:
+            for _ in range(2000):
+                await file.readline()
+            await file.buffer.seek(8 * 8192)
+            for _ in range(1500):
+                await file.readline()
+            mark = await file.tell()
+            line = await file.readline()
+            await file.seek(mark)
+            assert await file.readline() == line
+
+    run(main())
+
+
+class TestTurns:
+    @pytest.mark.parametrize("read", ["read", "readline", "readlines", "long"])
+    def test_reading_gives_way(self, run: Run, tmp_path: Path, read: str) -> None:
+        path = tmp_path / "f"
+        path.write_text("x" * (1 << 24) if read == "long" else "a line of some length, or so\n" * 300_000)
+
+        async def main() -> None:
+            async with proactor.open(path) as file:
+                call: Any = file.readline if read == "long" else partial(getattr(file, read), 1000)
+                with turns() as count:
+                    while await call():
+                        pass
+                    assert count() > 1
+
+        run(main())
+
+    def test_a_dropped_circle_passes_its_turn_on(self, run: Run) -> None:
+        async def main() -> None:
+            reader, writer = os.pipe()
+            file = await proactor.open(reader, "rb")
+            call = file.read(10)
+            call.send(None)
+            circle: list[Any] = [call]
+            circle.append(circle)
+            del call, circle
+            gc.collect()
+            os.write(writer, b"hello")
+            assert await in_time(file.read(2)) == b"he"
+            os.close(writer)
+            await file.close()
+
+        run(main())
+
+
+AGAIN = """
+import asyncio, importlib, sys
+import proactor, proactor._native
+del sys.modules["proactor._native"]
+importlib.import_module("proactor._native")
+
+async def main():
+    async with proactor.open(sys.argv[1], "rb") as file:
+        calls = [file.close() for _ in range(200)]
+        for call in calls:
+            call.close()
+        calls.clear()
+        del call
+        print(await file.read())
+
+asyncio.run(main())
+"""
+
+
+def test_a_module_that_is_imported_again(tmp_path: Path) -> None:
+    """Its classes are the same, and so are their slots."""
+    path = tmp_path / "f"
+    path.write_bytes(b"content")
+    done = subprocess.run(
+        [sys.executable, "-c", AGAIN, str(path)], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "b'content'\n"), done.stderr
