@@ -278,7 +278,7 @@ impl TextCore {
     /// last ones ended.
     fn cut_for(&mut self, py: Python<'_>, length: usize, place: u64) -> Option<usize> {
         match &mut self.run {
-            Some(run) if run.place + (length - run.start) as u64 != place => return None,
+            Some(run) if run.place + (length - run.start) as u64 != place => None,
             // All of the chunks are used.
             Some(run) if self._used >= run.start => {
                 run.place += (self._used - run.start) as u64;
