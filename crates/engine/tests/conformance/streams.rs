@@ -144,7 +144,7 @@ fn full_terminal(t: &Case) {
     // SAFETY: descriptors just made, owned by nobody else.
     let (mut reader, terminal) = unsafe { (std::fs::File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs)) };
     let token = d
-        .submit(Write::new(&File::new(terminal), vec![b'x'; 100_000]))
+        .submit(Write::new(File::new(terminal), vec![b'x'; 100_000]))
         .unwrap();
     d.flush().unwrap();
     let read = std::thread::spawn(move || {
