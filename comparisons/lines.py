@@ -10,20 +10,19 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import lib
+import packages
 
 FILES, LINES = 100, 10_000
 SMOKE_FILES, SMOKE_LINES = 5, 200
 # What hops to a thread per line writes and reads 1 in so many lines.
 SHARE = 20
 TICK_S = 0.010
-RIVALS = ("aiofiles", "aiofile", "anyio")
 SYNC = "open()"
 WORK = ("write", "read")
 
@@ -155,6 +154,7 @@ PER_FILE = (SYNC, "proactor", "asyncio.to_thread per file")
 
 
 def measure(name: str, work: str, paths: list[str], count: int) -> lib.Measured:
+    packages.import_for(name)
     costs, lateness = lib.Costs(system_calls=False), lib.Lateness(TICK_S)
 
     async def on_a_loop() -> list[Any]:
@@ -232,9 +232,7 @@ def main() -> None:
 
     files, most = (SMOKE_FILES, SMOKE_LINES) if args.smoke else (FILES, LINES)
     names = [name for name in ON_A_LOOP if not args.only or args.only in name]
-    for rival in RIVALS:
-        if rival in names and not lib.is_installed(rival):
-            sys.exit(f"{rival} is missing: pip install -r requirements/comparisons.txt")
+    packages.require(names)
     counts = {name: most if name in PER_FILE else most // SHARE for name in names}
     cells = [(SYNC, count) for count in sorted(set(counts.values()))] + list(counts.items())
     data: lib.Measured = {"environment": {}, "work": {}}
@@ -255,7 +253,7 @@ def main() -> None:
             table = [row(*case, files, found[case], found[SYNC, case[1]]) for case in cells]
             data["work"][work] = {f"{name}, {count} lines": found[name, count] for name, count in cells}
             text += f"\n## {work}\n\n{lib.table(HEAD, table)}\n"
-        data["environment"] = lib.environment(Path(folder), ["proactor", *RIVALS])
+        data["environment"] = lib.environment(Path(folder), ["proactor", *packages.RIVALS])
     head = lib.header("lines", data["environment"], lib.command_line())
     lib.finish("lines", head + text, data, args)
 
