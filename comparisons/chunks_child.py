@@ -217,7 +217,8 @@ def measure_sequential(name: str, path: str, chunk: int, *, direct: bool) -> lib
     return {**costs.as_dict(), "bytes": total, "late_max_s": None}
 
 
-# At random. Each of `depth` workers reads one block after the other; no block is read twice.
+# At random. Each of `depth` workers reads one block after the other; no block is read twice. Where memory has
+# to be aligned, os.preadv takes the place of os.pread.
 
 # How many a worker has read, and the last one with its offset.
 Done = tuple[int, int, "bytes | mmap.mmap"]
@@ -302,7 +303,7 @@ async def random_by_preadinto(
 
 
 RANDOM: dict[str, Callable[..., Any]] = {
-    "threads, os.pread": random_by_threads,
+    "threads": random_by_threads,
     "asyncio, ThreadPoolExecutor": random_by_executor,
     "proactor pread": random_by_pread,
     "proactor preadinto": random_by_preadinto,

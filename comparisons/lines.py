@@ -197,23 +197,17 @@ HEAD = ["by", "lines", "ms", "ratio", "us/line", "CPU ms (user+sys)", "max late 
 
 
 def row(name: str, count: int, files: int, rounds: list[lib.Measured], base: list[lib.Measured]) -> list[str]:
-    def of(key: str, scale: float = 1.0) -> lib.Summary:
-        found = lib.summarise(rounds, key, scale)
-        assert found is not None
-        return found
-
-    plain = lib.summarise(base, "wall_s")
-    assert plain is not None
-    wall, late = of("wall_s", 1e3), lib.summarise(rounds, "late_max_s", 1e3)
+    plain, wall = lib.number(base, "wall_s"), lib.number(rounds, "wall_s", 1e3)
+    user, system = lib.number(rounds, "user_s", 1e3), lib.number(rounds, "system_s", 1e3)
     return [
         name,
         f"{files} x {count:,}",
         f"{wall:.0f}",
         f"{wall.median / plain.median / 1e3:.2f}",
         f"{wall.median * 1e3 / count / files:.2f}",
-        f"{of('user_s', 1e3).median:.0f}+{of('system_s', 1e3).median:.0f}",
-        f"{late.median:.1f} (max {late.highest:.1f})" if late else "-",
-        f"{of('peak_mb').median:.1f}",
+        f"{user.median:.0f}+{system.median:.0f}",
+        lib.late_ms(rounds),
+        f"{lib.number(rounds, 'peak_mb').median:.1f}",
     ]
 
 

@@ -199,15 +199,11 @@ def rows(
     found: dict[str, list[lib.Measured]], counted: dict[str, lib.Measured], count: int
 ) -> list[list[str]]:
     result = []
-    base = lib.summarise(found[SYNC], "wall_s")
-    assert base is not None
+    base = lib.number(found[SYNC], "wall_s")
     for reader, rounds in found.items():
-        wall = lib.summarise(rounds, "wall_s", 1e3)
-        user, system = lib.summarise(rounds, "user_s", 1e3), lib.summarise(rounds, "system_s", 1e3)
-        calls, late = counted[reader]["system_calls"], lib.summarise(rounds, "late_max_s", 1e3)
-        assert wall is not None
-        assert user is not None
-        assert system is not None
+        wall = lib.number(rounds, "wall_s", 1e3)
+        user, system = lib.number(rounds, "user_s", 1e3), lib.number(rounds, "system_s", 1e3)
+        calls = counted[reader]["system_calls"]
         result.append(
             [
                 reader,
@@ -216,7 +212,7 @@ def rows(
                 f"{wall.median * 1e3 / count:.1f}",
                 f"{user.median:.0f}+{system.median:.0f}",
                 "?" if calls is None else f"{calls:,}",
-                f"{late.median:.1f} (max {late.highest:.1f})" if late else "-",
+                lib.late_ms(rounds),
             ]
         )
     return result
