@@ -2,7 +2,8 @@
 
 Cached; cold, with its data not in the page cache; direct, past it by O_DIRECT. `read` gives new bytes each
 time, `readinto` fills the same aligned memory again and again. A sequential reader's bytes are counted, a
-random one's last blocks compared with the file.
+random one's last blocks compared with the file. A direct file of proactor's has a buffer of 256 KiB, so
+chunks of 64 KB are fewer reads there.
 
 At random, as many workers as the depth each await one read after the other, for some seconds, and no block is
 read twice. Everybody has told the kernel so (POSIX_FADV_RANDOM). fio, with io_uring, the same depth and
