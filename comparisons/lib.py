@@ -312,6 +312,18 @@ def summarise(rounds: Sequence[Measured], key: str, scale: float = 1.0) -> Summa
     return Summary.of(scale * value for value in values if value is not None)
 
 
+def number(rounds: Sequence[Measured], key: str, scale: float = 1.0) -> Summary:
+    """What each round must have."""
+    found = summarise(rounds, key, scale)
+    assert found is not None, f"a round without {key}"
+    return found
+
+
+def late_ms(rounds: Sequence[Measured]) -> str:
+    late = summarise(rounds, "late_max_s", 1e3)
+    return f"{late.median:.1f} (max {late.highest:.1f})" if late else "-"
+
+
 # Output
 
 

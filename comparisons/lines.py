@@ -10,20 +10,19 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import lib
+import packages
 
 FILES, LINES = 100, 10_000
 SMOKE_FILES, SMOKE_LINES = 5, 200
 # What hops to a thread per line writes and reads 1 in so many lines.
 SHARE = 20
 TICK_S = 0.010
-RIVALS = ("aiofiles", "aiofile", "anyio")
 SYNC = "open()"
 WORK = ("write", "read")
 
@@ -155,6 +154,7 @@ PER_FILE = (SYNC, "proactor", "asyncio.to_thread per file")
 
 
 def measure(name: str, work: str, paths: list[str], count: int) -> lib.Measured:
+    packages.import_for(name)
     costs, lateness = lib.Costs(system_calls=False), lib.Lateness(TICK_S)
 
     async def on_a_loop() -> list[Any]:
@@ -197,23 +197,17 @@ HEAD = ["by", "lines", "ms", "ratio", "us/line", "CPU ms (user+sys)", "max late 
 
 
 def row(name: str, count: int, files: int, rounds: list[lib.Measured], base: list[lib.Measured]) -> list[str]:
-    def of(key: str, scale: float = 1.0) -> lib.Summary:
-        found = lib.summarise(rounds, key, scale)
-        assert found is not None
-        return found
-
-    plain = lib.summarise(base, "wall_s")
-    assert plain is not None
-    wall, late = of("wall_s", 1e3), lib.summarise(rounds, "late_max_s", 1e3)
+    plain, wall = lib.number(base, "wall_s"), lib.number(rounds, "wall_s", 1e3)
+    user, system = lib.number(rounds, "user_s", 1e3), lib.number(rounds, "system_s", 1e3)
     return [
         name,
         f"{files} x {count:,}",
         f"{wall:.0f}",
         f"{wall.median / plain.median / 1e3:.2f}",
         f"{wall.median * 1e3 / count / files:.2f}",
-        f"{of('user_s', 1e3).median:.0f}+{of('system_s', 1e3).median:.0f}",
-        f"{late.median:.1f} (max {late.highest:.1f})" if late else "-",
-        f"{of('peak_mb').median:.1f}",
+        f"{user.median:.0f}+{system.median:.0f}",
+        lib.late_ms(rounds),
+        f"{lib.number(rounds, 'peak_mb').median:.1f}",
     ]
 
 
@@ -232,9 +226,7 @@ def main() -> None:
 
     files, most = (SMOKE_FILES, SMOKE_LINES) if args.smoke else (FILES, LINES)
     names = [name for name in ON_A_LOOP if not args.only or args.only in name]
-    for rival in RIVALS:
-        if rival in names and not lib.is_installed(rival):
-            sys.exit(f"{rival} is missing: pip install -r requirements/comparisons.txt")
+    packages.require(names)
     counts = {name: most if name in PER_FILE else most // SHARE for name in names}
     cells = [(SYNC, count) for count in sorted(set(counts.values()))] + list(counts.items())
     data: lib.Measured = {"environment": {}, "work": {}}
@@ -255,7 +247,7 @@ def main() -> None:
             table = [row(*case, files, found[case], found[SYNC, case[1]]) for case in cells]
             data["work"][work] = {f"{name}, {count} lines": found[name, count] for name, count in cells}
             text += f"\n## {work}\n\n{lib.table(HEAD, table)}\n"
-        data["environment"] = lib.environment(Path(folder), ["proactor", *RIVALS])
+        data["environment"] = lib.environment(Path(folder), ["proactor", *packages.RIVALS])
     head = lib.header("lines", data["environment"], lib.command_line())
     lib.finish("lines", head + text, data, args)
 

@@ -12,13 +12,13 @@ import argparse
 import asyncio
 import os
 import random
-import sys
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import lib
+import packages
 import proactor
 
 CASES = {"4KB": (20_000, 4_096), "100KB": (2_000, 100_000)}
@@ -26,7 +26,6 @@ SMOKE_CASES = {"4KB": (200, 4_096), "100KB": (20, 100_000)}
 STATES = ("warm", "cold")
 FILES_PER_DIRECTORY = 500
 WORKERS = 64
-RIVALS = ("aiofiles", "aiofile", "caio")
 SYNC = "open().read()"
 
 
@@ -175,6 +174,7 @@ ON_A_LOOP: dict[str, Callable[[list[str]], Awaitable[int]]] = {
 
 
 def measure(reader: str, paths: list[str], *, count: bool) -> lib.Measured:
+    packages.import_for(reader)
     costs, lateness = lib.Costs(system_calls=count), lib.Lateness()
 
     async def on_a_loop() -> int:
@@ -199,15 +199,11 @@ def rows(
     found: dict[str, list[lib.Measured]], counted: dict[str, lib.Measured], count: int
 ) -> list[list[str]]:
     result = []
-    base = lib.summarise(found[SYNC], "wall_s")
-    assert base is not None
+    base = lib.number(found[SYNC], "wall_s")
     for reader, rounds in found.items():
-        wall = lib.summarise(rounds, "wall_s", 1e3)
-        user, system = lib.summarise(rounds, "user_s", 1e3), lib.summarise(rounds, "system_s", 1e3)
-        calls, late = counted[reader]["system_calls"], lib.summarise(rounds, "late_max_s", 1e3)
-        assert wall is not None
-        assert user is not None
-        assert system is not None
+        wall = lib.number(rounds, "wall_s", 1e3)
+        user, system = lib.number(rounds, "user_s", 1e3), lib.number(rounds, "system_s", 1e3)
+        calls = counted[reader]["system_calls"]
         result.append(
             [
                 reader,
@@ -216,7 +212,7 @@ def rows(
                 f"{wall.median * 1e3 / count:.1f}",
                 f"{user.median:.0f}+{system.median:.0f}",
                 "?" if calls is None else f"{calls:,}",
-                f"{late.median:.1f} (max {late.highest:.1f})" if late else "-",
+                lib.late_ms(rounds),
             ]
         )
     return result
@@ -241,9 +237,7 @@ def main() -> None:
         return
 
     readers = [r for r in [*PLAIN, *ON_A_LOOP] if r == SYNC or not args.only or args.only in r]
-    for rival in RIVALS:
-        if rival in readers and not lib.is_installed(rival):
-            sys.exit(f"{rival} is missing: pip install -r requirements/comparisons.txt")
+    packages.require(readers)
     data: lib.Measured = {"environment": {}, "cases": {}}
     text = ""
     for case in args.case or CASES:
@@ -269,7 +263,7 @@ def main() -> None:
             data["cases"][f"{case} {state}"] = {"timed": found, "counted": counted}
             text += f"\n## {count:,} files of {size:,} bytes, {state} ({how})\n\n"
             text += lib.table(HEAD, rows(found, counted, count)) + "\n"
-    data["environment"] = lib.environment(args.dir, ["proactor", *RIVALS])
+    data["environment"] = lib.environment(args.dir, ["proactor", *packages.RIVALS])
     lib.finish(
         "read_many", lib.header("read_many", data["environment"], lib.command_line()) + text, data, args
     )

@@ -192,6 +192,7 @@ CAPABILITIES: dict[str, Capability] = {
     "uvloop": Capability(functools.partial(_module, "uvloop"), installed_by_us=True),
     "aiofiles": Capability(functools.partial(_module, "aiofiles"), installed_by_us=True),
     "aiofile": Capability(functools.partial(_module, "aiofile"), installed_by_us=sys.version_info >= (3, 11)),
+    "anyio": Capability(functools.partial(_module, "anyio"), installed_by_us=True),
     "caio": Capability(functools.partial(_module, "caio"), installed_by_us=True),
 }
 

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
+import calls
+import chunks_child
+import create
 import lib
+import lines
+import packages
 import pytest
 from capabilities import require
 
@@ -46,6 +53,144 @@ def test_read_many_with_a_rival(tmp_path: Path, rival: str) -> None:
         tmp_path, "read_many.py", "--dir", str(tmp_path), "--only", rival, "--case", "4KB", "--state", "warm"
     )
     assert f"| {rival} " in text
+
+
+def test_lines(tmp_path: Path) -> None:
+    text, data = smoke(tmp_path, "lines.py", "--dir", str(tmp_path), "--only", "proactor")
+    assert set(data["work"]) == {"write", "read"}
+    for work in data["work"].values():
+        assert set(work) == {"open(), 200 lines", "proactor, 200 lines"}
+    assert "5 x 200 |" in text
+
+
+def test_chunks(tmp_path: Path) -> None:
+    arguments = ["--dir", str(tmp_path), "--part", "sequential", "--state", "cached", "--size", "2"]
+    text, data = smoke(tmp_path, "chunks.py", *arguments, "--only", "proactor.open, read")
+    assert list(data["sequential"]) == ["64KB cached", "1MB cached", "whole cached"]
+    assert set(data["sequential"]["whole cached"]) == {"open(), read", "proactor.open, read"}
+    assert data["sequential"]["64KB cached"]["proactor.open, read"][0]["bytes"] == 2 << 20
+    assert "## by 64KB, cached (warm)" in text
+
+
+def test_blocks_at_random_against_fio(tmp_path: Path) -> None:
+    require("fio", "io_uring")
+    arguments = ["--dir", str(tmp_path), "--part", "random", "--state", "cold", "--size", "2"]
+    text, data = smoke(tmp_path, "chunks.py", *arguments, "--only", "proactor preadinto")
+    names = {
+        f"{name}, depth {depth}" for name in ("fio, io_uring", "proactor preadinto") for depth in (1, 16)
+    }
+    assert set(data["random"]["cold"]) == names
+    assert data["environment"]["fio"].startswith("fio-")
+    assert "1.00" in text
+
+
+def test_create(tmp_path: Path) -> None:
+    text, data = smoke(tmp_path, "create.py", "--dir", str(tmp_path), "--only", "proactor")
+    assert set(data["timed"]) == {"open().write()", "proactor.write_bytes, gather", "proactor.open"}
+    assert "## 100 files of 4,096 bytes" in text
+    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+
+
+def test_calls(tmp_path: Path) -> None:
+    arguments = ["--dir", str(tmp_path), "--only", "proactor", "--call", "stat", "--call", "scandir, names"]
+    text, data = smoke(tmp_path, "calls.py", *arguments)
+    assert len(data["timed"]) == 2 * 2
+    assert all(rounds[0]["calls"] >= 1 for rounds in data["timed"].values())
+    assert "| stat " in text
+
+
+PACKAGES = ["", "proactor", "aiofiles", "aiofile", "anyio"]
+
+
+def rows_of(package: str, rows: Iterable[str]) -> list[str]:
+    """`package`: empty for those that need none."""
+
+    def needed(row: str) -> str:
+        name = packages.package_of(row)
+        return name if name in packages.MODULES else ""
+
+    return [row for row in rows if needed(row) == package]
+
+
+def require_package(package: str) -> None:
+    if package in packages.RIVALS:
+        require(package)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_each_reader_of_chunks(tmp_path: Path, package: str) -> None:
+    require_package(package)
+    path = tmp_path / "data"
+    path.write_bytes(os.urandom(1 << 20))
+    for chunk in (64 << 10, chunks_child.WHOLE):
+        for name in rows_of(package, chunks_child.sequential_readers("cached", chunk)):
+            measured = chunks_child.measure_sequential(name, str(path), chunk, direct=False)
+            assert measured["bytes"] == 1 << 20, name
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_each_direct_reader_of_chunks(tmp_path: Path, package: str) -> None:
+    require("O_DIRECT")
+    require_package(package)
+    path = tmp_path / "data"
+    path.write_bytes(os.urandom(256 << 10))
+    for name in rows_of(package, chunks_child.sequential_readers("direct", 64 << 10)):
+        measured = chunks_child.measure_sequential(name, str(path), 64 << 10, direct=True)
+        assert measured["bytes"] == 256 << 10, name
+    for name in rows_of(package, chunks_child.RANDOM):
+        measured = chunks_child.measure_random(name, str(path), 4, 1.0, direct=True)
+        assert 0 < measured["reads"] <= 64
+
+
+@pytest.mark.parametrize("name", chunks_child.RANDOM)
+def test_no_block_is_read_twice(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(os.urandom(64 * 4096))
+    measured = chunks_child.measure_random(name, str(path), 4, 60.0, direct=False)
+    assert measured["reads"] == 64
+    assert measured["iops"] > 0
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_each_writer_of_create(tmp_path: Path, package: str) -> None:
+    require_package(package)
+    for name in rows_of(package, create.WRITERS):
+        paths = create.paths_in(tmp_path / name, 10)
+        os.makedirs(os.path.dirname(paths[0]))
+        assert create.measure(name, paths)["wall_s"] > 0
+        assert all(Path(path).read_bytes() == create.DATA for path in paths)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_each_caller_of_calls(tmp_path: Path, package: str) -> None:
+    require_package(package)
+    (tmp_path / "file").touch()
+    for number in range(5):
+        os.makedirs(tmp_path / "entries", exist_ok=True)
+        (tmp_path / "entries" / str(number)).touch()
+    for what, makers in calls.CALLS.items():
+        for who in rows_of(package, makers):
+            measured = calls.measure(what, who, str(tmp_path), 0.0001, 5)
+            assert measured["us"] > 0
+    assert sorted(os.listdir(tmp_path)) == ["entries", "file"]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize("work", lines.WORK)
+def test_each_writer_and_reader_of_lines(tmp_path: Path, package: str, work: str) -> None:
+    require_package(package)
+    paths = [str(tmp_path / str(number)) for number in range(3)]
+    for path in paths:
+        lines.write_sync(path, 20)
+    for name in rows_of(package, [lines.SYNC, *lines.ON_A_LOOP]):
+        assert lines.measure(name, work, paths, 20)["wall_s"] > 0
+
+
+def test_a_missing_rival_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lib, "is_installed", lambda package: package != "aiofile")
+    packages.require(["open()", "aiofiles", "aiofiles, 64 workers", "caio", "proactor.open, read"])
+    with pytest.raises(SystemExit, match=r"aiofile is missing: pip install"):
+        packages.require(["aiofiles", "aiofile, 64 workers"])
 
 
 def test_perop(tmp_path: Path) -> None:
