@@ -376,8 +376,8 @@ class TestConcurrency:
                 await asyncio.gather(*(flat_out(at) for at in range(20)))
                 return count()
 
-        # 100,000 writes in 0.05 s at the very least, and a turn every 2 ms.
-        assert run(main()) >= 20
+        # 100,000 writes take 20 ms at the very least, and there is a turn every 2 ms.
+        assert run(main()) >= 5
 
 
 class TestClosing:

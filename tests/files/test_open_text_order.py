@@ -157,6 +157,20 @@ class TestTurns:
 
         run(main())
 
+    @pytest.mark.parametrize("mode", ["r", "rb"])
+    def test_one_long_read_gives_way(self, run: Run, tmp_path: Path, mode: str) -> None:
+        path = tmp_path / "f"
+        path.write_bytes(bytes(64 << 20))
+
+        async def main() -> None:
+            file: Any
+            async with proactor.open(path, mode) as file:
+                with turns() as count:
+                    assert len(await file.read()) == 64 << 20
+                    assert count() > 1
+
+        run(main())
+
     def test_a_dropped_circle_passes_its_turn_on(self, run: Run) -> None:
         async def main() -> None:
             reader, writer = os.pipe()
