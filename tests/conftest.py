@@ -98,6 +98,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 # Leaks
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What is there before the first test need not be looked through after each: it took 0.07 s a test."""
+    gc.collect()
+    gc.freeze()
+
+
 def _descriptors() -> dict[int, str]:
     found = {}
     for name in os.listdir("/proc/self/fd"):

@@ -255,7 +255,7 @@ impl TextCore {
         }
         let mut this = file.borrow_mut();
         let unread = this.core.unread();
-        let data = some_lines(&unread[..unread.len().min(most)]);
+        let data = some_lines(whole_chunks(&unread[..unread.len().min(most)]));
         let returns = matches!(self.line_end, LineEnd::Other(_)) || !data.contains(&b'\r');
         let old = self._decoded.clone_ref(py).into_bound(py);
         let (Some(old), false, true, true) = (ascii(&old), data.is_empty(), data.is_ascii(), returns) else {
@@ -359,6 +359,12 @@ impl LineEnd {
             }
         }
     }
+}
+
+/// Up to the end of the chunk that has a line end, where `io` would stop: a write after a read goes behind it.
+fn whole_chunks(data: &[u8]) -> &[u8] {
+    let end = memchr::memchr(b'\n', data).map_or(data.len(), |at| (at / CHUNK_BYTES + 1) * CHUNK_BYTES);
+    &data[..end.min(data.len())]
 }
 
 /// No more lines than the loop can be kept waiting for.
