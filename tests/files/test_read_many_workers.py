@@ -76,7 +76,8 @@ def test_another_thread_works(run: Run, tree: list[Path]) -> None:
 
     without, with_two = run(main())
     assert without == 0
-    assert 1 <= with_two <= 2
+    # Two work at once; one that is about to be idle may get a successor.
+    assert 1 <= with_two <= 3
 
 
 @needs("root", "drop caches")
