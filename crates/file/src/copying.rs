@@ -1,9 +1,10 @@
 //! From one open file to another, by the kernel where it can and by hand where not.
 
 use proactor::op::{Blocking, File, Stop};
-use std::ffi::CString;
-use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use rustix::event::{poll, PollFd, PollFlags};
+use rustix::fs::{copy_file_range, fcntl_getfl, fstat, open, sendfile, Mode, OFlags};
+use rustix::io::{pread, pwrite, write, Errno, Result};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// Between two looks at whether to stop.
 const STEP_BYTES: usize = 16 << 20;
@@ -17,7 +18,7 @@ pub fn advise(file: &File, offset: i64, length: i64, advice: i32) -> Blocking {
         // SAFETY: no pointers.
         match unsafe { libc::posix_fadvise(file.as_raw_fd(), offset, length, advice) } {
             0 => Ok(0),
-            errno => Err(io::Error::from_raw_os_error(errno)),
+            errno => Err(std::io::Error::from_raw_os_error(errno)),
         }
     })
 }
@@ -28,14 +29,14 @@ pub fn copy_range(from: &File, from_at: u64, to: File, to_at: u64, count: usize)
     let mut copy = Copy {
         ends: None,
         from: from.clone(),
-        from_at: from_at as i64,
+        from_at,
         to,
-        to_at: to_at as i64,
+        to_at,
         left: count,
         done: 0,
         by_hand: false,
     };
-    Blocking::waiting("copy_range", move |stop| copy.run(stop))
+    Blocking::waiting("copy_range", move |stop| Ok(copy.run(stop)?))
 }
 
 /// Sends at most `count` bytes to a socket, a pipe or a file (at its position); the result says how many, fewer only at
@@ -44,87 +45,70 @@ pub fn send(from: &File, at: u64, to: OwnedFd, count: usize) -> Blocking {
     let mut send = Send {
         source: None,
         from: from.clone(),
-        at: at as i64,
+        at,
         to,
         left: count,
         done: 0,
         by_hand: false,
         pending: Vec::new(),
     };
-    Blocking::waiting("sendfile", move |stop| send.run(stop))
+    Blocking::waiting("sendfile", move |stop| Ok(send.run(stop)?))
 }
 
 /// The file again without O_DIRECT, which would ask for alignment here; `None` if it has none.
-fn plain(file: &File) -> io::Result<Option<OwnedFd>> {
-    let fd = file.as_raw_fd();
-    // SAFETY: no pointers.
-    let flags = checked(unsafe { libc::fcntl(fd, libc::F_GETFL) } as isize)? as i32;
-    if flags & libc::O_DIRECT == 0 {
+fn plain(file: &File) -> Result<Option<OwnedFd>> {
+    let flags = fcntl_getfl(file)?;
+    if !flags.contains(OFlags::DIRECT) {
         return Ok(None);
     }
-    let path = CString::new(format!("/proc/self/fd/{fd}"))?;
-    let flags = flags & libc::O_ACCMODE | libc::O_CLOEXEC;
-    // SAFETY: the path is NUL-terminated; the result is a new descriptor of ours.
-    unsafe {
-        let fd = checked(libc::open(path.as_ptr(), flags) as isize)?;
-        Ok(Some(OwnedFd::from_raw_fd(fd as RawFd)))
-    }
-}
-
-fn checked(result: isize) -> io::Result<usize> {
-    usize::try_from(result).map_err(|_| io::Error::last_os_error())
-}
-
-fn interrupted<T>() -> io::Result<T> {
-    Err(io::Error::from_raw_os_error(libc::EINTR))
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    open(path, flags & OFlags::RWMODE | OFlags::CLOEXEC, Mode::empty()).map(Some)
 }
 
 /// Whether the kernel cannot do this between these two files, but reads and writes may.
-fn is_refusal(e: &io::Error) -> bool {
-    let refusals = [
-        libc::EXDEV,
-        libc::EINVAL,
-        libc::EOPNOTSUPP,
-        libc::ENOSYS,
-        libc::EPERM,
-    ];
-    e.raw_os_error().is_some_and(|errno| refusals.contains(&errno))
-}
-
-fn pread(fd: RawFd, at: i64, memory: &mut [u8]) -> io::Result<usize> {
-    // SAFETY: the slice is alive and this long.
-    checked(unsafe { libc::pread(fd, memory.as_mut_ptr().cast(), memory.len(), at) })
+fn is_refusal(e: Errno) -> bool {
+    [
+        Errno::XDEV,
+        Errno::INVAL,
+        Errno::OPNOTSUPP,
+        Errno::NOSYS,
+        Errno::PERM,
+    ]
+    .contains(&e)
 }
 
 struct Copy {
     /// The descriptors to work on, once it has begun.
     ends: Option<(Option<OwnedFd>, Option<OwnedFd>)>,
     from: File,
-    from_at: i64,
+    from_at: u64,
     to: File,
-    to_at: i64,
+    to_at: u64,
     left: usize,
     done: usize,
     by_hand: bool,
 }
 
 impl Copy {
-    fn run(&mut self, stop: &Stop<'_>) -> io::Result<usize> {
-        let (from, to) = self.ends()?;
+    fn run(&mut self, stop: &Stop<'_>) -> Result<usize> {
+        if self.ends.is_none() {
+            self.check_overlap()?;
+            self.ends = Some((plain(&self.from)?, plain(&self.to)?));
+        }
         while self.left > 0 {
             if stop.is_set() {
-                return interrupted();
+                return Err(Errno::INTR);
             }
             let copied = if self.by_hand {
-                self.through_memory(from, to)?
+                self.through_memory()?
             } else {
-                match self.by_kernel(from, to) {
+                match self.by_kernel() {
                     // The end, or a file that states no size (/proc): a read knows.
                     Ok(0) => {
                         self.by_hand = true;
                         continue;
                     }
-                    Err(e) if is_refusal(&e) => {
+                    Err(e) if is_refusal(e) => {
                         self.by_hand = true;
                         continue;
                     }
@@ -134,79 +118,65 @@ impl Copy {
             if copied == 0 {
                 break;
             }
-            self.from_at += copied as i64;
-            self.to_at += copied as i64;
+            self.from_at += copied as u64;
+            self.to_at += copied as u64;
             self.done += copied;
             self.left -= copied;
         }
         Ok(self.done)
     }
 
-    fn ends(&mut self) -> io::Result<(RawFd, RawFd)> {
-        let ends = match &self.ends {
-            Some(ends) => ends,
-            None => {
-                self.check_overlap()?;
-                self.ends.insert((plain(&self.from)?, plain(&self.to)?))
-            }
-        };
-        let fd = |plain: &Option<OwnedFd>, file: &File| {
-            plain.as_ref().map_or(file.as_raw_fd(), AsRawFd::as_raw_fd)
-        };
-        Ok((fd(&ends.0, &self.from), fd(&ends.1, &self.to)))
+    fn ends(&self) -> (BorrowedFd<'_>, BorrowedFd<'_>) {
+        let (from, to) = self.ends.as_ref().map_or((&None, &None), |(from, to)| (from, to));
+        (either(from, &self.from), either(to, &self.to))
     }
 
     /// By hand it would copy what it has just written.
-    fn check_overlap(&self) -> io::Result<()> {
-        let (from, to) = (stat(&self.from)?, stat(&self.to)?);
+    fn check_overlap(&self) -> Result<()> {
+        let (from, to) = (fstat(&self.from)?, fstat(&self.to)?);
         if (from.st_dev, from.st_ino) == (to.st_dev, to.st_ino) {
-            let there = from.st_size.saturating_sub(self.from_at).max(0);
-            let len = i64::try_from(self.left).unwrap_or(i64::MAX).min(there);
+            let there = (from.st_size as u64).saturating_sub(self.from_at);
+            let len = (self.left as u64).min(there);
             if self.from_at < self.to_at.saturating_add(len) && self.to_at < self.from_at.saturating_add(len)
             {
-                return Err(io::Error::from_raw_os_error(libc::EINVAL));
+                return Err(Errno::INVAL);
             }
         }
         Ok(())
     }
 
-    fn by_kernel(&self, from: RawFd, to: RawFd) -> io::Result<usize> {
+    fn by_kernel(&self) -> Result<usize> {
+        let (from, to) = self.ends();
         let (mut from_at, mut to_at) = (self.from_at, self.to_at);
         let len = self.left.min(STEP_BYTES);
-        // SAFETY: the offsets are live locals.
-        checked(unsafe { libc::copy_file_range(from, &raw mut from_at, to, &raw mut to_at, len, 0) })
+        copy_file_range(from, Some(&mut from_at), to, Some(&mut to_at), len)
     }
 
-    fn through_memory(&self, from: RawFd, to: RawFd) -> io::Result<usize> {
+    fn through_memory(&self) -> Result<usize> {
+        let (from, to) = self.ends();
         let mut memory = vec![0; self.left.min(MEMORY_BYTES)];
-        let count = pread(from, self.from_at, &mut memory)?;
+        let count = pread(from, &mut memory, self.from_at)?;
         if count == 0 {
             return Ok(0);
         }
         // What a short write leaves is read again.
-        // SAFETY: the slice is alive and this long.
-        let written = checked(unsafe { libc::pwrite(to, memory.as_ptr().cast(), count, self.to_at) })?;
-        if written == 0 {
-            return Err(io::Error::from_raw_os_error(libc::EIO));
+        match pwrite(to, &memory[..count], self.to_at)? {
+            0 => Err(Errno::IO),
+            written => Ok(written),
         }
-        Ok(written)
     }
 }
 
-fn stat(file: &File) -> io::Result<libc::stat> {
-    // SAFETY: zero is a valid initial value; the struct outlives the call.
-    unsafe {
-        let mut stat: libc::stat = std::mem::zeroed();
-        checked(libc::fstat(file.as_raw_fd(), &raw mut stat) as isize)?;
-        Ok(stat)
-    }
+/// The descriptor to work on.
+fn either<'a>(plain: &'a Option<OwnedFd>, file: &'a File) -> BorrowedFd<'a> {
+    plain.as_ref().map_or(file.as_fd(), AsFd::as_fd)
 }
 
 struct Send {
     /// Without O_DIRECT, once it has begun.
     source: Option<Option<OwnedFd>>,
     from: File,
-    at: i64,
+    at: u64,
     to: OwnedFd,
     left: usize,
     done: usize,
@@ -216,69 +186,57 @@ struct Send {
 }
 
 impl Send {
-    fn run(&mut self, stop: &Stop<'_>) -> io::Result<usize> {
-        let source = match &self.source {
-            Some(source) => source,
-            None => self.source.insert(plain(&self.from)?),
-        };
-        let from = source.as_ref().map_or(self.from.as_raw_fd(), AsRawFd::as_raw_fd);
+    fn run(&mut self, stop: &Stop<'_>) -> Result<usize> {
+        if self.source.is_none() {
+            self.source = Some(plain(&self.from)?);
+        }
         while self.left > 0 {
             if stop.is_set() {
-                return interrupted();
+                return Err(Errno::INTR);
             }
             let sent = if self.by_hand {
-                self.through_memory(from)
+                self.through_memory()
             } else {
                 let mut at = self.at;
-                let len = self.left.min(STEP_BYTES);
-                // SAFETY: the offset is a live local.
-                checked(unsafe { libc::sendfile(self.to.as_raw_fd(), from, &raw mut at, len) })
+                sendfile(&self.to, self.source(), Some(&mut at), self.left.min(STEP_BYTES))
             };
             match sent {
                 Ok(0) if self.by_hand => break,
                 Ok(0) => self.by_hand = true,
                 Ok(sent) => {
-                    self.at += sent as i64;
+                    self.at += sent as u64;
                     self.done += sent;
                     self.left -= sent;
                 }
-                Err(e) if e.raw_os_error() == Some(libc::EAGAIN) => self.wait_for_room()?,
-                Err(e) if is_refusal(&e) && !self.by_hand => self.by_hand = true,
+                Err(Errno::AGAIN) => self.wait_for_room()?,
+                Err(e) if is_refusal(e) && !self.by_hand => self.by_hand = true,
                 Err(e) => return Err(e),
             }
         }
         Ok(self.done)
     }
 
-    fn through_memory(&mut self, from: RawFd) -> io::Result<usize> {
+    fn source(&self) -> BorrowedFd<'_> {
+        either(self.source.as_ref().unwrap_or(&None), &self.from)
+    }
+
+    fn through_memory(&mut self) -> Result<usize> {
         if self.pending.is_empty() {
-            self.pending.resize(self.left.min(MEMORY_BYTES), 0);
-            let count = pread(from, self.at, &mut self.pending).inspect_err(|_| self.pending.clear())?;
-            self.pending.truncate(count);
+            let mut memory = vec![0; self.left.min(MEMORY_BYTES)];
+            let count = pread(self.source(), &mut memory, self.at)?;
+            memory.truncate(count);
+            self.pending = memory;
         }
         if self.pending.is_empty() {
             return Ok(0);
         }
-        // SAFETY: the vector is alive and this long.
-        let sent = checked(unsafe {
-            libc::write(
-                self.to.as_raw_fd(),
-                self.pending.as_ptr().cast(),
-                self.pending.len(),
-            )
-        })?;
+        let sent = write(&self.to, &self.pending)?;
         self.pending.drain(..sent);
         Ok(sent)
     }
 
     /// Until the other side has taken something, or a signal has come.
-    fn wait_for_room(&self) -> io::Result<()> {
-        let mut entry = libc::pollfd {
-            fd: self.to.as_raw_fd(),
-            events: libc::POLLOUT,
-            revents: 0,
-        };
-        // SAFETY: one live pollfd.
-        checked(unsafe { libc::poll(&raw mut entry, 1, -1) } as isize).map(drop)
+    fn wait_for_room(&self) -> Result<()> {
+        poll(&mut [PollFd::new(&self.to, PollFlags::OUT)], None).map(drop)
     }
 }

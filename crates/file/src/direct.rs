@@ -2,6 +2,7 @@
 
 use proactor::buffer::AlignedBuf;
 use proactor::op::{DirectAlignment, File, Open};
+use rustix::fs::{fcntl_getfl, fcntl_setfl, fstat, OFlags};
 use std::ffi::CString;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -30,22 +31,12 @@ impl Direct {
     /// EINVAL if it cannot be used with O_DIRECT.
     pub fn of(file: &File) -> io::Result<Self> {
         let alignment = file.direct_alignment()?;
-        // SAFETY: zero is a valid initial value; the struct outlives the call. sysconf has no pointers.
-        let (block, page) = unsafe {
-            let mut stat: libc::stat = std::mem::zeroed();
-            if libc::fstat(file.as_raw_fd(), &raw mut stat) != 0 {
-                return Err(io::Error::last_os_error());
-            }
-            (
-                stat.st_blksize as usize,
-                libc::sysconf(libc::_SC_PAGESIZE) as usize,
-            )
-        };
+        let block = fstat(file)?.st_blksize as usize;
         // The cache writes back whole pages and whole blocks of the file system: what is written past it must not share
         // one with what is written through it at the same time.
         let whole = block
             .min(MOST_BLOCK_BYTES)
-            .max(page)
+            .max(rustix::param::page_size())
             .next_multiple_of(alignment.offset);
         Ok(Self::new(alignment, whole))
     }
@@ -117,12 +108,8 @@ impl Direct {
 
 /// Takes O_DIRECT off an open file, when nobody is left to align what is written to it.
 pub(crate) fn make_plain(file: &File) {
-    let fd = file.as_raw_fd();
-    // SAFETY: no pointers.
-    unsafe {
-        let flags = libc::fcntl(fd, libc::F_GETFL);
-        if flags >= 0 {
-            libc::fcntl(fd, libc::F_SETFL, flags & !libc::O_DIRECT);
-        }
+    if let Ok(flags) = fcntl_getfl(file) {
+        // If that fails, so does the write, and says so.
+        let _ = fcntl_setfl(file, flags - OFlags::DIRECT);
     }
 }
