@@ -20,10 +20,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DELETE_ON_ERROR:
 .PRECIOUS: %/.installed
-.PHONY: help demo test test-rust test-python test-all lint docs clean
+.PHONY: help demo test test-rust test-python test-all lint check-aarch64 docs clean
 
 help: ## list the targets
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 demo: .venv-demo/.installed ## read a dataset tree with every backend (DEMO_ARGS="--help")
 	.venv-demo/bin/python examples/demo.py $(DEMO_ARGS)
@@ -52,6 +52,10 @@ lint: $(VENV)/.built ## formatters, clippy, rustdoc, ruff, mypy, stubtest, licen
 	$(BIN)/stubtest proactor
 	$(BIN)/python tools/licences.py
 	$(BIN)/python tools/tidy.py
+
+check-aarch64: ## compile all of it for aarch64 (once before: rustup target add aarch64-unknown-linux-gnu)
+	PYO3_CROSS=1 PYO3_CROSS_PYTHON_VERSION=3.11 \
+	    cargo check --locked --workspace --all-targets --target aarch64-unknown-linux-gnu
 
 docs: ## the Rust crates' documentation, in target/doc
 	cargo doc --locked --workspace --no-deps
