@@ -26,6 +26,7 @@ __all__ = [
     "Call",
     "CancelOutcome",
     "Context",
+    "Copying",
     "Counters",
     "Event",
     "Fdatasync",
@@ -312,6 +313,15 @@ def stat(
 def fstat(fd: int) -> Call[stat_result]: ...
 
 # Counts what this process does from construction to stop(): system calls, CPU, context switches.
+@final
+class Copying:
+    def __new__(
+        cls, sources: Iterable[StrOrBytesPath], target: StrOrBytesPath, into: bool, **options: Any
+    ) -> Self: ...
+    def run(self) -> dict[str, Any]: ...
+    def stop(self) -> None: ...
+    def done(self) -> tuple[int, int]: ...
+
 @final
 class Counters:
     def __new__(cls, *, system_calls: bool = True) -> Self: ...

@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial, wraps
+from threading import Thread
 from typing import Any, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -75,6 +76,14 @@ def _perform(job: list[Any]) -> None:
 def _settle(future: asyncio.Future[T], how: Callable[[Any], None], value: object) -> None:
     if not future.cancelled():
         how(value)
+
+
+def alone(function: Callable[[], T]) -> asyncio.Future[T]:
+    """As `run`, in a thread for this call only: one that takes minutes would keep others from the pool."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+    Thread(target=_perform, args=([loop, future, function],), name="proactor-alone").start()
+    return future
 
 
 def submit(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:

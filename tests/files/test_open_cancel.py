@@ -121,7 +121,7 @@ def test_reads_of_a_pipe_consume_nothing(run: Run, engine: str, mode: str, read:
 WRITES: dict[str, Call] = {
     "write": lambda file: file.write("y" * 100_000 if "b" not in file.mode else b"y" * 100_000),
     "flush": lambda file: file.flush(),
-    "fsync": lambda file: getattr(file, "buffer", file).fsync(),
+    "fsync": lambda file: (file.buffer if file.mode == "w" else file).fsync(),
     "close": lambda file: file.close(),
 }
 
@@ -135,6 +135,7 @@ def test_what_was_written_stays(run: Run, engine: str, tmp_path: Path, mode: str
 
     async def main() -> int:
         suspended = 0
+        first: Any
         async with proactor.open(path, mode, engine=engine) as first:
             await first.write(before)
         left = descriptors()
@@ -197,6 +198,7 @@ def test_an_open_leaves_nothing_open(run: Run, engine: str, tmp_path: Path, mode
     path.write_bytes(b"content")
 
     async def main() -> None:
+        first: Any
         async with proactor.open(path, mode, engine=engine) as first:
             await (first.read() if "r" in mode else first.write("" if mode == "w" else b""))
         left = descriptors()

@@ -41,7 +41,7 @@ pub(crate) fn no_engine(error: &io::Error) -> PyErr {
     PyOSError::new_err((errno, error.to_string()))
 }
 
-fn strerror(errno: i32) -> String {
+pub(crate) fn strerror(errno: i32) -> String {
     let text = io::Error::from_raw_os_error(errno).to_string();
     // Rust adds " (os error N)", which OSError says itself.
     text.split(" (os error").next().unwrap_or_default().to_owned()

@@ -1,6 +1,7 @@
 //! `proactor._native`: from Python objects to ops and back, and the wake-ups of event loops. No I/O logic lives here.
 
 mod aio;
+mod copying;
 mod coroutine;
 mod counters;
 mod errors;
@@ -55,6 +56,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(cli_main, module)?)?;
     module.add_function(wrap_pyfunction!(engines, module)?)?;
     module.add_function(wrap_pyfunction!(chosen_engine, module)?)?;
+    module.add_class::<copying::Copying>()?;
     aio::add_to(module)?;
     counters::add_to(module)?;
     file::add_to(module)?;

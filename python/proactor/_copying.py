@@ -1,0 +1,174 @@
+"""`proactor.copy`: files and whole trees, with all that belongs to them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from proactor._files import StrOrBytesPath
+from proactor._native import Copying
+from proactor._pool import alone, run
+
+# How often a progress callback hears of it.
+INTERVAL_S = 0.1
+
+
+@dataclass(frozen=True)
+class CopyProgress:
+    """How far a copy has come."""
+
+    files: int
+    """Everything but directories that has its final contents."""
+    bytes: int
+    """Of the contents of files: written, shared with the source, or passed over as holes."""
+
+
+@dataclass(frozen=True)
+class CopyReport:
+    """What a copy has done."""
+
+    files: int
+    """Regular files copied."""
+    directories: int
+    """Directories made or merged into."""
+    symlinks: int
+    hard_links: int
+    """Further names given to files that have one."""
+    specials: int
+    """FIFOs, sockets and devices."""
+    skipped: int
+    """Left as they are, because the target exists (`update`)."""
+    failures: int
+    """Not copied as asked, each with an error."""
+    bytes: int
+    """Written."""
+    shared_bytes: int
+    """Shared with the source, by reflinks."""
+    hole_bytes: int
+    """Left out, as holes."""
+    duration: float
+    """In seconds."""
+    errors: tuple[OSError, ...]
+    """The first 1,000 failures, with errno, strerror, filename and, where there are two, filename2."""
+    warnings: tuple[str, ...]
+    partial: tuple[str, ...]
+    """Trees that were not finished and keep their partial name."""
+
+
+class CopyError(OSError):
+    """Something was not copied. errno, strerror and the filenames are those of the first error."""
+
+    def __init__(self, report: CopyReport) -> None:
+        first = report.errors[0]
+        super().__init__(first.errno, first.strerror, first.filename, None, first.filename2)
+        self.report = report
+        """What was copied all the same, and every error."""
+
+    def __str__(self) -> str:
+        if self.report.failures == 1:
+            return super().__str__()
+        return f"{super().__str__()} (and {self.report.failures - 1} more)"
+
+    def __reduce__(self) -> tuple[type[CopyError], tuple[CopyReport]]:
+        return CopyError, (self.report,)
+
+
+async def copy(
+    src: StrOrBytesPath | Iterable[StrOrBytesPath],
+    dst: StrOrBytesPath,
+    *,
+    into: bool | None = None,
+    recursive: bool = True,
+    preserve: Iterable[Literal["mode", "ownership", "timestamps", "links", "context", "xattr", "all"]] = (
+        "all",
+    ),
+    dereference: Literal["never", "command-line", "always"] = "never",
+    update: Literal["all", "none", "none-fail", "older"] = "all",
+    backup: Literal["none", "simple", "numbered", "existing"] = "none",
+    link: Literal["none", "hard", "symbolic"] = "none",
+    sparse: Literal["auto", "always", "never"] = "auto",
+    reflink: Literal["auto", "always", "never"] = "auto",
+    fsync: Literal["none", "end", "each"] = "none",
+    force: bool = False,
+    in_place: bool = False,
+    one_file_system: bool = False,
+    attributes_only: bool = False,
+    jobs: int = 0,
+    progress: Callable[[CopyProgress], object] | None = None,
+    check: bool = True,
+) -> CopyReport:
+    """Copies files and trees with all that belongs to them, as `proactor cp -a` does.
+
+    `src` is one path, or several, which then go into the directory `dst`. One goes into `dst` if that is a
+    directory (`into=None`), always (`into=True`), or never: then `dst` is the copy's name (`into=False`).
+
+    A new tree grows under a name beside `dst` and appears when it is whole. In a tree that exists each file
+    appears whole or not at all, unless `in_place`. Nothing is read or written through a symbolic link inside
+    the trees.
+
+    - `preserve`: what is kept. "all" is everything, as far as privileges and file systems allow; what is
+      named alone must be kept or is a failure. `()` is contents, and permissions less the umask.
+    - `dereference`: which symbolic links of the source are followed.
+    - `update`: which existing files are replaced; with "none-fail" each one is a failure.
+    - `jobs`: threads; 0 (the default) is one for each CPU, up to what file systems have use for.
+    - `progress`: called in the loop's thread every 0.1 s while the copy goes on, and once at its end. What it
+      raises ends the copy.
+
+    The copy has threads of its own and the loop goes on meanwhile. Cancelled, it ends in order: no file is
+    left half written, and CancelledError comes when all threads have ended.
+
+    Raises:
+        CopyError: something was not copied, and the rest was; with `check=False` only the report says so.
+        ValueError: an option that does not exist.
+        TypeError: a path of another type.
+    """
+    several = not isinstance(src, (str, bytes, os.PathLike))
+    sources = [src] if isinstance(src, (str, bytes, os.PathLike)) else list(src)
+    if into is None:
+        into = several or await run(os.path.isdir, dst)
+    elif several and not into:
+        raise ValueError("several sources go into a directory")
+    copying = Copying(
+        sources,
+        dst,
+        into,
+        recursive=recursive,
+        preserve=[preserve] if isinstance(preserve, str) else list(preserve),
+        dereference=dereference,
+        update=update,
+        backup=backup,
+        link=link,
+        sparse=sparse,
+        reflink=reflink,
+        fsync=fsync,
+        force=force,
+        in_place=in_place,
+        one_file_system=one_file_system,
+        attributes_only=attributes_only,
+        jobs=jobs,
+    )
+    report = CopyReport(**await _watched(copying, progress))
+    if check and report.errors:
+        raise CopyError(report)
+    return report
+
+
+async def _watched(copying: Copying, progress: Callable[[CopyProgress], object] | None) -> dict[str, Any]:
+    running = alone(copying.run)
+    try:
+        while not running.done():
+            await asyncio.wait({running}, timeout=INTERVAL_S if progress else None)
+            if progress:
+                progress(CopyProgress(*copying.done()))
+    except BaseException:
+        copying.stop()
+        while not running.done():
+            try:
+                await asyncio.wait({running})
+            except asyncio.CancelledError:
+                continue
+        raise
+    return running.result()

@@ -1,0 +1,162 @@
+"""`proactor.copy`: what a Python program sees of the copier, which is tested in Rust and by the command."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import itertools
+import os
+import pickle
+import stat
+from pathlib import Path
+
+import proactor
+import pytest
+from conftest import Run
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Files, an empty directory, a link, a hard link and a FIFO."""
+    tree = tmp_path / "tree"
+    (tree / "empty").mkdir(parents=True)
+    for at in range(30):
+        (tree / f"{at}").write_bytes(bytes([at]) * at * 1000)
+    os.symlink("3", tree / "link")
+    os.link(tree / "4", tree / "name")
+    os.mkfifo(tree / "fifo")
+    os.utime(tree, ns=(10**9, 10**9 + 1))
+    return tree
+
+
+def test_a_tree(run: Run, tree: Path, tmp_path: Path) -> None:
+    target = tmp_path / "copy"
+    report = run(proactor.copy(tree, target))
+    assert (report.files, report.directories, report.symlinks, report.hard_links) == (30, 2, 1, 1)
+    assert (report.specials, report.failures, report.skipped) == (1, 0, 0)
+    assert report.bytes == sum(at * 1000 for at in range(30))
+    assert report.duration > 0
+    assert (report.errors, report.warnings, report.partial) == ((), (), ())
+    assert sorted(os.listdir(target)) == sorted(os.listdir(tree))
+    assert all((target / f"{at}").read_bytes() == (tree / f"{at}").read_bytes() for at in range(30))
+    assert os.readlink(target / "link") == "3"
+    assert os.path.samefile(target / "4", target / "name")
+    assert stat.S_ISFIFO(os.lstat(target / "fifo").st_mode)
+    assert os.stat(target).st_mtime_ns == 10**9 + 1
+
+
+def test_where_it_goes(run: Run, tree: Path, tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    there.mkdir()
+
+    async def main() -> None:
+        await proactor.copy(tree / "5", there)
+        await proactor.copy([tree / "6", os.fsencode(tree / "7")], str(there))
+        await proactor.copy(tree / "empty", there, into=False)
+        await proactor.copy(tree / "empty", there, into=True)
+        with pytest.raises(ValueError, match="several sources"):
+            await proactor.copy([tree / "6"], there / "x", into=False)
+        with pytest.raises(ValueError, match="not 'sometimes'"):
+            await proactor.copy(tree, there, sparse="sometimes")  # type: ignore[arg-type]
+        with pytest.raises(TypeError):
+            await proactor.copy(3, there)  # type: ignore[arg-type]
+
+    run(main())
+    assert sorted(os.listdir(there)) == ["5", "6", "7", "empty"]
+
+
+def test_what_failed(run: Run, tree: Path, tmp_path: Path) -> None:
+    missing, also = tmp_path / "missing", tmp_path / "also missing"
+    target = tmp_path / "target"
+    target.mkdir()
+
+    async def main() -> None:
+        with pytest.raises(proactor.CopyError) as caught:
+            await proactor.copy([missing, tree / "5", also], target)
+        error = caught.value
+        assert isinstance(error, OSError)
+        assert (error.errno, error.filename) == (errno.ENOENT, str(missing))
+        assert "(and 1 more)" in str(error)
+        assert (error.report.files, error.report.failures) == (1, 2)
+        assert [type(each) for each in error.report.errors] == [FileNotFoundError] * 2
+        assert pickle.loads(pickle.dumps(error)).report.failures == 2
+        report = await proactor.copy(tree / "5", tree / "5", check=False)
+        (same,) = report.errors
+        assert (same.filename, same.filename2) == (str(tree / "5"), str(tree / "5"))
+        assert "same file" in str(same)
+
+    run(main())
+    assert os.listdir(target) == ["5"]
+
+
+def test_options(run: Run, tree: Path, tmp_path: Path) -> None:
+    old = tmp_path / "old"
+    old.write_text("old")
+
+    async def main() -> None:
+        assert (await proactor.copy(tree / "5", old, update="none")).skipped == 1
+        assert old.read_text() == "old"
+        await proactor.copy(tree / "5", old, backup="numbered", preserve=())
+        assert (tmp_path / "old.~1~").read_text() == "old"
+        await proactor.copy(tree / "5", tmp_path / "same", link="hard")
+        with pytest.raises(proactor.CopyError) as caught:
+            await proactor.copy(tree, tmp_path / "no", recursive=False)
+        assert caught.value.errno == errno.EISDIR
+        with pytest.raises(ValueError, match="preserve is some of"):
+            await proactor.copy(tree, tmp_path / "no", preserve="everything")  # type: ignore[arg-type]
+        await proactor.copy(
+            tree,
+            tmp_path / "all",
+            jobs=1,
+            fsync="each",
+            sparse="always",
+            reflink="never",
+            dereference="always",
+        )
+        assert not (tmp_path / "all" / "link").is_symlink()
+
+    run(main())
+    assert os.path.samefile(tree / "5", tmp_path / "same")
+    assert old.read_bytes() == b"\5" * 5000
+
+
+class TestProgress:
+    def test_it_is_told(self, run: Run, tree: Path, tmp_path: Path) -> None:
+        heard: list[proactor.CopyProgress] = []
+        report = run(proactor.copy(tree, tmp_path / "copy", progress=heard.append))
+        assert heard[-1].bytes == report.bytes
+        assert heard[-1].files == 33
+        assert all(a.bytes <= b.bytes for a, b in itertools.pairwise(heard))
+
+    def test_what_it_raises_ends_the_copy(self, run: Run, tree: Path, tmp_path: Path) -> None:
+        def refuse(_: proactor.CopyProgress) -> None:
+            raise KeyError("enough")
+
+        with pytest.raises(KeyError, match="enough"):
+            run(proactor.copy(tree, tmp_path / "copy", progress=refuse))
+
+
+def test_cancelled_it_ends_in_order(run: Run, tmp_path: Path) -> None:
+    """A source whose end would never come."""
+    source, target = tmp_path / "big", tmp_path / "copy"
+    source.mkdir()
+    with (source / "sparse").open("wb") as file:
+        file.truncate(1 << 40)
+
+    async def main() -> None:
+        begun = asyncio.Event()
+
+        def progress(at: proactor.CopyProgress) -> None:
+            if at.bytes:
+                begun.set()
+
+        task = asyncio.ensure_future(proactor.copy(source, target, sparse="never", progress=progress))
+        await begun.wait()
+        task.cancel()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    run(main())
+    assert not target.exists()
+    assert not any(path.is_file() for path in tmp_path.rglob("copy*"))
