@@ -229,3 +229,23 @@ def _close(loop: asyncio.AbstractEventLoop) -> None:
     finally:
         asyncio.set_event_loop(None)
         loop.close()
+
+
+# Descriptors
+
+
+@pytest.fixture
+def fd(path: Path) -> Iterator[int]:
+    """The suite's own `path`, open for reading and writing."""
+    fd = os.open(path, os.O_RDWR)
+    yield fd
+    os.close(fd)
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    """The reader's and the writer's end of a pipe."""
+    ends = os.pipe()
+    yield ends
+    for end in ends:
+        os.close(end)

@@ -17,13 +17,7 @@ MAX_LINES = 500
 LENGTH_CHECKED = {".rs", ".py", ".pyi", ".sh", ".toml", ".md"}
 
 # Files that may be longer: path -> why.
-LONG: dict[str, str] = {
-    "python/proactor/compat/linux_aio/block.py": "one class per block of the original",
-    "tests/compat/test_aiofile.py": "one parity suite, run on the original and on ours",
-    "tests/compat/test_aiofiles.py": "one parity suite, run on the original and on ours",
-    "tests/compat/test_caio.py": "one parity suite, run on the original and on ours",
-    "tests/compat/test_linux_aio.py": "one parity suite, run on the original and on ours",
-}
+LONG: dict[str, str] = {}
 
 # Which of our crates each may depend on. A crate that is not here may not exist.
 CRATES = {

@@ -1,8 +1,7 @@
-"""What the tests of `proactor.aio` share: contexts, files and pipes, on each engine."""
+"""What the tests of `proactor.aio` share: a context on each engine, and a file."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,18 +21,3 @@ def path(tmp_path: Path) -> Path:
     path = tmp_path / "file"
     path.write_bytes(CONTENT)
     return path
-
-
-@pytest.fixture
-def fd(path: Path) -> Iterator[int]:
-    fd = os.open(path, os.O_RDWR)
-    yield fd
-    os.close(fd)
-
-
-@pytest.fixture
-def pipe() -> Iterator[tuple[int, int]]:
-    ends = os.pipe()
-    yield ends
-    for end in ends:
-        os.close(end)

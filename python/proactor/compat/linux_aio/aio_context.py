@@ -10,7 +10,8 @@ from types import TracebackType
 
 from proactor import aio
 from proactor.compat.linux_aio.aio_event import AIOEvent
-from proactor.compat.linux_aio.block import AIOBlock, Finish, os_error
+from proactor.compat.linux_aio.block import AIOBlock
+from proactor.compat.linux_aio.block.base import Finish, os_error
 
 __all__ = ["AIOContext"]
 
