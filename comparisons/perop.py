@@ -20,12 +20,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import astuple, dataclass
 from typing import NamedTuple
 
 import lib
-import proactor
+import tables
 from proactor import aio
 
 ENGINES = ["io_uring", "linux_aio", "posix_aio", "threads"]
@@ -48,7 +48,7 @@ class Case(NamedTuple):
 
 @dataclass
 class Cost:
-    ns: lib.Summary | None = None
+    ns: tables.Summary | None = None
     instructions: float | None = None
     unavailable: str | None = None
 
@@ -75,7 +75,7 @@ def rust_times(binary: str, rounds: int, smoke: bool) -> dict[Case, Cost]:
         row = json.loads(line)
         case = Case("Rust", row["op"], row["engine"], row["inline"], row["batch"])
         ns = row.get("ns")
-        found[case] = Cost(lib.Summary.of(ns) if ns else None, unavailable=row.get("unavailable"))
+        found[case] = Cost(tables.Summary.of(ns) if ns else None, unavailable=row.get("unavailable"))
     return found
 
 
@@ -182,7 +182,7 @@ def python_time(case: Case, rounds: int, smoke: bool) -> Cost:
     command = [*python_command(case), "--rounds", str(rounds), *(["--smoke"] if smoke else [])]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     row = json.loads(done.stdout)
-    return Cost(lib.Summary.of(row["ns"]) if "ns" in row else None, unavailable=row.get("unavailable"))
+    return Cost(tables.Summary.of(row["ns"]) if "ns" in row else None, unavailable=row.get("unavailable"))
 
 
 # Instructions
@@ -211,46 +211,61 @@ def instructions(command: list[str]) -> float:
 
 # The comparison
 
-HEAD = ["from", "op", "by", "inline", "batch", "ns/op", "instructions/op"]
+HEAD = ["instructions/op"]
 
 
-def rows(found: dict[Case, Cost]) -> list[list[str]]:
-    inline = {True: "on", False: "off", None: "-"}
-    return [
-        [
-            case.language,
-            case.op,
-            case.engine,
-            inline[case.inline],
-            str(case.batch),
-            f"{cost.ns:,.0f}" if cost.ns else f"unavailable: {cost.unavailable}",
-            "-" if cost.instructions is None else f"{cost.instructions:,.0f}",
+def name_of(case: lib.Measured) -> str:
+    return str(case["engine"]) + (", inline" if case["inline"] else "")
+
+
+def kind_of(case: lib.Measured) -> tuple[str, str, int]:
+    return case["language"], case["op"], case["batch"]
+
+
+def groups(data: lib.Measured) -> Iterator[tables.Group]:
+    """By language, op and batch. A plain call knows no batches, and is in each."""
+    cases = data["cases"]
+    floors = [case for case in cases if case["inline"] is None]
+    engines = [case for case in cases if case["inline"] is not None]
+    for language, op, batch in dict.fromkeys(map(kind_of, engines)):
+        here = [case for case in floors if (case["language"], case["op"]) == (language, op)]
+        here += [case for case in engines if kind_of(case) == (language, op, batch)]
+        rows = [
+            tables.Row(
+                name_of(case),
+                tables.Summary(*case["ns"]),
+                ["-" if case["instructions"] is None else f"{case['instructions']:,.0f}"],
+                of_ours=case["inline"] is not None,
+            )
+            for case in here
+            if case["ns"]
         ]
-        for case, cost in found.items()
-    ]
+        note = "; ".join(f"{name_of(case)}: {case['unavailable']}" for case in here if case["unavailable"])
+        kind = "one at a time" if batch == 1 else f"batches of {batch}"
+        if rows:
+            yield tables.Group(f"{op} from {language}, {kind}", "ns per op", rows, HEAD, note=note)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="What one op costs, from Rust and from Python.")
-    lib.add_output_arguments(parser, rounds=7)
+    tables.add_arguments(parser, rounds=7)
     parser.add_argument("--no-rust", action="store_true", help="needs no cargo")
     parser.add_argument("--no-instructions", action="store_true", help="needs no valgrind, and no minutes")
     parser.add_argument("--ops", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--cell", nargs=4, help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    args = tables.parse(parser)
     if args.cell:
         op, engine, inline, batch = args.cell
         round_s = 0.002 if args.smoke else ROUND_S
         python_cell(op, engine, inline, int(batch), args.ops, args.rounds, round_s)
         return
 
-    rounds = 1 if args.smoke else args.rounds
     binary = None if args.no_rust else build()
-    found = rust_times(binary, rounds, args.smoke) if binary else {}
+    found = rust_times(binary, args.rounds, args.smoke) if binary else {}
     for case in python_cases():
         lib.tell(f"timing {' '.join(map(str, case))}")
-        found[case] = python_time(case, rounds, args.smoke)
-    if not args.no_instructions:
+        found[case] = python_time(case, args.rounds, args.smoke)
+    if not args.no_instructions and not args.smoke:
         if shutil.which("valgrind") is None:
             sys.exit("valgrind is missing; install it, or give --no-instructions")
         for case, cost in found.items():
@@ -262,8 +277,6 @@ def main() -> None:
                 rust_command(str(binary), case) if rust else python_command(case)
             )
     lib.tell("")
-    env = lib.environment(packages=["proactor"])
-    text = lib.header("The cost of one op", env, lib.command_line()) + "\n" + lib.table(HEAD, rows(found))
     keep = [
         {
             **case._asdict(),
@@ -273,7 +286,8 @@ def main() -> None:
         }
         for case, cost in found.items()
     ]
-    lib.finish("perop", text, {"environment": env, "proactor": proactor.__version__, "cases": keep}, args)
+    data = {"environment": lib.environment(packages=["proactor"]), "cases": keep}
+    tables.finish("perop", data, groups(data), args)
 
 
 if __name__ == "__main__":
