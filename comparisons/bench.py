@@ -47,8 +47,7 @@ RUNS = {
     "calls": Run(25),
     "read_many": Run(110),
     "linux_aio_rounds": Run(50, ("--files", "1", "--files", "24")),
-    # Counting instructions takes minutes more.
-    "perop": Run(35, ("--no-instructions",), "cargo"),
+    "perop": Run(120, needs="cargo"),
     "randread": Run(15, ("--seconds", "2"), "fio"),
 }
 

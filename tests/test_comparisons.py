@@ -19,6 +19,7 @@ import lib
 import lines
 import packages
 import perop
+import perop_child
 import pytest
 import read_many
 from capabilities import require
@@ -205,6 +206,16 @@ def test_perop(tmp_path: Path) -> None:
     # The plain call is in the group of each batch.
     reads = [group for group in perop.groups(data) if group.title.startswith("read")]
     assert [group.rows[0].name for group in reads] == ["os.pread", "os.pread"]
+
+
+def test_what_is_counted_of_perop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(perop_child, "COUNTED_OPS", 128)
+    marks = []
+    monkeypatch.setattr(os, "getloadavg", lambda: marks.append(None))
+    counted = perop_child.count()
+    cases = perop_child.cases()
+    assert {"os.pread", "os.preadv", "threads"} <= {cases[number].engine for number in counted}
+    assert len(marks) == 2 * len(counted)
 
 
 def test_rounds_of_linux_aio(tmp_path: Path) -> None:
