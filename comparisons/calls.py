@@ -358,6 +358,7 @@ def main() -> None:
     ]
     packages.require(who for _, who in cells)
     with tempfile.TemporaryDirectory(prefix="calls-", dir=args.dir) as folder:
+        environment = lib.environment(Path(folder), packages.COMPARED)
         Path(folder, "file").write_bytes(bytes(4_096))
         Path(folder, "entries").mkdir()
         for number in range(entries):
@@ -368,7 +369,6 @@ def main() -> None:
             return lib.fresh_process(__file__, "--dir", folder, *smoke, "--cell", *case)
 
         found = lib.in_rounds(cells, args.rounds, cell, lib.Budget(args.minutes, 1).part())
-        environment = lib.environment(Path(folder), packages.COMPARED)
     timed = {f"{what}, {who}": found[what, who] for what, who in cells}
     data = {"environment": environment, "entries": entries, "timed": timed}
     tables.finish("calls", data, groups(data), args)

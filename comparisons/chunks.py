@@ -185,6 +185,10 @@ def main() -> None:
 
     states = args.state or bigfile.STATES
     path = bigfile.made(args, states)
+    environment = {
+        **lib.environment(args.dir, packages.COMPARED),
+        "file": f"{path.stat().st_size >> 20:,} MiB",
+    }
     cases = []
     budget = lib.Budget(args.minutes, len(states) * len(CHUNKS) - ("direct" in states))
     for state in states:
@@ -203,10 +207,6 @@ def main() -> None:
 
             found = lib.in_rounds(names, args.rounds, cell, budget.part())
             cases.append({"state": state, "chunk": chunk, "how": how, "timed": found})
-    environment = {
-        **lib.environment(args.dir, packages.COMPARED),
-        "file": f"{path.stat().st_size >> 20:,} MiB",
-    }
     data = {"environment": environment, "cases": cases}
     tables.finish("chunks", data, groups(data), args)
 

@@ -148,6 +148,7 @@ def main() -> None:
     packages.require(writers)
     count = SMOKE_COUNT if args.smoke else COUNT
     with tempfile.TemporaryDirectory(prefix="create-", dir=args.dir) as folder:
+        environment = lib.environment(Path(folder), packages.COMPARED)
         numbers = itertools.count()
 
         def cell(name: str) -> lib.Measured:
@@ -160,7 +161,6 @@ def main() -> None:
             return lib.fresh_process(__file__, "--dir", str(place), "--cell", name, str(count))
 
         found = lib.in_rounds(writers, args.rounds, cell, lib.Budget(args.minutes, 1).part())
-        environment = lib.environment(Path(folder), packages.COMPARED)
     data = {"environment": environment, "files": count, "timed": found}
     tables.finish("create", data, groups(data), args)
 

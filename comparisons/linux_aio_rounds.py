@@ -125,6 +125,7 @@ def main() -> None:
     modules = installed()
     results = {}
     with tempfile.TemporaryDirectory(prefix="rounds-", dir=args.dir) as folder:
+        environment = lib.environment(Path(folder), PACKAGES)
         paths = make_files(Path(folder), max(counts))
         expected = [zlib.crc32(Path(path).read_bytes()) for path in paths]
 
@@ -141,7 +142,6 @@ def main() -> None:
                 return found
 
             results[count] = lib.in_rounds(names, args.rounds, cell, budget.part())
-        environment = lib.environment(Path(folder), PACKAGES)
     data = {
         "environment": environment,
         "rounds": rounds,

@@ -163,6 +163,7 @@ def main() -> None:
     parser.add_argument("--no-instructions", action="store_true", help="needs no valgrind, and less time")
     args = tables.parse(parser)
     binary = None if args.no_rust else build()
+    environment = lib.environment(packages=["proactor"])
     found = rust_times(binary, args.rounds, args.smoke) if binary else {}
     for number, case in enumerate(child.cases()):
         lib.tell(f"timing {' '.join(map(str, case))}")
@@ -187,7 +188,7 @@ def main() -> None:
         }
         for case, cost in found.items()
     ]
-    data = {"environment": lib.environment(packages=["proactor"]), "cases": keep}
+    data = {"environment": environment, "cases": keep}
     tables.finish("perop", data, groups(data), args)
 
 

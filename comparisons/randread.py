@@ -31,6 +31,7 @@ MIB = 1 << 20
 BINARY = lib.ROOT / "target" / "release" / "randread"
 # proactor's name of an engine, and fio's.
 ENGINES = {"io_uring": "io_uring", "linux_aio": "libaio", "posix_aio": "posixaio"}
+GOAL = 0.95
 FIO, BATCHED, OURS = "fio", "fio, batched", "proactor"
 
 
@@ -87,7 +88,8 @@ def groups(data: lib.Measured) -> Iterator[tables.Group]:
             )
             for name, rounds in found.items()
         ]
-        yield tables.Group(engine, "IOPS", rows, HEAD, more_is_better=True)
+        note = f"Our goal: at least {GOAL} of fio with the same options, which is the batched one."
+        yield tables.Group(engine, "IOPS", rows, HEAD, more_is_better=True, note=note)
 
 
 def main() -> None:
@@ -115,6 +117,13 @@ def main() -> None:
         file = args.file or Path(folder) / "data"
         if args.file is None:
             fill(file, args.size * MIB)
+        environment = {
+            **lib.environment(file.parent),
+            "fio": fio.version(),
+            "depth": str(args.depth),
+            "batch": str(args.batch),
+            "a cell": f"{args.seconds} s",
+        }
         for engine in args.engines:
             names = [FIO, BATCHED, OURS]
             if engine == "posix_aio":  # One function call per read is all there is.
@@ -124,13 +133,6 @@ def main() -> None:
                 return measure(args, file, engine, name)
 
             engines[engine] = lib.in_rounds(names, args.rounds, cell, budget.part())
-        environment = {
-            **lib.environment(file.parent),
-            "fio": fio.version(),
-            "depth": str(args.depth),
-            "batch": str(args.batch),
-            "a cell": f"{args.seconds} s",
-        }
     data = {"environment": environment, "engines": engines}
     tables.finish("randread", data, groups(data), args)
 

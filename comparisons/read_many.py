@@ -24,7 +24,8 @@ import tables
 
 CASES = {"4KB": (20_000, 4_096), "100KB": (2_000, 100_000)}
 SMOKE_CASES = {"4KB": (200, 4_096), "100KB": (20, 100_000)}
-STATES = ("warm", "cold")
+GOALS = {"warm": 0.5, "cold": 0.4}
+STATES = tuple(GOALS)
 FILES_PER_DIRECTORY = 500
 WORKERS = 64
 # System calls are counted on 1 in so many files.
@@ -192,8 +193,12 @@ def groups(data: lib.Measured) -> Iterator[tables.Group]:
                 tables.late_ms(rounds),
             ]
             rows.append(tables.Row(reader, wall, more))
-        state = measured.get("how", title.split()[1])
-        yield tables.Group(f"{files:,} files of {size:,} bytes, {state}", "ms", rows, HEAD)
+        state = title.split()[1]
+        note = (
+            f"Our goal: at most {GOALS[state]} times open(), and never 10 ms late." if size == 4_096 else ""
+        )
+        how = measured.get("how", state)
+        yield tables.Group(f"{files:,} files of {size:,} bytes, {how}", "ms", rows, HEAD, note=note)
 
 
 def main() -> None:
@@ -218,7 +223,8 @@ def main() -> None:
 
     readers = tables.chosen(READERS, args.only, SYNC)
     packages.require(readers)
-    data: lib.Measured = {"cases": {}}
+    args.dir.mkdir(parents=True, exist_ok=True)
+    data: lib.Measured = {"environment": lib.environment(args.dir, packages.COMPARED), "cases": {}}
     budget = lib.Budget(args.minutes, len(args.case or CASES) * len(args.state or STATES))
     for case in args.case or CASES:
         count, size = cases[case]
@@ -244,7 +250,6 @@ def main() -> None:
                 "timed": found,
                 "counted": counted,
             }
-    data["environment"] = lib.environment(args.dir, packages.COMPARED)
     tables.finish("read_many", data, groups(data), args)
 
 

@@ -210,7 +210,7 @@ def test_perop(tmp_path: Path) -> None:
 
 def test_what_is_counted_of_perop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(perop_child, "COUNTED_OPS", 128)
-    marks = []
+    marks: list[None] = []
     monkeypatch.setattr(os, "getloadavg", lambda: marks.append(None))
     counted = perop_child.count()
     cases = perop_child.cases()
