@@ -48,7 +48,7 @@ RUNS = {
     "read_many": Run(110),
     "linux_aio_rounds": Run(50, ("--files", "1", "--files", "24")),
     "perop": Run(120, needs="cargo"),
-    "randread": Run(15, ("--seconds", "2"), "fio"),
+    "randread": Run(21, ("--seconds", "2"), "fio"),
 }
 
 

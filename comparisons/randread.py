@@ -32,6 +32,8 @@ BINARY = lib.ROOT / "target" / "release" / "randread"
 # proactor's name of an engine, and fio's.
 ENGINES = {"io_uring": "io_uring", "linux_aio": "libaio", "posix_aio": "posixaio"}
 GOAL = 0.95
+# Of a cell: until fio has begun.
+STARTING_S = 0.5
 FIO, BATCHED, OURS = "fio", "fio, batched", "proactor"
 
 
@@ -107,12 +109,15 @@ def main() -> None:
     args = tables.parse(parser)
     if args.smoke:
         args.seconds, args.pause, args.size, args.depth = 1, 0, 16, 8
+    elif args.minutes:
+        # Nobody sits out: the ratios are of the same rounds.
+        round_s = (args.seconds + args.pause + STARTING_S) * 3 * len(args.engines)
+        args.rounds = max(min(args.rounds, int(args.minutes * 60 / round_s)), 1)
     if not fio.is_installed():
         sys.exit("fio is not installed")
     if not args.binary.exists():
         sys.exit(f"{args.binary} is missing: cargo build --release -p proactor-bench")
     engines = {}
-    budget = lib.Budget(args.minutes, len(args.engines))
     with tempfile.TemporaryDirectory(dir=args.dir) as folder:
         file = args.file or Path(folder) / "data"
         if args.file is None:
@@ -132,7 +137,7 @@ def main() -> None:
             def cell(name: str, engine: str = engine, file: Path = file) -> lib.Measured:
                 return measure(args, file, engine, name)
 
-            engines[engine] = lib.in_rounds(names, args.rounds, cell, budget.part())
+            engines[engine] = lib.in_rounds(names, args.rounds, cell)
     data = {"environment": environment, "engines": engines}
     tables.finish("randread", data, groups(data), args)
 

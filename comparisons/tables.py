@@ -112,15 +112,18 @@ class Group:
         return row.measured.median / self.rows[0].measured.median
 
     def behind(self, row: Row) -> str:
-        """For a row of ours, the fastest of the others if that is faster, and how many times."""
-        others = [other for other in self.rows if not other.is_ours]
-        if not row.is_ours or not others:
+        """For a row of ours, all others that are faster, the fastest first, and how many times each."""
+        if not row.is_ours:
             return ""
-        best = (max if self.more_is_better else min)(others, key=lambda other: other.measured.median)
-        factor = row.measured.median / best.measured.median
-        if self.more_is_better:
-            factor = 1 / factor
-        return f"{best.name}, {factor:.2f} times" if factor >= 1.005 else ""
+        found = []
+        for other in self.rows:
+            factor = row.measured.median / other.measured.median
+            if self.more_is_better:
+                factor = 1 / factor
+            # What would be written as 1.00 is none.
+            if not other.is_ours and factor >= 1.005:
+                found.append((factor, f"{other.name} ({factor:.2f})"))
+        return "; ".join(text for _, text in sorted(found, reverse=True))
 
 
 # Markdown
@@ -140,7 +143,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def group_table(group: Group) -> str:
-    """With a column that names who is faster than a row of ours, where somebody is."""
+    """With a column of who is faster than a row of ours and how many times, where somebody is."""
     behind = [group.behind(row) for row in group.rows]
     more = ["slower than"] if any(behind) else []
     head = ["by", group.measure, f"of {group.rows[0].name}", *group.head, *more]
