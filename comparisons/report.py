@@ -38,9 +38,9 @@ Made from `comparisons/results` by `python comparisons/report.py`.
 
 A number is the median of the rounds, with the lowest, the highest and the median absolute deviation; a number
 alone is of one round. `of` is the ratio to the first row. Where anything else that is measured is faster than
-proactor, be it a plain synchronous call, the column `slower than` says what and how many times, and the bar in
-the picture is hollow. Each part is of one machine, which may be shared with others: trust the ratios, and within
-the spread not even those.
+proactor, be it a plain synchronous call, the column `slower than` says what and how many times, and the bar
+in the picture is hollow. Each part is of one machine, which may be shared with others: trust the ratios, and
+within the spread not even those.
 """
 
 
