@@ -353,10 +353,9 @@ def main() -> None:
         lib.report(measure(what, who, str(args.dir), seconds, entries))
         return
 
-    cells = [
-        (what, who) for what in args.call or CALLS for who in tables.chosen(CALLS[what], args.only, SYNC)
-    ]
-    packages.require(who for _, who in cells)
+    everybody = dict.fromkeys(who for makers in CALLS.values() for who in makers)
+    callers = packages.installed(tables.chosen(everybody, args.only, SYNC))
+    cells = [(what, who) for what in args.call or CALLS for who in CALLS[what] if who in callers]
     with tempfile.TemporaryDirectory(prefix="calls-", dir=args.dir) as folder:
         environment = lib.environment(Path(folder), packages.COMPARED)
         Path(folder, "file").write_bytes(bytes(4_096))

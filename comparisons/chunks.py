@@ -196,8 +196,7 @@ def main() -> None:
             if state == "direct" and chunk == "whole":
                 continue
             names = list(readers_of(state, CHUNKS[chunk]))
-            names = tables.chosen(names, args.only, names[0])
-            packages.require(names)
+            names = packages.installed(tables.chosen(names, args.only, names[0]))
             how = ""
 
             def cell(name: str, state: str = state, chunk: str = chunk) -> lib.Measured:

@@ -144,8 +144,7 @@ def main() -> None:
         lib.report(measure(name, paths_in(args.dir, int(count))))
         return
 
-    writers = tables.chosen(WRITERS, args.only, SYNC)
-    packages.require(writers)
+    writers = packages.installed(tables.chosen(WRITERS, args.only, SYNC))
     count = SMOKE_COUNT if args.smoke else COUNT
     with tempfile.TemporaryDirectory(prefix="create-", dir=args.dir) as folder:
         environment = lib.environment(Path(folder), packages.COMPARED)

@@ -171,8 +171,7 @@ def main() -> None:
         return
 
     files, most = (SMOKE_FILES, SMOKE_LINES) if args.smoke else (FILES, LINES)
-    names = tables.chosen(ALL, args.only, SYNC)
-    packages.require(names)
+    names = packages.installed(tables.chosen(ALL, args.only, SYNC))
     cells = [(name, most) for name in names if name in PER_FILE]
     if len(cells) < len(names):
         cells += [(name, most // SHARE) for name in names]

@@ -34,12 +34,15 @@ def package_of(row: str) -> str:
     return re.split(r"\W", row, maxsplit=1)[0]
 
 
-def require(rows: Iterable[str]) -> None:
-    """Ends the program if a row's package is missing."""
-    packages = {package_of(row) for row in rows}
-    for rival in RIVALS:
-        if rival in packages and not lib.is_installed(rival):
-            sys.exit(f"{rival} is missing: pip install -r requirements/comparisons.txt")
+def installed(rows: Iterable[str]) -> list[str]:
+    """Without those whose package is missing, which is said; the result's environment has it too."""
+    rows = list(rows)
+    missing = {rival for rival in RIVALS if not lib.is_installed(rival)} & set(map(package_of, rows))
+    for rival in sorted(missing):
+        print(
+            f"{rival} is missing, and left out: pip install -r requirements/comparisons.txt", file=sys.stderr
+        )
+    return [row for row in rows if package_of(row) not in missing]
 
 
 def module(name: str) -> Any:

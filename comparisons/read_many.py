@@ -221,8 +221,7 @@ def main() -> None:
         lib.report(result)
         return
 
-    readers = tables.chosen(READERS, args.only, SYNC)
-    packages.require(readers)
+    readers = packages.installed(tables.chosen(READERS, args.only, SYNC))
     args.dir.mkdir(parents=True, exist_ok=True)
     data: lib.Measured = {"environment": lib.environment(args.dir, packages.COMPARED), "cases": {}}
     budget = lib.Budget(args.minutes, len(args.case or CASES) * len(args.state or STATES))
