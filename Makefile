@@ -6,6 +6,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 DEMO_ARGS ?=
+BENCH_ARGS ?=
 # More interpreters for `test-all`, beside those it finds; ENDS=1 takes only the oldest and the newest.
 PYTHONS ?=
 ENDS ?=
@@ -14,13 +15,16 @@ BIN = $(VENV)/bin
 RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name "*.rs" -o -name Cargo.toml)
 PYTHON_SOURCES := $(shell find python -name '*.py' -o -name '*.pyi')
 
+# What the environment of `bench` has beside the package.
+WITH_bench = --requirement requirements/comparisons.txt
+
 # Clippy and the tests then look at the same interpreter as the extension's build.
 export PYO3_PYTHON = $(abspath $(BIN)/python)
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DELETE_ON_ERROR:
 .PRECIOUS: %/.installed
-.PHONY: help demo test test-rust test-python test-all lint check-aarch64 docs clean
+.PHONY: help demo test test-rust test-python test-all lint check-aarch64 bench docs clean
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -57,6 +61,9 @@ check-aarch64: ## compile all of it for aarch64 (once before: rustup target add 
 	PYO3_CROSS=1 PYO3_CROSS_PYTHON_VERSION=3.11 \
 	    cargo check --locked --workspace --all-targets --target aarch64-unknown-linux-gnu
 
+bench: .venv-bench/.installed ## all comparisons, a quarter of an hour, and docs/speed.md (BENCH_ARGS="--help")
+	.venv-bench/bin/python comparisons/bench.py $(BENCH_ARGS)
+
 docs: ## the Rust crates' documentation, in target/doc
 	cargo doc --locked --workspace --no-deps
 
@@ -76,9 +83,11 @@ clean: ## remove everything that was built, installed or generated here
 	VIRTUAL_ENV=$(abspath $*) $*/bin/maturin develop --profile testing
 	touch $@
 
-# The demo uses the package as a user installs it.
-.venv-demo/.installed: $(RUST_SOURCES) $(PYTHON_SOURCES)
+# The demo and the comparisons use the package as a user installs it.
+.venv-demo/.installed .venv-bench/.installed: .venv-%/.installed: $(RUST_SOURCES) $(PYTHON_SOURCES)
 	$(PYTHON) tools/find_pythons.py --check
-	test -x .venv-demo/bin/python || $(PYTHON) -m venv .venv-demo
-	env -u PYO3_PYTHON .venv-demo/bin/python -m pip install --quiet .
+	test -x .venv-$*/bin/python || $(PYTHON) -m venv .venv-$*
+	env -u PYO3_PYTHON .venv-$*/bin/python -m pip install --quiet . $(WITH_$*)
 	touch $@
+
+.venv-bench/.installed: requirements/comparisons.txt

@@ -17,17 +17,18 @@ import inspect
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import lib
 import packages
+import tables
 
 ENTRIES, SMOKE_ENTRIES = 10_000, 50
 SECONDS, SMOKE_SECONDS = 0.5, 0.005
-SYNC = "synchronous"
+SYNC, TO_THREAD = "synchronous", "asyncio.to_thread"
 
 
 # The calls: a function that is given a folder and returns what is called again and again. Those of a loop
@@ -44,11 +45,9 @@ def open_sync(folder: str) -> Callable[[], Any]:
     return call
 
 
-def open_by(module: str) -> Maker:
-    """aiofiles and proactor: the same code."""
-
+def open_by(package: str) -> Maker:
     def make(folder: str) -> Callable[[], Any]:
-        open_ = packages.module(module).open
+        open_ = packages.opener(package)
         path = f"{folder}/file"
 
         async def call() -> None:
@@ -60,28 +59,9 @@ def open_by(module: str) -> Maker:
     return make
 
 
-def open_aiofile(folder: str) -> Callable[[], Any]:
-    import aiofile
-
-    path = f"{folder}/file"
-
-    async def call() -> None:
-        async with aiofile.async_open(path, "rb"):
-            return
-
-    return call
-
-
-def open_anyio(folder: str) -> Callable[[], Any]:
-    import anyio
-
-    path = f"{folder}/file"
-
-    async def call() -> None:
-        async with await anyio.open_file(path, "rb"):
-            return
-
-    return call
+def in_thread(maker: Maker) -> Maker:
+    """A synchronous call under `asyncio.to_thread`."""
+    return lambda folder: partial(asyncio.to_thread, maker(folder))
 
 
 def os_call(module: str, name: str, inside: str) -> Maker:
@@ -246,42 +226,49 @@ CALLS: dict[str, dict[str, Maker]] = {
     "open and close": {
         SYNC: open_sync,
         "proactor": open_by("proactor"),
+        TO_THREAD: in_thread(open_sync),
         "aiofiles": open_by("aiofiles"),
-        "aiofile": open_aiofile,
-        "anyio": open_anyio,
+        "aiofile": open_by("aiofile"),
+        "anyio": open_by("anyio"),
     },
     "stat": {
         SYNC: os_call("os", "stat", "file"),
         "proactor": os_call("proactor.os", "stat", "file"),
+        TO_THREAD: in_thread(os_call("os", "stat", "file")),
         "aiofiles": os_call("aiofiles.os", "stat", "file"),
         "anyio": anyio_call("stat", "file"),
     },
     "scandir, names": {
         SYNC: names_sync,
         "proactor": names_proactor,
+        TO_THREAD: in_thread(names_sync),
         "aiofiles": names_aiofiles,
         "anyio, iterdir": names_anyio,
     },
     "scandir, is_file": {
         SYNC: files_sync,
         "proactor": files_proactor,
+        TO_THREAD: in_thread(files_sync),
         "aiofiles": files_aiofiles,
         "anyio, iterdir": files_anyio,
     },
     "listdir": {
         SYNC: os_call("os", "listdir", "entries"),
         "proactor": os_call("proactor.os", "listdir", "entries"),
+        TO_THREAD: in_thread(os_call("os", "listdir", "entries")),
         "aiofiles": os_call("aiofiles.os", "listdir", "entries"),
     },
     "mkdir and rmdir": {
         SYNC: mkdir_sync,
         "proactor": mkdir_by("proactor.os"),
+        TO_THREAD: in_thread(mkdir_sync),
         "aiofiles": mkdir_by("aiofiles.os"),
         "anyio": mkdir_anyio,
     },
     "rename, there and back": {
         SYNC: rename_sync,
         "proactor": rename_by("proactor.os"),
+        TO_THREAD: in_thread(rename_sync),
         "aiofiles": rename_by("aiofiles.os"),
         "anyio": rename_anyio,
     },
@@ -332,18 +319,19 @@ def measure(what: str, who: str, folder: str, seconds: float, entries: int) -> l
 
 # The comparison
 
-HEAD = ["call", "by", "us/call", "ratio", "CPU us/call"]
+HEAD = ["CPU us/call"]
 
 
-def rows(found: dict[tuple[str, str], list[lib.Measured]]) -> list[list[str]]:
-    result = []
-    for (what, who), rounds in found.items():
-        spent = lib.number(rounds, "us")
-        ratio = spent.median / lib.number(found[what, SYNC], "us").median
-        cpu = lib.number(rounds, "cpu_us").median
-        digits = 0 if spent.median >= 1_000 else 2
-        result.append([what, who, format(spent, f".{digits}f"), f"{ratio:.1f}", format(cpu, f".{digits}f")])
-    return result
+def groups(data: lib.Measured) -> Iterator[tables.Group]:
+    by_call: dict[str, list[tables.Row]] = {}
+    for case, rounds in data["timed"].items():
+        what = next(call for call in CALLS if case.startswith(f"{call}, "))
+        cpu = f"{tables.number(rounds, 'cpu_us').median:,.2f}"
+        row = tables.Row(case.removeprefix(f"{what}, "), tables.number(rounds, "us"), [cpu])
+        by_call.setdefault(what, []).append(row)
+    for what, rows in by_call.items():
+        entries = f" of {data['entries']:,} entries" if what.startswith(("scandir", "listdir")) else ""
+        yield tables.Group(what + entries, "us per call", rows, HEAD, digits=2)
 
 
 def memory() -> Path:
@@ -354,26 +342,22 @@ def memory() -> Path:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="The cost of one call, by many callers.")
-    lib.add_output_arguments(parser, rounds=7)
-    parser.add_argument("--only", metavar="TEXT", help="only those with TEXT in the name, and synchronous")
+    tables.add_arguments(parser, rounds=7, always=SYNC)
     parser.add_argument("--call", choices=CALLS, action="append", help="only this one (default: all)")
     parser.add_argument("--dir", type=Path, default=memory(), help="for the files (default: in memory)")
     parser.add_argument("--cell", nargs=2, metavar=("CALL", "BY"), help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    args = tables.parse(parser)
     seconds, entries = (SMOKE_SECONDS, SMOKE_ENTRIES) if args.smoke else (SECONDS, ENTRIES)
     if args.cell:
         what, who = args.cell
         lib.report(measure(what, who, str(args.dir), seconds, entries))
         return
 
-    cells = [
-        (what, who)
-        for what in args.call or CALLS
-        for who in CALLS[what]
-        if who == SYNC or not args.only or args.only in who
-    ]
-    packages.require(who for _, who in cells)
+    everybody = dict.fromkeys(who for makers in CALLS.values() for who in makers)
+    callers = packages.installed(tables.chosen(everybody, args.only, SYNC))
+    cells = [(what, who) for what in args.call or CALLS for who in CALLS[what] if who in callers]
     with tempfile.TemporaryDirectory(prefix="calls-", dir=args.dir) as folder:
+        environment = lib.environment(Path(folder), packages.COMPARED)
         Path(folder, "file").write_bytes(bytes(4_096))
         Path(folder, "entries").mkdir()
         for number in range(entries):
@@ -383,12 +367,10 @@ def main() -> None:
             smoke = ["--smoke"] if args.smoke else []
             return lib.fresh_process(__file__, "--dir", folder, *smoke, "--cell", *case)
 
-        found = lib.in_rounds(cells, 1 if args.smoke else args.rounds, cell)
-        environment = lib.environment(Path(folder), ["proactor", *packages.RIVALS])
-    text = f"\nA directory has {entries:,} entries.\n\n{lib.table(HEAD, rows(found))}\n"
+        found = lib.in_rounds(cells, args.rounds, cell, lib.Budget(args.minutes, 1).part())
     timed = {f"{what}, {who}": found[what, who] for what, who in cells}
     data = {"environment": environment, "entries": entries, "timed": timed}
-    lib.finish("calls", lib.header("calls", environment, lib.command_line()) + text, data, args)
+    tables.finish("calls", data, groups(data), args)
 
 
 if __name__ == "__main__":

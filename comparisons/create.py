@@ -12,18 +12,19 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import inspect
+import itertools
 import os
 import random
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import lib
 import packages
+import tables
 
 COUNT, SMOKE_COUNT = 20_000, 100
 SIZE_BYTES = 4_096
@@ -68,51 +69,23 @@ async def by_to_thread(paths: list[str]) -> None:
     await asyncio.gather(*(asyncio.to_thread(_write, path) for path in paths))
 
 
-async def _by_workers(paths: list[str], write: Callable[[str], Awaitable[Any]]) -> None:
-    """`WORKERS` at once."""
-    left: Iterable[str] = iter(paths)
+def by_files_of(package: str) -> Callable[[list[str]], Awaitable[Any]]:
+    async def write_all(paths: list[str]) -> None:
+        open_ = packages.opener(package)
 
-    async def work() -> None:
-        for path in left:
-            await write(path)
+        async def write(path: str) -> None:
+            async with open_(path, "wb") as file:
+                await file.write(DATA)
 
-    await asyncio.gather(*(work() for _ in range(WORKERS)))
+        await lib.by_workers(paths, WORKERS, write)
 
-
-async def by_aiofiles(paths: list[str]) -> None:
-    import aiofiles
-
-    async def write(path: str) -> None:
-        async with aiofiles.open(path, "wb") as file:
-            await file.write(DATA)
-
-    await _by_workers(paths, write)
-
-
-async def by_aiofile(paths: list[str]) -> None:
-    import aiofile
-
-    async def write(path: str) -> None:
-        async with aiofile.async_open(path, "wb") as file:
-            await file.write(DATA)
-
-    await _by_workers(paths, write)
-
-
-async def by_anyio(paths: list[str]) -> None:
-    import anyio
-
-    async def write(path: str) -> None:
-        async with await anyio.open_file(path, "wb") as file:
-            await file.write(DATA)
-
-    await _by_workers(paths, write)
+    return write_all
 
 
 async def by_anyio_path(paths: list[str]) -> None:
     import anyio
 
-    await _by_workers(paths, lambda path: anyio.Path(path).write_bytes(DATA))
+    await lib.by_workers(paths, WORKERS, lambda path: anyio.Path(path).write_bytes(DATA))
 
 
 async def by_write_bytes(paths: list[str]) -> None:
@@ -121,27 +94,17 @@ async def by_write_bytes(paths: list[str]) -> None:
     await asyncio.gather(*(proactor.write_bytes(path, DATA) for path in paths))
 
 
-async def by_proactor_open(paths: list[str]) -> None:
-    import proactor
-
-    async def write(path: str) -> None:
-        async with proactor.open(path, "wb") as file:
-            await file.write(DATA)
-
-    await _by_workers(paths, write)
-
-
 WRITERS: dict[str, Callable[[list[str]], Any]] = {
     SYNC: by_open,
     "os.open, os.write": by_os,
     "ThreadPoolExecutor(8)": by_pool,
     "asyncio.to_thread": by_to_thread,
-    "aiofiles": by_aiofiles,
-    "aiofile": by_aiofile,
-    "anyio.open_file": by_anyio,
+    "aiofiles": by_files_of("aiofiles"),
+    "aiofile": by_files_of("aiofile"),
+    "anyio.open_file": by_files_of("anyio"),
     "anyio.Path.write_bytes": by_anyio_path,
     "proactor.write_bytes, gather": by_write_bytes,
-    "proactor.open": by_proactor_open,
+    "proactor.open": by_files_of("proactor"),
 }
 
 
@@ -150,60 +113,42 @@ WRITERS: dict[str, Callable[[list[str]], Any]] = {
 
 def measure(name: str, paths: list[str]) -> lib.Measured:
     packages.import_for(name)
-    writer = WRITERS[name]
-    costs, lateness = lib.Costs(system_calls=False), lib.Lateness()
-
-    async def on_a_loop() -> None:
-        with costs.counted(), lateness.watch():
-            await writer(paths)
-
-    if inspect.iscoroutinefunction(writer):
-        asyncio.run(on_a_loop())
-        late = lateness.max_s
-    else:
-        with costs.counted():
-            writer(paths)
-        late = None
+    _, costs = lib.timed(WRITERS[name], paths)
     for path in paths:
         assert Path(path).read_bytes() == DATA, f"{name}: {path} is wrong"
-    return {**costs.as_dict(), "late_max_s": late}
+    return costs
 
 
 # The comparison
 
-HEAD = ["writer", "ms", "ratio", "us/file", "CPU ms (user+sys)", "max late ms"]
+HEAD = ["us/file", "CPU ms (user+sys)", "max late ms"]
 
 
-def rows(found: dict[str, list[lib.Measured]], count: int) -> list[list[str]]:
-    base = lib.number(found[SYNC], "wall_s", 1e3).median
-    result = []
-    for name, rounds in found.items():
-        wall = lib.number(rounds, "wall_s", 1e3)
-        cpu = "+".join(f"{lib.number(rounds, key, 1e3).median:.0f}" for key in ("user_s", "system_s"))
+def groups(data: lib.Measured) -> Iterator[tables.Group]:
+    count, rows = data["files"], []
+    for name, rounds in data["timed"].items():
+        wall = tables.number(rounds, "wall_s", 1e3)
         per_file = f"{wall.median * 1e3 / count:.1f}"
-        result.append([name, f"{wall:.0f}", f"{wall.median / base:.2f}", per_file, cpu, lib.late_ms(rounds)])
-    return result
+        rows.append(tables.Row(name, wall, [per_file, tables.cpu_ms(rounds), tables.late_ms(rounds)]))
+    yield tables.Group(f"{count:,} files of {SIZE_BYTES:,} bytes", "ms", rows, HEAD)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Create and write many small files, by many writers.")
-    lib.add_output_arguments(parser, rounds=5)
-    parser.add_argument(
-        "--only", metavar="TEXT", help="only writers with TEXT in the name, and the sync loop"
-    )
+    tables.add_arguments(parser, rounds=5, always=SYNC)
     parser.add_argument("--dir", type=Path, help="for the files (default: a temporary folder)")
     parser.add_argument("--cell", nargs=2, metavar=("NAME", "COUNT"), help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    args = tables.parse(parser)
     if args.cell:
         name, count = args.cell
         lib.report(measure(name, paths_in(args.dir, int(count))))
         return
 
-    writers = [name for name in WRITERS if name == SYNC or not args.only or args.only in name]
-    packages.require(writers)
+    writers = packages.installed(tables.chosen(WRITERS, args.only, SYNC))
     count = SMOKE_COUNT if args.smoke else COUNT
     with tempfile.TemporaryDirectory(prefix="create-", dir=args.dir) as folder:
-        numbers = iter(range(len(writers) * args.rounds))
+        environment = lib.environment(Path(folder), packages.COMPARED)
+        numbers = itertools.count()
 
         def cell(name: str) -> lib.Measured:
             place = Path(folder) / str(next(numbers))
@@ -214,11 +159,9 @@ def main() -> None:
                 time.sleep(lib.SETTLE_S)
             return lib.fresh_process(__file__, "--dir", str(place), "--cell", name, str(count))
 
-        found = lib.in_rounds(writers, 1 if args.smoke else args.rounds, cell)
-        environment = lib.environment(Path(folder), ["proactor", *packages.RIVALS])
-    text = f"\n## {count:,} files of {SIZE_BYTES:,} bytes\n\n{lib.table(HEAD, rows(found, count))}\n"
+        found = lib.in_rounds(writers, args.rounds, cell, lib.Budget(args.minutes, 1).part())
     data = {"environment": environment, "files": count, "timed": found}
-    lib.finish("create", lib.header("create", environment, lib.command_line()) + text, data, args)
+    tables.finish("create", data, groups(data), args)
 
 
 if __name__ == "__main__":

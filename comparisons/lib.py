@@ -1,4 +1,4 @@
-"""What the comparisons share: environment, cold caches, rounds of fresh processes, statistics, tables.
+"""What measuring takes: the environment, cold caches, rounds of fresh processes.
 
 A measured cell is a process of its own: a script that is called with its case and prints one JSON object as
 its last line. Knows no library that is compared. How and why: comparisons/README.md.
@@ -6,18 +6,17 @@ its last line. Knows no library that is compared. How and why: comparisons/READM
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import datetime
+import inspect
 import json
 import os
 import platform
 import random
-import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -25,11 +24,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "comparisons" / "results"
 
 Cell = TypeVar("Cell", bound=Hashable)
+Item = TypeVar("Item")
 Measured = dict[str, Any]
 
+# Between two looks at the lateness of a loop. A selector rounds its timeout up to whole milliseconds, so less
+# would measure that.
+TICK_S = 0.002
 # A dropped cache is freed afterwards: 20,000 inodes in the interrupts of whatever runs in the next 0.1 s.
 SETTLE_S = 0.4
 
@@ -99,18 +101,6 @@ def _commit() -> str:
         return "unknown"
 
 
-def header(title: str, env: dict[str, str], command: str) -> str:
-    """A title, the environment, and the command that repeats it."""
-    facts = "\n".join(f"- {key}: {value}" for key, value in env.items())
-    return f"# {title}\n\n{facts}\n- command: `{command}`\n"
-
-
-def command_line() -> str:
-    """How this script was called, from the root of a checkout."""
-    script = os.path.relpath(sys.argv[0], ROOT)
-    return " ".join(["python", script, *sys.argv[1:]])
-
-
 # Caches
 
 
@@ -155,8 +145,7 @@ class Lateness:
     counted as late as they would have been, or a long pause would look like one late tick among good ones.
     """
 
-    # A selector rounds its timeout up to whole milliseconds, so less would measure that.
-    period_s: float = 0.002
+    period_s: float = TICK_S
     late_s: list[float] = field(default_factory=list)
 
     @contextmanager
@@ -230,6 +219,36 @@ class Costs:
         return {key: value for key, value in vars(self).items() if not key.startswith("_")}
 
 
+def timed(
+    work: Callable[..., Any], *args: Any, tick_s: float = TICK_S, system_calls: bool = False
+) -> tuple[Any, Measured]:
+    """What `work(*args)` returns, and what it cost; a coroutine function on a loop, with its lateness."""
+    costs, lateness = Costs(system_calls=system_calls), Lateness(tick_s)
+
+    async def on_a_loop() -> Any:
+        with costs.counted(), lateness.watch():
+            return await work(*args)
+
+    if inspect.iscoroutinefunction(work):
+        found = asyncio.run(on_a_loop())
+        return found, {**costs.as_dict(), "late_max_s": lateness.max_s}
+    with costs.counted():
+        found = work(*args)
+    return found, {**costs.as_dict(), "late_max_s": None}
+
+
+async def by_workers(items: Iterable[Item], count: int, work: Callable[[Item], Awaitable[Any]]) -> list[Any]:
+    """`work` on each item, `count` at once: what it returned, in no order."""
+    left, found = iter(items), []
+
+    async def worker() -> None:
+        for item in left:
+            found.append(await work(item))
+
+    await asyncio.gather(*(worker() for _ in range(count)))
+    return found
+
+
 def report(result: Measured) -> None:
     """The last thing that a cell's process does."""
     print(json.dumps(result), flush=True)
@@ -255,20 +274,60 @@ def fresh_process(script: str | Path, *args: str, timeout_s: float = 600, **env:
 # Rounds
 
 
+class Budget:
+    """Some minutes, shared by the parts of a comparison: what one leaves goes to the next."""
+
+    def __init__(self, minutes: float | None, parts: int) -> None:
+        self._end = None if minutes is None else time.monotonic() + minutes * 60
+        self._parts = parts
+
+    def part(self) -> float | None:
+        """The seconds of the next part. None: as long as it takes."""
+        left, self._parts = self._parts, self._parts - 1
+        return None if self._end is None else (self._end - time.monotonic()) / max(left, 1)
+
+
 def in_rounds(
-    cells: Sequence[Cell], rounds: int, measure: Callable[[Cell], Measured], *, quiet: bool = False
+    cells: Sequence[Cell],
+    rounds: int,
+    measure: Callable[[Cell], Measured],
+    seconds: float | None = None,
+    *,
+    quiet: bool = False,
 ) -> dict[Cell, list[Measured]]:
-    """Measures each cell once a round, each round in another order: a slow minute then hits all of them."""
+    """Measures each cell once a round, each round in another order: a slow minute then hits all of them.
+
+    `seconds`: after the first round, which has all cells, the slowest sit out if all would take longer.
+    """
     found: dict[Cell, list[Measured]] = {cell: [] for cell in cells}
+    took_s: dict[Cell, float] = {}
     order = random.Random(1)
+    start = time.monotonic()
     for number in range(rounds):
-        for position, cell in enumerate(order.sample(list(cells), len(cells))):
+        chosen = list(cells)
+        if took_s and seconds is not None:
+            left_s = seconds - (time.monotonic() - start)
+            chosen = _affordable(took_s, left_s / (rounds - number))
+        for position, cell in enumerate(order.sample(chosen, len(chosen))):
             if not quiet:
-                tell(f"round {number + 1}/{rounds}, {position + 1}/{len(cells)}: {cell}")
+                tell(f"round {number + 1}/{rounds}, {position + 1}/{len(chosen)}: {cell}")
+            begin = time.monotonic()
             found[cell].append(measure(cell))
+            took_s[cell] = time.monotonic() - begin
     if not quiet:
         tell("")
     return found
+
+
+def _affordable(took_s: dict[Cell, float], seconds: float) -> list[Cell]:
+    """As many as take no longer together, the quickest first."""
+    chosen = []
+    for cell in sorted(took_s, key=lambda cell: took_s[cell]):
+        seconds -= took_s[cell]
+        if seconds < 0:
+            break
+        chosen.append(cell)
+    return chosen
 
 
 def tell(what: str) -> None:
@@ -277,86 +336,3 @@ def tell(what: str) -> None:
         print(f"\r\x1b[K{what}", end="", file=sys.stderr, flush=True)
     elif what:
         print(what, file=sys.stderr, flush=True)
-
-
-@dataclass(frozen=True)
-class Summary:
-    """Of several rounds. The spread is the whole range and the median absolute deviation."""
-
-    median: float
-    lowest: float
-    highest: float
-    mad: float
-    rounds: int
-
-    @classmethod
-    def of(cls, values: Iterable[float]) -> Summary:
-        values = list(values)
-        middle = statistics.median(values)
-        mad = statistics.median(abs(value - middle) for value in values)
-        return cls(middle, min(values), max(values), mad, len(values))
-
-    def __format__(self, spec: str) -> str:
-        """`median (lowest-highest, MAD x)`, each number by `spec`."""
-        if self.rounds == 1:
-            return format(self.median, spec)
-        numbers = (format(n, spec) for n in (self.median, self.lowest, self.highest, self.mad))
-        return "{} ({}-{}, MAD {})".format(*numbers)
-
-
-def summarise(rounds: Sequence[Measured], key: str, scale: float = 1.0) -> Summary | None:
-    """None if a round lacks the number."""
-    values = [measured.get(key) for measured in rounds]
-    if not values or any(value is None for value in values):
-        return None
-    return Summary.of(scale * value for value in values if value is not None)
-
-
-def number(rounds: Sequence[Measured], key: str, scale: float = 1.0) -> Summary:
-    """What each round must have."""
-    found = summarise(rounds, key, scale)
-    assert found is not None, f"a round without {key}"
-    return found
-
-
-def late_ms(rounds: Sequence[Measured]) -> str:
-    late = summarise(rounds, "late_max_s", 1e3)
-    return f"{late.median:.1f} (max {late.highest:.1f})" if late else "-"
-
-
-# Output
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A markdown table, aligned as plain text too: the first column to the left, the others to the right."""
-    text = [[str(cell) for cell in row] for row in [head, *rows]]
-    widths = [max(len(row[i]) for row in text) for i in range(len(head))]
-
-    def line(row: Sequence[str]) -> str:
-        cells = (cell.rjust(widths[i]) if i else cell.ljust(widths[i]) for i, cell in enumerate(row))
-        return f"| {' | '.join(cells)} |"
-
-    rule = (("-" * (width - 1) + ":") if i else "-" * width for i, width in enumerate(widths))
-    return "\n".join([line(text[0]), f"| {' | '.join(rule)} |", *map(line, text[1:])])
-
-
-def add_output_arguments(parser: argparse.ArgumentParser, rounds: int) -> None:
-    parser.add_argument(
-        "--rounds", type=int, default=rounds, metavar="N", help="rounds (default: %(default)s)"
-    )
-    parser.add_argument("--smoke", action="store_true", help="tiny and quick: only to see that it runs")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything measured to FILE")
-    parser.add_argument("--save", action="store_true", help=f"keep it under {RESULTS.relative_to(ROOT)}")
-
-
-def finish(name: str, text: str, data: Measured, args: argparse.Namespace) -> None:
-    """Prints the result, and keeps it where the arguments say."""
-    print(text)
-    if args.json:
-        args.json.write_text(json.dumps(data, indent=1) + "\n")
-    if args.save:
-        env = data["environment"]
-        stem = RESULTS / f"{env['date'][:10]}-{env['host']}-{name}"
-        stem.with_suffix(".md").write_text(text.rstrip() + "\n")
-        stem.with_suffix(".json").write_text(json.dumps(data, indent=1) + "\n")
-        print(f"kept: {os.path.relpath(stem)}.md and .json", file=sys.stderr)

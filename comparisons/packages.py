@@ -1,4 +1,4 @@
-"""The packages that are compared: that they are installed, and imported before the time begins.
+"""The packages that are compared: installed, imported before the time begins, and how each opens a file.
 
 A row is of the package that its name begins with: `aiofiles`, `aiofile, 64 workers`, `proactor.open, read`.
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib import import_module
 from typing import Any
 
@@ -21,19 +22,27 @@ MODULES = {
     "caio": ["caio"],
     "proactor": ["proactor._open", "proactor._files", "proactor.os"],
 }
+OPENERS = {"aiofiles": "open", "aiofile": "async_open", "proactor": "open"}
 RIVALS = tuple(name for name in MODULES if name != "proactor")
+# Whose versions a result gives.
+COMPARED = ("proactor", *RIVALS)
+
+Opener = Callable[..., AbstractAsyncContextManager[Any]]
 
 
 def package_of(row: str) -> str:
     return re.split(r"\W", row, maxsplit=1)[0]
 
 
-def require(rows: Iterable[str]) -> None:
-    """Ends the program if a row's package is missing."""
-    packages = {package_of(row) for row in rows}
-    for rival in RIVALS:
-        if rival in packages and not lib.is_installed(rival):
-            sys.exit(f"{rival} is missing: pip install -r requirements/comparisons.txt")
+def installed(rows: Iterable[str]) -> list[str]:
+    """Without those whose package is missing, which is said; the result's environment has it too."""
+    rows = list(rows)
+    missing = {rival for rival in RIVALS if not lib.is_installed(rival)} & set(map(package_of, rows))
+    for rival in sorted(missing):
+        print(
+            f"{rival} is missing, and left out: pip install -r requirements/comparisons.txt", file=sys.stderr
+        )
+    return [row for row in rows if package_of(row) not in missing]
 
 
 def module(name: str) -> Any:
@@ -45,3 +54,17 @@ def import_for(row: str) -> None:
     """What the row needs, out of its time."""
     for module in MODULES.get(package_of(row), []):
         import_module(module)
+
+
+def opener(package: str) -> Opener:
+    """Its `open`: what it returns is used with `async with`."""
+    if package == "anyio":
+        return _open_by_anyio
+    found: Opener = getattr(module(package), OPENERS[package])
+    return found
+
+
+@asynccontextmanager
+async def _open_by_anyio(*args: Any, **options: Any) -> AsyncIterator[Any]:
+    async with await module("anyio").open_file(*args, **options) as file:
+        yield file

@@ -33,6 +33,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "comparisons"))
 
 import lib  # noqa: E402
+import tables  # noqa: E402
 
 FILES = 5_000
 # 5,000 files with a median of 110 KB and four shards of 32 MiB.
@@ -258,7 +259,7 @@ def rows(found: dict[str, list[lib.Measured]]) -> Iterator[list[str]]:
     for how, rounds in found.items():
 
         def median(number: Callable[[lib.Measured], float], rounds: list[lib.Measured] = rounds) -> float:
-            return lib.Summary.of(map(number, rounds)).median
+            return tables.Summary.of(map(number, rounds)).median
 
         counted = all(r["system_calls"] is not None for r in rounds)
         yield [
@@ -331,7 +332,7 @@ def main() -> None:
         done += 1
         for how in random.Random(done).sample(list(found), len(found)):
             found[how].append(run_cell(how, f"round {done}/{wanted} {how}", args, place, entries))
-    print(lib.table(HEAD, list(rows(found))))
+    print(tables.table(HEAD, list(rows(found))))
     print(conclusion(found, entries, done))
     if args.json:
         data = {"environment": lib.environment(place), "entries": len(entries), "cells": found}

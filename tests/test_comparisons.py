@@ -12,12 +12,16 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import calls
-import chunks_child
+import chunks
 import create
+import depths
 import lib
 import lines
 import packages
+import perop
+import perop_child
 import pytest
+import read_many
 from capabilities import require
 
 COMPARISONS = Path(__file__).parent.parent / "comparisons"
@@ -30,6 +34,7 @@ def smoke(tmp_path: Path, script: str, *args: str) -> tuple[str, lib.Measured]:
     assert done.returncode == 0, done.stderr
     data: lib.Measured = json.loads(kept.read_text())
     assert data["environment"]["kernel"] in done.stdout
+    assert f"`{data['command']}`" in done.stdout
     return done.stdout, data
 
 
@@ -43,16 +48,9 @@ def test_read_many(tmp_path: Path) -> None:
         assert len(cases["timed"]) == 6
         for rounds in cases["timed"].values():
             assert rounds[0]["bytes"] == 200 * 4096
+        for counted in cases["counted"].values():
+            assert counted["bytes"] == 20 * 4096
     assert "proactor.read_bytes, gather" in text
-
-
-@pytest.mark.parametrize("rival", ["aiofiles", "aiofile", "caio"])
-def test_read_many_with_a_rival(tmp_path: Path, rival: str) -> None:
-    require(rival)
-    text, _ = smoke(
-        tmp_path, "read_many.py", "--dir", str(tmp_path), "--only", rival, "--case", "4KB", "--state", "warm"
-    )
-    assert f"| {rival} " in text
 
 
 def test_lines(tmp_path: Path) -> None:
@@ -60,28 +58,27 @@ def test_lines(tmp_path: Path) -> None:
     assert set(data["work"]) == {"write", "read"}
     for work in data["work"].values():
         assert set(work) == {"open(), 200 lines", "proactor, 200 lines"}
-    assert "5 x 200 |" in text
+    assert "## write 5 x 200 lines\n" in text
 
 
 def test_chunks(tmp_path: Path) -> None:
-    arguments = ["--dir", str(tmp_path), "--part", "sequential", "--state", "cached", "--size", "2"]
+    arguments = ["--dir", str(tmp_path), "--state", "cached", "--size", "2"]
     text, data = smoke(tmp_path, "chunks.py", *arguments, "--only", "proactor.open, read")
-    assert list(data["sequential"]) == ["64KB cached", "1MB cached", "whole cached"]
-    assert set(data["sequential"]["whole cached"]) == {"open(), read", "proactor.open, read"}
-    assert data["sequential"]["64KB cached"]["proactor.open, read"][0]["bytes"] == 2 << 20
-    assert "## by 64KB, cached (warm)" in text
+    assert [case["chunk"] for case in data["cases"]] == ["64KB", "1MB", "whole"]
+    for case in data["cases"]:
+        assert {"open(), read", "proactor.open, read"} <= set(case["timed"])
+        assert case["timed"]["proactor.open, read"][0]["bytes"] == 2 << 20
+    assert "## by 64KB, cached\n" in text
 
 
 def test_blocks_at_random_against_fio(tmp_path: Path) -> None:
     require("fio", "io_uring")
-    arguments = ["--dir", str(tmp_path), "--part", "random", "--state", "cold", "--size", "2"]
-    text, data = smoke(tmp_path, "chunks.py", *arguments, "--only", "proactor preadinto")
-    names = {
-        f"{name}, depth {depth}" for name in ("fio, io_uring", "proactor preadinto") for depth in (1, 16)
-    }
-    assert set(data["random"]["cold"]) == names
+    arguments = ["--dir", str(tmp_path), "--state", "cold", "--size", "2"]
+    text, data = smoke(tmp_path, "depths.py", *arguments, "--only", "proactor preadinto")
+    assert [case["depth"] for case in data["cases"]] == [1, 16]
+    assert all(set(case["timed"]) == {"fio, io_uring", "proactor preadinto"} for case in data["cases"])
     assert data["environment"]["fio"].startswith("fio-")
-    assert "1.00" in text
+    assert "of fio, io_uring" in text
 
 
 def test_create(tmp_path: Path) -> None:
@@ -96,10 +93,11 @@ def test_calls(tmp_path: Path) -> None:
     text, data = smoke(tmp_path, "calls.py", *arguments)
     assert len(data["timed"]) == 2 * 2
     assert all(rounds[0]["calls"] >= 1 for rounds in data["timed"].values())
-    assert "| stat " in text
+    assert "## stat\n" in text
+    assert "## scandir, names of 50 entries\n" in text
 
 
-PACKAGES = ["", "proactor", "aiofiles", "aiofile", "anyio"]
+PACKAGES = ["", "proactor", *packages.RIVALS]
 
 
 def rows_of(package: str, rows: Iterable[str]) -> list[str]:
@@ -122,9 +120,9 @@ def test_each_reader_of_chunks(tmp_path: Path, package: str) -> None:
     require_package(package)
     path = tmp_path / "data"
     path.write_bytes(os.urandom(1 << 20))
-    for chunk in (64 << 10, chunks_child.WHOLE):
-        for name in rows_of(package, chunks_child.sequential_readers("cached", chunk)):
-            measured = chunks_child.measure_sequential(name, str(path), chunk, direct=False)
+    for chunk in (64 << 10, chunks.WHOLE):
+        for name in rows_of(package, chunks.readers_of("cached", chunk)):
+            measured = chunks.measure(name, str(path), "cached", chunk)
             assert measured["bytes"] == 1 << 20, name
 
 
@@ -134,19 +132,19 @@ def test_each_direct_reader_of_chunks(tmp_path: Path, package: str) -> None:
     require_package(package)
     path = tmp_path / "data"
     path.write_bytes(os.urandom(256 << 10))
-    for name in rows_of(package, chunks_child.sequential_readers("direct", 64 << 10)):
-        measured = chunks_child.measure_sequential(name, str(path), 64 << 10, direct=True)
+    for name in rows_of(package, chunks.readers_of("direct", 64 << 10)):
+        measured = chunks.measure(name, str(path), "direct", 64 << 10)
         assert measured["bytes"] == 256 << 10, name
-    for name in rows_of(package, chunks_child.RANDOM):
-        measured = chunks_child.measure_random(name, str(path), 4, 1.0, direct=True)
+    for name in rows_of(package, depths.READERS):
+        measured = depths.measure(name, str(path), 4, 1.0, direct=True)
         assert 0 < measured["reads"] <= 64
 
 
-@pytest.mark.parametrize("name", chunks_child.RANDOM)
+@pytest.mark.parametrize("name", depths.READERS)
 def test_no_block_is_read_twice(tmp_path: Path, name: str) -> None:
     path = tmp_path / "data"
     path.write_bytes(os.urandom(64 * 4096))
-    measured = chunks_child.measure_random(name, str(path), 4, 60.0, direct=False)
+    measured = depths.measure(name, str(path), 4, 60.0, direct=False)
     assert measured["reads"] == 64
     assert measured["iops"] > 0
 
@@ -159,6 +157,14 @@ def test_each_writer_of_create(tmp_path: Path, package: str) -> None:
         os.makedirs(os.path.dirname(paths[0]))
         assert create.measure(name, paths)["wall_s"] > 0
         assert all(Path(path).read_bytes() == create.DATA for path in paths)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_each_reader_of_read_many(tmp_path: Path, package: str) -> None:
+    require_package(package)
+    paths = read_many.make(tmp_path, 10, 4096)
+    for name in rows_of(package, read_many.READERS):
+        assert read_many.measure(name, paths, count=False)["bytes"] == 10 * 4096
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -182,29 +188,61 @@ def test_each_writer_and_reader_of_lines(tmp_path: Path, package: str, work: str
     paths = [str(tmp_path / str(number)) for number in range(3)]
     for path in paths:
         lines.write_sync(path, 20)
-    for name in rows_of(package, [lines.SYNC, *lines.ON_A_LOOP]):
+    for name in rows_of(package, lines.ALL):
         assert lines.measure(name, work, paths, 20)["wall_s"] > 0
 
 
-def test_a_missing_rival_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_rival_is_left_out_and_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(lib, "is_installed", lambda package: package != "aiofile")
-    packages.require(["open()", "aiofiles", "aiofiles, 64 workers", "caio", "proactor.open, read"])
-    with pytest.raises(SystemExit, match=r"aiofile is missing: pip install"):
-        packages.require(["aiofiles", "aiofile, 64 workers"])
+    rows = ["open()", "aiofiles", "aiofiles, 64 workers", "caio", "proactor.open, read"]
+    assert packages.installed(rows) == rows
+    assert not capsys.readouterr().err
+    assert packages.installed(["aiofile, 64 workers", "aiofiles", "aiofile"]) == ["aiofiles"]
+    assert capsys.readouterr().err.startswith("aiofile is missing, and left out: pip install")
 
 
 def test_perop(tmp_path: Path) -> None:
     text, data = smoke(tmp_path, "perop.py", "--no-rust", "--no-instructions")
     assert "os.preadv" in text
     assert all(case["ns"] or case["unavailable"] for case in data["cases"])
+    # The plain call is in the group of each batch.
+    reads = [group for group in perop.groups(data) if group.title.startswith("read")]
+    assert [group.rows[0].name for group in reads] == ["os.pread", "os.pread"]
 
 
-def test_summary() -> None:
-    summary = lib.Summary.of([5.0, 1.0, 3.0, 100.0, 4.0])
-    assert summary == lib.Summary(median=4.0, lowest=1.0, highest=100.0, mad=1.0, rounds=5)
-    assert f"{summary:.0f}" == "4 (1-100, MAD 1)"
-    assert f"{lib.Summary.of([2.5]):.1f}" == "2.5"
-    assert lib.summarise([{"x": 1.0}, {"x": None}], "x") is None
+def test_what_is_counted_of_perop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(perop_child, "COUNTED_OPS", 128)
+    marks: list[None] = []
+    monkeypatch.setattr(os, "getloadavg", lambda: marks.append(None))
+    counted = perop_child.count()
+    cases = perop_child.cases()
+    assert {"os.pread", "os.preadv", "threads"} <= {cases[number].engine for number in counted}
+    assert len(marks) == 2 * len(counted)
+
+
+def test_rounds_of_linux_aio(tmp_path: Path) -> None:
+    arguments = ["--dir", str(tmp_path), "--files", "2", "--only", "proactor.aio threads"]
+    text, data = smoke(tmp_path, "linux_aio_rounds.py", *arguments)
+    (samples,) = data["results"].values()
+    who = {"open()", "proactor.aio threads"}
+    assert set(samples) == {f"{name}, {files}" for name in who for files in ("opened", "kept")}
+    assert "## 2 files, kept open\n" in text
+
+
+@pytest.mark.needs("fio", "io_uring", "O_DIRECT")
+def test_randread(tmp_path: Path) -> None:
+    binary = tmp_path / "ours"
+    binary.write_text(
+        "#!/bin/sh\necho '" + json.dumps({"iops": 9e9, "user_us_per_read": 1, "sys_us_per_read": 2}) + "'\n"
+    )
+    binary.chmod(0o755)
+    arguments = ["--dir", str(tmp_path), "--binary", str(binary), "--engines", "io_uring", "--size", "16"]
+    text, data = smoke(tmp_path, "randread.py", *arguments)
+    assert set(data["engines"]["io_uring"]) == {"fio", "fio, batched", "proactor"}
+    assert data["engines"]["io_uring"]["proactor"][0]["cpu_us"] == 3
+    assert "9,000,000,000" in text
 
 
 def test_rounds_measure_each_cell_once_in_changing_order() -> None:
@@ -221,13 +259,35 @@ def test_rounds_measure_each_cell_once_in_changing_order() -> None:
     assert all(len(measured) == 3 for measured in found.values())
 
 
-def test_table() -> None:
-    assert lib.table(["name", "n"], [["long name", 1], ["x", 1000]]).splitlines() == [
-        "| name      |    n |",
-        "| --------- | ---: |",
-        "| long name |    1 |",
-        "| x         | 1000 |",
-    ]
+def test_the_slowest_sit_out_when_time_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+
+    def measure(cell: int) -> lib.Measured:
+        nonlocal now
+        now += cell
+        return {}
+
+    def rounds(seconds: float | None) -> dict[int, int]:
+        found = lib.in_rounds([100, 1, 10], 3, measure, seconds, quiet=True)
+        return {cell: len(measured) for cell, measured in found.items()}
+
+    assert rounds(None) == rounds(333.0) == {100: 3, 10: 3, 1: 3}
+    assert rounds(133.0) == {100: 1, 10: 3, 1: 3}
+    assert rounds(114.0) == {100: 1, 10: 1, 1: 3}
+    assert rounds(0.0) == {100: 1, 10: 1, 1: 1}
+
+
+def test_what_a_part_leaves_goes_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    budget = lib.Budget(1.0, 3)
+    assert budget.part() == 20.0
+    now = 10.0
+    assert budget.part() == 25.0
+    now = 70.0
+    assert budget.part() == -10.0
+    assert lib.Budget(None, 1).part() is None
 
 
 def test_a_pause_of_the_loop_is_many_late_ticks() -> None:

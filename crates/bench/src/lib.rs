@@ -2,6 +2,32 @@
 //!
 //! Uses the engine's public face only, as any Rust user could.
 
+use std::io;
+
 pub mod counters;
 
 pub use counters::{Counters, Counts};
+
+/// The outcome of a wait in a loop: one that a signal has ended is made again.
+pub fn unless_interrupted(waited: io::Result<usize>) -> io::Result<usize> {
+    match waited {
+        Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(0),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_signal_is_forgiven() {
+        assert_eq!(unless_interrupted(Ok(3)).unwrap(), 3);
+        let raw = |errno| Err(io::Error::from_raw_os_error(errno));
+        assert_eq!(unless_interrupted(raw(libc::EINTR)).unwrap(), 0);
+        assert_eq!(
+            unless_interrupted(raw(libc::EBADF)).unwrap_err().raw_os_error(),
+            Some(libc::EBADF)
+        );
+    }
+}

@@ -5,6 +5,7 @@
 
 use proactor::op::{File, Nop, Op, Read};
 use proactor::{Completion, Config, Driver, Engine};
+use proactor_bench::unless_interrupted;
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd;
 use std::process::ExitCode;
@@ -268,7 +269,7 @@ impl Work {
         }
         while self.done.len() < self.batch {
             let missing = self.batch - self.done.len();
-            self.driver.wait(missing, missing, None, &mut self.done)?;
+            unless_interrupted(self.driver.wait(missing, missing, None, &mut self.done))?;
         }
         for completion in self.done.drain(..) {
             let count = completion.count()?;

@@ -7,6 +7,7 @@
 use proactor::buffer::{AlignedBuf, Buf};
 use proactor::op::{File, Handle, Op, Read};
 use proactor::{Config, Driver, Engine};
+use proactor_bench::unless_interrupted;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -146,7 +147,7 @@ fn run(
     let mut done = Vec::new();
     let (mut reads, mut look, mut open) = (0, CLOCK_EVERY, true);
     while driver.pending() > 0 {
-        driver.wait(1, usize::MAX, None, &mut done)?;
+        unless_interrupted(driver.wait(1, usize::MAX, None, &mut done))?;
         reads += done.len() as u64;
         for (i, completion) in done.drain(..).enumerate() {
             if completion.count()? != BLOCK_BYTES {
