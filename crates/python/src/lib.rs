@@ -10,6 +10,7 @@ mod files;
 mod memory;
 mod path;
 mod ready;
+mod reused;
 mod thread_bound;
 
 pub(crate) use aio::descriptor as aio_descriptor;

@@ -2,10 +2,10 @@
 
 use super::binary::{elsewhere, BinaryFile, Ticket};
 use super::verb::Verb;
-use crate::coroutine::{make, send_by_hand, Coroutine, Outcome, Pool};
+use crate::coroutine::{bytes_len, coroutine_methods, Coroutine, Outcome};
 use crate::errors;
-use crate::files::call::{bytes_len, thrown};
 use crate::files::driver;
+use crate::reused::{self, make, Pool, Reused};
 use proactor_file::Step;
 use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning};
 use pyo3::gc::PyVisit;
@@ -144,7 +144,7 @@ impl FileCall {
     }
 
     /// Gives the call up, wherever it is.
-    fn stop(&mut self, py: Python<'_>) -> PyResult<()> {
+    fn end_early(&mut self, py: Python<'_>) -> PyResult<()> {
         let Some(file) = self.file.as_ref().map(|file| file.bind(py).clone()) else {
             return Ok(());
         };
@@ -189,7 +189,30 @@ impl FileCall {
 }
 
 impl Coroutine for FileCall {
-    fn drive(&mut self, py: Python<'_>, _sent: &Bound<'_, PyAny>) -> PyResult<Outcome> {
+    fn drive(slf: &Bound<'_, Self>, sent: &Bound<'_, PyAny>) -> PyResult<Outcome> {
+        reused::drive(slf, sent)
+    }
+
+    fn stop(slf: &Bound<'_, Self>) -> PyResult<()> {
+        slf.try_borrow_mut()?.end_early(slf.py())
+    }
+
+    fn qualname(&self) -> String {
+        format!("BinaryFile.{}", self.name)
+    }
+
+    // A file may not be kept alive at all.
+    fn size_of(py: Python<'_>, value: &Py<PyAny>) -> usize {
+        if value.bind(py).is_instance_of::<BinaryFile>() {
+            usize::MAX
+        } else {
+            bytes_len(py, value)
+        }
+    }
+}
+
+impl Reused for FileCall {
+    fn advance(&mut self, py: Python<'_>, _sent: &Bound<'_, PyAny>) -> PyResult<Outcome> {
         let file = self.file(py)?;
         match std::mem::replace(&mut self.state, State::Done) {
             State::New => {
@@ -233,15 +256,6 @@ impl Coroutine for FileCall {
         }
     }
 
-    // A file may not be kept alive at all.
-    fn size_of(py: Python<'_>, value: &Py<PyAny>) -> usize {
-        if value.bind(py).is_instance_of::<BinaryFile>() {
-            usize::MAX
-        } else {
-            bytes_len(py, value)
-        }
-    }
-
     fn over(&self) -> Self {
         FileCall {
             file: None,
@@ -261,43 +275,7 @@ impl Coroutine for FileCall {
     }
 }
 
-#[pymethods]
-impl FileCall {
-    fn __await__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    fn __iter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    // (The type's own slot is faster: `coroutine.rs`.)
-    fn __next__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        send_by_hand(slf, slf.py().None().bind(slf.py()))
-    }
-
-    /// Goes on, as a coroutine's `send`.
-    fn send(slf: &Bound<'_, Self>, value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        send_by_hand(slf, value)
-    }
-
-    /// Ends the call with an exception, as a coroutine's `throw`.
-    #[pyo3(signature = (typ, val=None, tb=None))]
-    fn throw(
-        &mut self,
-        typ: &Bound<'_, PyAny>,
-        val: Option<&Bound<'_, PyAny>>,
-        tb: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Py<PyAny>> {
-        self.stop(typ.py())?;
-        Err(thrown(typ, val, tb)?)
-    }
-
-    /// Gives the call up, as a coroutine's `close`.
-    fn close(&mut self, py: Python<'_>) -> PyResult<()> {
-        self.stop(py)
-    }
-
+coroutine_methods! { FileCall =>
     // A pending call and its task know each other.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.file.as_ref().map_or(Ok(()), |file| visit.call(file))?;
@@ -318,16 +296,6 @@ impl FileCall {
         matches!(self.verb, Verb::Large { buffer: None, .. })
     }
 
-    #[getter]
-    fn __name__(&self) -> &'static str {
-        self.name
-    }
-
-    #[getter]
-    fn __qualname__(&self) -> String {
-        format!("BinaryFile.{}", self.name)
-    }
-
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         match &self.file {
             None => Ok(format!("<proactor {}, done>", self.name)),
@@ -345,7 +313,7 @@ impl Drop for FileCall {
             if matches!(self.state, State::New) {
                 let text = format!("coroutine 'BinaryFile.{}' was never awaited", self.name);
                 errors::warn_in_drop::<PyRuntimeWarning>(py, &text);
-            } else if let Err(e) = self.stop(py) {
+            } else if let Err(e) = self.end_early(py) {
                 e.write_unraisable(py, None);
             }
         });

@@ -26,7 +26,7 @@ pub(crate) use op::FileOp;
 pub(crate) use opening::OpenedFd;
 pub(crate) use turn::Turn;
 
-use crate::coroutine;
+use crate::reused;
 use pyo3::prelude::*;
 
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -37,7 +37,7 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<text::Users>()?;
     module.add_class::<text::TextCore>()?;
     module.add_class::<text_call::TextCall>()?;
-    coroutine::install::<call::FileCall>(module.py());
-    coroutine::install::<text_call::TextCall>(module.py());
+    reused::install::<call::FileCall>(module.py());
+    reused::install::<text_call::TextCall>(module.py());
     module.add_function(wrap_pyfunction!(opening::open_binary, module)?)
 }

@@ -3,10 +3,9 @@
 //! The work is a `Job`. It goes on as far as it can without waiting, and names the ops that it needs one after the other.
 
 use super::binary::{elsewhere, BinaryFile};
+use crate::coroutine::{coroutine_methods, Coroutine, Outcome};
 use crate::errors;
-use crate::files::call::{bytes_len, thrown};
 use crate::files::driver::{self, LoopDriver, Waiter};
-use crate::ready::stop_iteration;
 use proactor::op::Op;
 use proactor::{Completion, Error, Token};
 use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning, PyStopIteration};
@@ -118,12 +117,6 @@ enum State {
     Done,
 }
 
-/// What one drive of the coroutine leads to.
-enum Outcome {
-    Return(Value),
-    Suspend(Py<PyAny>),
-}
-
 impl FileOp {
     pub(super) fn new(file: &Bound<'_, BinaryFile>, name: &'static str, job: impl Job + 'static) -> Self {
         FileOp {
@@ -137,14 +130,6 @@ impl FileOp {
 
     fn file<'py>(slf: &Bound<'py, Self>) -> Bound<'py, BinaryFile> {
         slf.borrow().file.clone_ref(slf.py()).into_bound(slf.py())
-    }
-
-    fn drive(slf: &Bound<'_, Self>) -> PyResult<Outcome> {
-        let outcome = Self::advance(slf);
-        if !matches!(outcome, Ok(Outcome::Suspend(_))) {
-            slf.borrow_mut().job = Box::new(Over);
-        }
-        outcome
     }
 
     fn advance(slf: &Bound<'_, Self>) -> PyResult<Outcome> {
@@ -328,16 +313,6 @@ impl FileOp {
         driver::wake(future.bind(py)).map(drop)
     }
 
-    /// Gives the call up, wherever it is.
-    fn stop(slf: &Bound<'_, Self>) -> PyResult<()> {
-        let stopped = Self::stop_job(slf);
-        let mut this = slf.borrow_mut();
-        if !matches!(this.state, State::Alone) {
-            this.job = Box::new(Over);
-        }
-        stopped
-    }
-
     fn stop_job(slf: &Bound<'_, Self>) -> PyResult<()> {
         let py = slf.py();
         let state = std::mem::replace(&mut slf.borrow_mut().state, State::Done);
@@ -391,59 +366,30 @@ fn report(op: &Bound<'_, FileOp>, error: &PyErr) -> PyResult<()> {
     Ok(())
 }
 
-#[pymethods]
-impl FileOp {
-    fn __await__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    fn __iter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    // NULL without an exception is a result of None, at no cost.
-    fn __next__(slf: &Bound<'_, Self>) -> PyResult<Option<Py<PyAny>>> {
-        match Self::drive(slf)? {
-            Outcome::Suspend(future) => Ok(Some(future)),
-            Outcome::Return(None) => Ok(None),
-            Outcome::Return(Some(value)) => {
-                let size = bytes_len(slf.py(), &value);
-                Err(stop_iteration(slf.py(), value, size))
-            }
+impl Coroutine for FileOp {
+    fn drive(slf: &Bound<'_, Self>, _sent: &Bound<'_, PyAny>) -> PyResult<Outcome> {
+        let outcome = Self::advance(slf);
+        if !matches!(outcome, Ok(Outcome::Suspend(_))) {
+            slf.borrow_mut().job = Box::new(Over);
         }
+        outcome
     }
 
-    /// Goes on, as a coroutine's `send`.
-    fn send(slf: &Bound<'_, Self>, value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        let _ = value;
-        let py = slf.py();
-        match Self::drive(slf)? {
-            Outcome::Suspend(future) => Ok(future),
-            Outcome::Return(value) => {
-                let value = value.unwrap_or_else(|| py.None());
-                let size = bytes_len(py, &value);
-                Err(stop_iteration(py, value, size))
-            }
+    fn stop(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let stopped = Self::stop_job(slf);
+        let mut this = slf.borrow_mut();
+        if !matches!(this.state, State::Alone) {
+            this.job = Box::new(Over);
         }
+        stopped
     }
 
-    /// Ends the call with an exception, as a coroutine's `throw`.
-    #[pyo3(signature = (typ, val=None, tb=None))]
-    fn throw(
-        slf: &Bound<'_, Self>,
-        typ: &Bound<'_, PyAny>,
-        val: Option<&Bound<'_, PyAny>>,
-        tb: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Py<PyAny>> {
-        Self::stop(slf)?;
-        Err(thrown(typ, val, tb)?)
+    fn qualname(&self) -> String {
+        format!("BinaryFile.{}", self.name)
     }
+}
 
-    /// Gives the call up, as a coroutine's `close`.
-    fn close(slf: &Bound<'_, Self>) -> PyResult<()> {
-        Self::stop(slf)
-    }
-
+coroutine_methods! { FileOp =>
     // A pending call and its task know each other.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.file)?;
@@ -456,16 +402,6 @@ impl FileOp {
 
     fn __clear__(&mut self) {
         self.state = State::Done;
-    }
-
-    #[getter]
-    fn __name__(&self) -> &'static str {
-        self.name
-    }
-
-    #[getter]
-    fn __qualname__(&self) -> String {
-        format!("BinaryFile.{}", self.name)
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {

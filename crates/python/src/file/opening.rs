@@ -6,11 +6,10 @@ use super::direct;
 use super::mode::Mode;
 use super::verb::{os_error, Verb};
 use crate::aio_engine;
+use crate::coroutine::{coroutine_methods, Coroutine, Outcome};
 use crate::errors;
-use crate::files::call::thrown;
 use crate::files::driver::{self, LoopDriver, Waiter};
 use crate::path::{c_path, fspath};
-use crate::ready::stop_iteration;
 use proactor::op::{File, Op, Open};
 use proactor::{Error, Output, Token};
 use proactor_file::{Buffered, Options};
@@ -154,14 +153,8 @@ fn state_of(file: &Bound<'_, PyAny>, closefd: bool, opener: Option<Bound<'_, PyA
     })
 }
 
-/// What one drive leads to.
-enum Outcome {
-    Return(Py<BinaryFile>),
-    Suspend(Py<PyAny>),
-}
-
 impl Opening {
-    fn drive(&mut self, py: Python<'_>) -> PyResult<Outcome> {
+    fn advance(&mut self, py: Python<'_>) -> PyResult<Outcome> {
         match std::mem::replace(&mut self.state, State::Done) {
             State::Path(path) => {
                 let driver = driver::current(py, self.plan.engine.as_deref())?;
@@ -326,10 +319,10 @@ impl Opening {
         };
         let file = Py::new(py, file)?;
         self.file = Some(file.clone_ref(py));
-        Ok(Outcome::Return(file))
+        Ok(Outcome::Return(Some(file.into_any())))
     }
 
-    fn stop(&mut self, py: Python<'_>) {
+    fn give_up(&mut self, py: Python<'_>) {
         if let State::Waiting { driver, token, .. } = std::mem::replace(&mut self.state, State::Done) {
             // A descriptor that is there already goes with the future's result.
             if let Ok(mut driver) = driver.try_borrow_mut(py) {
@@ -355,47 +348,34 @@ fn is_directory(fd: RawFd) -> bool {
     }
 }
 
-#[pymethods]
-impl Opening {
-    fn __await__(slf: Py<Self>) -> Py<Self> {
-        slf
+impl Coroutine for Opening {
+    fn drive(slf: &Bound<'_, Self>, _sent: &Bound<'_, PyAny>) -> PyResult<Outcome> {
+        slf.try_borrow_mut()?.advance(slf.py())
     }
 
-    fn __iter__(slf: Py<Self>) -> Py<Self> {
-        slf
+    /// What is being opened will be closed.
+    fn stop(slf: &Bound<'_, Self>) -> PyResult<()> {
+        slf.try_borrow_mut()?.give_up(slf.py());
+        Ok(())
     }
 
-    fn __next__(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        match self.drive(py)? {
-            Outcome::Suspend(future) => Ok(future),
-            Outcome::Return(file) => Err(stop_iteration(py, file.into_any(), usize::MAX)),
-        }
-    }
-
-    /// Goes on, as a coroutine's `send`.
-    fn send(&mut self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        let _ = value;
-        self.__next__(py)
-    }
-
-    /// Ends it with an exception, as a coroutine's `throw`. What is being opened will be closed.
-    #[pyo3(signature = (typ, val=None, tb=None))]
-    fn throw(
-        &mut self,
-        typ: &Bound<'_, PyAny>,
-        val: Option<&Bound<'_, PyAny>>,
-        tb: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Py<PyAny>> {
-        self.stop(typ.py());
+    fn throw_in(slf: &Bound<'_, Self>, error: PyErr) -> PyResult<Py<PyAny>> {
+        Self::stop(slf)?;
         // The task throws what the engine has met, too.
-        Err(self.explained(typ.py(), thrown(typ, val, tb)?))
+        Err(slf.borrow().explained(slf.py(), error))
     }
 
-    /// Gives it up, as a coroutine's `close`.
-    fn close(&mut self, py: Python<'_>) {
-        self.stop(py);
+    fn qualname(&self) -> String {
+        "open".to_owned()
     }
 
+    // The file may not be kept alive at all.
+    fn size_of(_py: Python<'_>, _value: &Py<PyAny>) -> usize {
+        usize::MAX
+    }
+}
+
+coroutine_methods! { Opening =>
     fn __aenter__(slf: Py<Self>) -> Py<Self> {
         slf
     }
@@ -413,16 +393,6 @@ impl Opening {
         FileCall::new(file.bind(py), "__aexit__", Verb::closing())
     }
 
-    #[getter]
-    fn __name__(&self) -> &'static str {
-        "open"
-    }
-
-    #[getter]
-    fn __qualname__(&self) -> &'static str {
-        "open"
-    }
-
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         Ok(format!("<proactor open of {}>", self.plan.name.bind(py).repr()?))
     }
@@ -432,7 +402,7 @@ impl Drop for Opening {
     fn drop(&mut self) {
         errors::in_drop(|py| match self.state {
             State::Done => {}
-            State::Waiting { .. } => self.stop(py),
+            State::Waiting { .. } => self.give_up(py),
             _ => errors::warn_in_drop::<PyRuntimeWarning>(py, "proactor.open was never awaited"),
         });
     }

@@ -2,9 +2,9 @@
 
 use super::binary::BinaryFile;
 use super::text::{Put, Slow, TextCore};
-use crate::coroutine::{make, send_by_hand, Coroutine, Outcome, Pool};
+use crate::coroutine::{coroutine_methods, Coroutine, Outcome};
 use crate::errors;
-use crate::files::call::thrown;
+use crate::reused::{self, make, Pool, Reused};
 use pyo3::exceptions::{PyException, PyRuntimeError, PyRuntimeWarning};
 use pyo3::ffi;
 use pyo3::gc::PyVisit;
@@ -144,7 +144,44 @@ impl TextCall {
 }
 
 impl Coroutine for TextCall {
-    fn drive(&mut self, py: Python<'_>, sent: &Bound<'_, PyAny>) -> PyResult<Outcome> {
+    fn drive(slf: &Bound<'_, Self>, sent: &Bound<'_, PyAny>) -> PyResult<Outcome> {
+        reused::drive(slf, sent)
+    }
+
+    fn stop(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let mut this = slf.try_borrow_mut()?;
+        match std::mem::replace(&mut this.state, State::Done) {
+            State::Slow(coroutine) => coroutine
+                .call_method0(slf.py(), intern!(slf.py(), "close"))
+                .map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    fn throw_in(slf: &Bound<'_, Self>, error: PyErr) -> PyResult<Py<PyAny>> {
+        let mut this = slf.try_borrow_mut()?;
+        match std::mem::replace(&mut this.state, State::Done) {
+            State::Slow(coroutine) => {
+                let what = coroutine.call_method1(slf.py(), intern!(slf.py(), "throw"), (error,))?;
+                this.state = State::Slow(coroutine);
+                Ok(what)
+            }
+            _ => Err(error),
+        }
+    }
+
+    fn qualname(&self) -> String {
+        format!("TextFile.{}", self.name)
+    }
+
+    fn size_of(py: Python<'_>, value: &Py<PyAny>) -> usize {
+        // A line or a number.
+        value.bind(py).len().unwrap_or(0)
+    }
+}
+
+impl Reused for TextCall {
+    fn advance(&mut self, py: Python<'_>, sent: &Bound<'_, PyAny>) -> PyResult<Outcome> {
         match std::mem::replace(&mut self.state, State::Done) {
             State::New => self.begin(py),
             State::GaveWay(result) => {
@@ -154,11 +191,6 @@ impl Coroutine for TextCall {
             State::Slow(coroutine) => self.send_on(coroutine.into_bound(py), sent),
             State::Done => Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine")),
         }
-    }
-
-    fn size_of(py: Python<'_>, value: &Py<PyAny>) -> usize {
-        // A line or a number.
-        value.bind(py).len().unwrap_or(0)
     }
 
     fn over(&self) -> Self {
@@ -180,54 +212,7 @@ impl Coroutine for TextCall {
     }
 }
 
-#[pymethods]
-impl TextCall {
-    fn __await__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    fn __iter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    // (The type's own slot is faster: `coroutine.rs`.)
-    fn __next__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        send_by_hand(slf, slf.py().None().bind(slf.py()))
-    }
-
-    /// Goes on, as a coroutine's `send`.
-    fn send(slf: &Bound<'_, Self>, value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        send_by_hand(slf, value)
-    }
-
-    /// Ends the call with an exception, as a coroutine's `throw`.
-    #[pyo3(signature = (typ, val=None, tb=None))]
-    fn throw(
-        &mut self,
-        typ: &Bound<'_, PyAny>,
-        val: Option<&Bound<'_, PyAny>>,
-        tb: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Py<PyAny>> {
-        let py = typ.py();
-        let error = thrown(typ, val, tb)?;
-        match std::mem::replace(&mut self.state, State::Done) {
-            State::Slow(coroutine) => {
-                let what = coroutine.call_method1(py, intern!(py, "throw"), (error,))?;
-                self.state = State::Slow(coroutine);
-                Ok(what)
-            }
-            _ => Err(error),
-        }
-    }
-
-    /// Gives the call up, as a coroutine's `close`.
-    fn close(&mut self, py: Python<'_>) -> PyResult<()> {
-        match std::mem::replace(&mut self.state, State::Done) {
-            State::Slow(coroutine) => coroutine.call_method0(py, intern!(py, "close")).map(drop),
-            _ => Ok(()),
-        }
-    }
-
+coroutine_methods! { TextCall =>
     // A pending call and its task know each other.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.file.as_ref().map_or(Ok(()), |file| visit.call(file))?;
@@ -239,16 +224,6 @@ impl TextCall {
 
     fn __clear__(&mut self) {
         drop(self.end());
-    }
-
-    #[getter]
-    fn __name__(&self) -> &'static str {
-        self.name
-    }
-
-    #[getter]
-    fn __qualname__(&self) -> String {
-        format!("TextFile.{}", self.name)
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {

@@ -5,17 +5,17 @@
 
 use super::driver::{self, LoopDriver, Waiter};
 use super::stat;
+use crate::coroutine::{coroutine_methods, Coroutine, Outcome};
 use crate::errors;
 use crate::memory::{self, BytesAllocator, Unseen};
 use crate::path::c_path;
-use crate::ready::stop_iteration;
 use proactor::op::{Op, ReadFile, WriteFile};
 use proactor::Token;
 use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning};
 use pyo3::gc::PyVisit;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyTuple, PyType};
+use pyo3::types::PyBytes;
 use pyo3::PyTraverseError;
 
 /// The awaitable of one file operation. Await it once.
@@ -42,12 +42,6 @@ enum State {
     Done,
 }
 
-/// What one drive of the coroutine leads to.
-enum Outcome {
-    Return(Py<PyAny>),
-    Suspend(Py<PyAny>),
-}
-
 impl Call {
     pub(super) fn new(
         name: &'static str,
@@ -60,45 +54,6 @@ impl Call {
             name,
             path: path.clone().unbind(),
             engine,
-        }
-    }
-
-    fn drive(slf: &Bound<'_, Self>) -> PyResult<Outcome> {
-        let py = slf.py();
-        let state = std::mem::replace(&mut slf.borrow_mut().state, State::Done);
-        match state {
-            State::New(op) => {
-                let driver = Self::driver(slf)?;
-                // A read is on its own; these come by the thousand.
-                if matches!(op, Op::Statx(_)) && driver.borrow_mut().turn.charge(0) {
-                    return Self::give_way(slf, op, driver);
-                }
-                Self::start(slf, op, &driver)
-            }
-            State::GaveWay { op, driver } => {
-                let driver = driver.into_bound(py);
-                driver.borrow_mut().turn.go_on();
-                Self::start(slf, op, &driver)
-            }
-            State::Waiting {
-                future,
-                driver,
-                token,
-            } => {
-                let done = driver::is_done(future.bind(py))?;
-                if !done {
-                    // Driven by hand, not by the loop: still waiting.
-                    slf.borrow_mut().state = State::Waiting {
-                        future: future.clone_ref(py),
-                        driver,
-                        token,
-                    };
-                    return driver::suspend_on(future.bind(py)).map(Outcome::Suspend);
-                }
-                let value = future.bind(py).call_method0(intern!(py, "result"))?;
-                Ok(Outcome::Return(value.unbind()))
-            }
-            State::Done => Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine")),
         }
     }
 
@@ -125,13 +80,13 @@ impl Call {
         match &mut op {
             Op::ReadFile(read) => {
                 if let Some(value) = read_now(driver, read, path.bind(py)) {
-                    return Ok(Outcome::Return(value?));
+                    return Ok(Outcome::Return(Some(value?)));
                 }
             }
             Op::Statx(_) => {
                 if let Some(result) = op.attempt() {
                     result.map_err(|e| errors::os_error(py, &e, Some(path.bind(py))))?;
-                    return value_of_op(py, op).map(Outcome::Return);
+                    return value_of_op(py, op).map(|value| Outcome::Return(Some(value)));
                 }
             }
             _ => {}
@@ -152,22 +107,6 @@ impl Call {
         };
         suspended
     }
-
-    /// Gives the op up, wherever it is.
-    fn stop(slf: &Bound<'_, Self>) {
-        let state = std::mem::replace(&mut slf.borrow_mut().state, State::Done);
-        if let State::Waiting { driver, token, .. } = state {
-            driver.borrow_mut(slf.py()).abandon(token);
-        }
-    }
-}
-
-/// The length of a bytes object; 0 for anything else.
-pub(crate) fn bytes_len(py: Python<'_>, value: &Py<PyAny>) -> usize {
-    value
-        .bind(py)
-        .cast::<PyBytes>()
-        .map_or(0, |bytes| bytes.as_bytes().len())
 }
 
 /// The whole file, if it can be had without waiting: read straight into the bytes object. If not, `read` is ready to be
@@ -208,50 +147,61 @@ pub(super) fn file_bytes(py: Python<'_>, read: &mut ReadFile) -> Py<PyAny> {
     }
 }
 
-#[pymethods]
-impl Call {
-    fn __await__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    fn __iter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    fn __next__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        match Self::drive(slf)? {
-            Outcome::Suspend(future) => Ok(future),
-            Outcome::Return(value) => {
-                let size = bytes_len(slf.py(), &value);
-                Err(stop_iteration(slf.py(), value, size))
+impl Coroutine for Call {
+    fn drive(slf: &Bound<'_, Self>, _sent: &Bound<'_, PyAny>) -> PyResult<Outcome> {
+        let py = slf.py();
+        let state = std::mem::replace(&mut slf.borrow_mut().state, State::Done);
+        match state {
+            State::New(op) => {
+                let driver = Self::driver(slf)?;
+                // A read is on its own; these come by the thousand.
+                if matches!(op, Op::Statx(_)) && driver.borrow_mut().turn.charge(0) {
+                    return Self::give_way(slf, op, driver);
+                }
+                Self::start(slf, op, &driver)
             }
+            State::GaveWay { op, driver } => {
+                let driver = driver.into_bound(py);
+                driver.borrow_mut().turn.go_on();
+                Self::start(slf, op, &driver)
+            }
+            State::Waiting {
+                future,
+                driver,
+                token,
+            } => {
+                let done = driver::is_done(future.bind(py))?;
+                if !done {
+                    // Driven by hand, not by the loop: still waiting.
+                    slf.borrow_mut().state = State::Waiting {
+                        future: future.clone_ref(py),
+                        driver,
+                        token,
+                    };
+                    return driver::suspend_on(future.bind(py)).map(Outcome::Suspend);
+                }
+                let value = future.bind(py).call_method0(intern!(py, "result"))?;
+                Ok(Outcome::Return(Some(value.unbind())))
+            }
+            State::Done => Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine")),
         }
     }
 
-    /// Goes on, as a coroutine's `send`.
-    fn send(slf: &Bound<'_, Self>, value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        let _ = value;
-        Self::__next__(slf)
+    /// What is in flight is abandoned; its buffer is freed when the kernel has let go of it.
+    fn stop(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let state = std::mem::replace(&mut slf.borrow_mut().state, State::Done);
+        if let State::Waiting { driver, token, .. } = state {
+            driver.borrow_mut(slf.py()).abandon(token);
+        }
+        Ok(())
     }
 
-    /// Ends the call with an exception, as a coroutine's `throw`. What is in flight is abandoned; its buffer is freed
-    /// when the kernel has let go of it.
-    #[pyo3(signature = (typ, val=None, tb=None))]
-    fn throw(
-        slf: &Bound<'_, Self>,
-        typ: &Bound<'_, PyAny>,
-        val: Option<&Bound<'_, PyAny>>,
-        tb: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Py<PyAny>> {
-        Self::stop(slf);
-        Err(thrown(typ, val, tb)?)
+    fn qualname(&self) -> String {
+        self.name.to_owned()
     }
+}
 
-    /// Gives the call up, as a coroutine's `close`.
-    fn close(slf: &Bound<'_, Self>) {
-        Self::stop(slf);
-    }
-
+coroutine_methods! { Call =>
     // A pending call and its task know each other.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.path)?;
@@ -263,16 +213,6 @@ impl Call {
 
     fn __clear__(&mut self) {
         self.state = State::Done;
-    }
-
-    #[getter]
-    fn __name__(&self) -> &'static str {
-        self.name
-    }
-
-    #[getter]
-    fn __qualname__(&self) -> &'static str {
-        self.name
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
@@ -301,27 +241,6 @@ impl Drop for Call {
             State::GaveWay { .. } | State::Done => {}
         }
     }
-}
-
-/// The exception that `throw` was given, in any of its three forms.
-pub(crate) fn thrown(
-    typ: &Bound<'_, PyAny>,
-    val: Option<&Bound<'_, PyAny>>,
-    tb: Option<&Bound<'_, PyAny>>,
-) -> PyResult<PyErr> {
-    let instance = match (typ.is_instance_of::<PyType>(), val) {
-        (true, Some(val)) if !val.is_none() && val.is_instance(typ)? => val.clone(),
-        (true, Some(val)) if !val.is_none() => match val.cast::<PyTuple>() {
-            Ok(args) => typ.call1(args)?,
-            Err(_) => typ.call1((val,))?,
-        },
-        (true, _) => typ.call0()?,
-        (false, _) => typ.clone(),
-    };
-    if let Some(tb) = tb.filter(|tb| !tb.is_none()) {
-        instance.call_method1("with_traceback", (tb,))?;
-    }
-    Ok(PyErr::from_value(instance))
 }
 
 /// Reads a whole file and returns its bytes.

@@ -4,11 +4,11 @@
 //! `concurrency` at once, while the ones before them are being used. With `workers`, other threads read chunks of the
 //! cached files too. Invariant: no more than `concurrency` files are in flight or held, whatever the consumer does.
 
-use super::call::{bytes_len, read_now, thrown};
+use super::call::read_now;
 use super::driver::{self, LoopDriver, Waiter};
 use super::help::Help;
+use crate::coroutine::{bytes_len, coroutine_methods, Coroutine, Outcome};
 use crate::path::c_path;
-use crate::ready::stop_iteration;
 use proactor::op::ReadFile;
 use pyo3::exceptions::{PyRuntimeError, PyStopAsyncIteration, PyValueError};
 use pyo3::prelude::*;
@@ -49,8 +49,7 @@ pub(crate) struct ReadMany {
     since_look: u32,
 }
 
-#[pymethods]
-impl ReadMany {
+coroutine_methods! { ReadMany =>
     #[new]
     #[pyo3(signature = (paths, *, concurrency=64, ordered=true, return_exceptions=true, workers=0, engine=None))]
     fn new(
@@ -92,19 +91,13 @@ impl ReadMany {
     fn __anext__(slf: Py<Self>) -> Py<Self> {
         slf
     }
+}
 
-    fn __await__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    fn __iter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    fn __next__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+impl Coroutine for ReadMany {
+    fn drive(slf: &Bound<'_, Self>, _sent: &Bound<'_, PyAny>) -> PyResult<Outcome> {
         if slf.borrow_mut().must_pause() {
             // As asyncio.sleep(0) does: a bare yield runs the loop once.
-            return Ok(slf.py().None());
+            return Ok(Outcome::Suspend(slf.py().None()));
         }
         let driver = Self::driver(slf)?;
         loop {
@@ -113,7 +106,7 @@ impl ReadMany {
                     // Nobody knows when, or whether, the consumer comes back.
                     driver::schedule_flush(&driver)?;
                 }
-                return Err(Self::hand_out(slf, item));
+                return Self::hand_out(slf, item);
             }
             if slf.borrow().is_spent() {
                 return Err(PyStopAsyncIteration::new_err(()));
@@ -122,32 +115,24 @@ impl ReadMany {
             slf.borrow_mut().unflushed = 0;
             driver::dispatch(&driver)?;
             if !slf.borrow().deliverable() {
-                return Self::suspend(slf);
+                return Self::suspend(slf).map(Outcome::Suspend);
             }
         }
     }
 
-    /// Goes on, as a coroutine's `send`.
-    fn send(slf: &Bound<'_, Self>, value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        let _ = value;
-        Self::__next__(slf)
-    }
-
     /// Ends this one await. Files in flight stay, and the next `__anext__` goes on: nothing is lost.
-    #[pyo3(signature = (typ, val=None, tb=None))]
-    fn throw(
-        &mut self,
-        typ: &Bound<'_, PyAny>,
-        val: Option<&Bound<'_, PyAny>>,
-        tb: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Py<PyAny>> {
-        self.close();
-        Err(thrown(typ, val, tb)?)
+    fn stop(slf: &Bound<'_, Self>) -> PyResult<()> {
+        slf.try_borrow_mut()?.waiter = None;
+        Ok(())
     }
 
-    /// Gives this one await up.
-    fn close(&mut self) {
-        self.waiter = None;
+    fn qualname(&self) -> String {
+        "ReadMany.__anext__".to_owned()
+    }
+
+    fn size_of(py: Python<'_>, pair: &Py<PyAny>) -> usize {
+        let value = pair.bind(py).get_item(1);
+        value.map_or(0, |value| bytes_len(py, value.as_unbound()))
     }
 }
 
@@ -325,20 +310,14 @@ impl ReadMany {
         Ok(driver)
     }
 
-    /// The exception by which an awaitable returns a value.
-    fn hand_out(slf: &Bound<'_, Self>, (path, value): Item) -> PyErr {
+    fn hand_out(slf: &Bound<'_, Self>, (path, value): Item) -> PyResult<Outcome> {
         let py = slf.py();
-        let return_exceptions = slf.borrow().return_exceptions;
         let value = match value {
-            Ok(value) => value,
-            Err(e) if return_exceptions => e.into_value(py).into_any(),
-            Err(e) => return e,
+            Err(e) if slf.borrow().return_exceptions => e.into_value(py).into_any(),
+            value => value?,
         };
-        let size = bytes_len(py, &value);
-        match PyTuple::new(py, [path, value]) {
-            Ok(pair) => stop_iteration(py, pair.into_any().unbind(), size),
-            Err(e) => e,
-        }
+        let pair = PyTuple::new(py, [path, value])?;
+        Ok(Outcome::Return(Some(pair.into_any().unbind())))
     }
 
     fn suspend(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
