@@ -52,6 +52,10 @@ pub(crate) enum Flight {
     },
     /// The caller's own memory.
     Large,
+    /// Into the caller's own memory, behind what it has already.
+    Long {
+        have: usize,
+    },
     /// Something else on the same file.
     Asked,
 }
@@ -85,11 +89,13 @@ pub struct Buffered {
     pub(crate) at_end: bool,
     pub(crate) read_error: Option<Error>,
     pub(crate) write_error: Option<Error>,
+    /// How far the long read has come that is over.
+    pub(crate) long: Option<Result<usize, Error>>,
     pub(crate) asked: Option<Op>,
     pub(crate) answer: Option<Result<OpOutput, Error>>,
     /// There until the file is taken.
     pub(crate) direct: Option<Arc<Direct>>,
-    /// The op in flight, as the ops that O_DIRECT needs for it.
+    /// The op in flight, as the ops that it takes: with O_DIRECT, or for a long read.
     pub(crate) running: Option<Running>,
     /// What was read ahead may have been changed past the buffers.
     pub(crate) stale: bool,
@@ -118,6 +124,7 @@ impl Buffered {
             at_end: false,
             read_error: None,
             write_error: None,
+            long: None,
             asked: None,
             answer: None,
             direct: options.direct,
@@ -266,6 +273,14 @@ impl Buffered {
         }
     }
 
+    /// The op that [`start`](Self::start) has just given cannot be done at once: what is to be submitted in its place.
+    pub fn waiting_op(&mut self, op: Op) -> Op {
+        match &mut self.running {
+            Some(running) => running.waiting_op(op),
+            None => op,
+        }
+    }
+
     fn next_op(&mut self) -> Option<Op> {
         if self.flight.is_some() {
             return None;
@@ -314,6 +329,7 @@ impl Buffered {
         };
         match (self.flight.take(), op) {
             (Some(Flight::Asked), _) => self.answer = Some(result),
+            (Some(Flight::Long { have }), _) => self.long = Some(result.map(|_| have + count)),
             (Some(Flight::Fill), Some(Op::Read(read))) => {
                 self.input.filled(read.buffer, count);
                 let stale = std::mem::take(&mut self.fill_is_stale);

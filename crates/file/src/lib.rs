@@ -31,6 +31,7 @@ mod copying;
 mod direct;
 mod input;
 mod lock;
+mod long;
 mod output;
 mod part;
 mod reading;

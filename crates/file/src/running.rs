@@ -1,4 +1,5 @@
-//! The ops of the buffers on a file that is open with O_DIRECT: each is a transfer of aligned ones.
+//! Ops of the buffers that are transfers of several others: on a file that is open with O_DIRECT each, of aligned ones,
+//! and everywhere the long reads.
 
 use crate::buffered::{Buffered, Flight, Queued};
 use crate::direct::Direct;
@@ -15,15 +16,35 @@ pub(crate) struct Running {
     transfer: Transfer,
     of: Whole,
     in_flight: bool,
+    /// It ends with the op in flight.
+    stopped: bool,
 }
 
 /// The op's memory, to be given back.
 enum Whole {
     Read(Arc<Room>),
     Write(Arc<Rest>),
+    /// Of a long read, which the caller has.
+    Callers,
 }
 
 impl Running {
+    /// A long read.
+    pub(crate) fn of_caller(transfer: Transfer) -> Self {
+        Running {
+            transfer,
+            of: Whole::Callers,
+            in_flight: false,
+            stopped: false,
+        }
+    }
+
+    /// Ends with the op in flight, if there is one.
+    pub(crate) fn stop(&mut self) -> bool {
+        self.stopped = true;
+        self.in_flight
+    }
+
     pub(crate) fn wants_op(&self) -> bool {
         !self.in_flight
     }
@@ -37,6 +58,16 @@ impl Running {
         op
     }
 
+    /// In place of an op that cannot be done at once, a longer one.
+    pub(crate) fn waiting_op(&mut self, op: Op) -> Op {
+        let direct = self.transfer.is_direct();
+        if direct {
+            // It may have taken aligned memory, and is as long as can be.
+            return op;
+        }
+        self.transfer.waiting_op().unwrap_or(op)
+    }
+
     /// The op that it stood for.
     fn whole(self) -> Option<Op> {
         let Running { transfer, of, .. } = self;
@@ -48,6 +79,7 @@ impl Running {
                 Read::new(-1, Buf::from(room)).into()
             }
             Whole::Write(rest) => Write::new(-1, Arc::into_inner(rest)?.into_whole()).into(),
+            Whole::Callers => return None,
         })
     }
 }
@@ -75,6 +107,7 @@ impl Buffered {
             transfer: transfer.direct(Some(direct)),
             of,
             in_flight: false,
+            stopped: false,
         });
         running.op()
     }
@@ -91,14 +124,16 @@ impl Buffered {
         };
         running.in_flight = false;
         let taken = running.transfer.took(op, result);
-        if taken.is_ok() && !running.transfer.is_over() {
+        if taken.is_ok() && !running.stopped && !running.transfer.is_over() {
             return None;
         }
         let count = running.transfer.done();
+        let whole = matches!(running.of, Whole::Callers);
         let op = self.running.take().and_then(Running::whole);
         Some(match taken {
-            // What failed after a part was moved has succeeded in part, as a system call would say.
-            Err(e) if count == 0 => (op, Err(e)),
+            // What failed after a part was moved has succeeded in part, as a system call would say. A long read takes all or
+            // nothing.
+            Err(e) if count == 0 || whole => (op, Err(e)),
             _ => (op, Ok(Output::Count(count))),
         })
     }

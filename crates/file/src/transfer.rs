@@ -10,6 +10,9 @@ use std::sync::Arc;
 /// The most that one op reads of a file in the page cache, and that is copied at a time for O_DIRECT: more would keep an
 /// event loop waiting.
 const MOST: usize = 1 << 20;
+/// The same of an op that nobody tries at once: each costs a wake-up, which takes as long as to read 200 KB. A call that is
+/// cancelled waits for no more than this.
+const MOST_WAITING: usize = 8 << 20;
 /// The most buffers of one op (Linux, UIO_MAXIOV).
 const MOST_BUFFERS: usize = 1024;
 
@@ -24,6 +27,7 @@ pub struct Transfer {
     total: usize,
     done: usize,
     over: bool,
+    once: bool,
     asked: Asked,
 }
 
@@ -63,6 +67,7 @@ impl Transfer {
             memory,
             done: 0,
             over: false,
+            once: false,
             asked: Asked::Nothing,
         }
     }
@@ -72,6 +77,17 @@ impl Transfer {
     pub fn direct(mut self, direct: Option<Arc<Direct>>) -> Self {
         self.direct = direct;
         self
+    }
+
+    /// It is over when one op has moved something.
+    #[must_use]
+    pub fn once(mut self) -> Self {
+        self.once = true;
+        self
+    }
+
+    pub(crate) fn is_direct(&self) -> bool {
+        self.direct.is_some()
     }
 
     /// Bytes to be moved.
@@ -99,6 +115,15 @@ impl Transfer {
 
     /// The next op. Bring its result to [`took`](Self::took). `None` when it is over.
     pub fn op(&mut self) -> Option<Op> {
+        self.next_op(MOST)
+    }
+
+    /// The next op, for a worker or a device. In place of the last one, if that has not been done.
+    pub fn waiting_op(&mut self) -> Option<Op> {
+        self.next_op(MOST_WAITING)
+    }
+
+    fn next_op(&mut self, most: usize) -> Option<Op> {
         if self.is_over() {
             return None;
         }
@@ -107,16 +132,16 @@ impl Transfer {
         Some(match self.direct.clone() {
             Some(direct) if self.writes => self.direct_write(&direct, at, left),
             Some(direct) => self.direct_read(&direct, at, left),
-            None => self.plain(at, left),
+            None => self.plain(at, left, most),
         })
     }
 
-    fn plain(&mut self, at: u64, left: usize) -> Op {
+    fn plain(&mut self, at: u64, left: usize, most: usize) -> Op {
         let file = self.file.clone();
         if self.writes {
             self.write_op(&file, at, left)
         } else {
-            let mut buffers = self.spans(left.min(MOST));
+            let mut buffers = self.spans(left.min(most));
             self.asked = Asked::Bytes(buffers.iter().map(Buf::len).sum());
             match buffers.len() {
                 1 => Read::at(file, at, buffers.remove(0)).into(),
@@ -275,7 +300,7 @@ impl Transfer {
         self.done += count;
         if count > 0 {
             // Most short reads are at the end of the file: asking costs less than another read.
-            self.over = !self.writes && count < asked && self.is_at_end();
+            self.over = self.once || !self.writes && count < asked && self.is_at_end();
             return Ok(());
         }
         self.over = true;

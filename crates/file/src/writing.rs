@@ -58,7 +58,8 @@ impl Buffered {
         if let Some(error) = self.write_error.take() {
             return Err(error);
         }
-        if matches!(self.flight, Some(Flight::Fill)) || self.is_writing_large() {
+        let reads = matches!(self.flight, Some(Flight::Fill | Flight::Long { .. }));
+        if reads || self.is_writing_large() {
             return Ok(Step::Blocked);
         }
         self.input.clear();

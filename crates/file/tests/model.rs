@@ -18,6 +18,8 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 enum Act {
     Read(usize),
+    /// Past the buffer, to the end of it or given up after so many ops.
+    ReadLong(usize, Option<usize>),
     ReadSome(usize),
     Line(usize),
     Peek,
@@ -38,6 +40,7 @@ fn bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
 fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
         4 => prop_oneof![0..40_usize, Just(usize::MAX)].prop_map(Act::Read),
+        3 => ((1..90_usize), prop::option::of(0..3_usize)).prop_map(|(count, ops)| Act::ReadLong(count, ops)),
         2 => (0..40_usize).prop_map(Act::ReadSome),
         4 => prop_oneof![Just(usize::MAX), 0..20_usize].prop_map(Act::Line),
         1 => Just(Act::Peek),
@@ -198,6 +201,7 @@ fn run(rig: &mut Rig, model: &mut Model, act: &Act, append: bool) {
             rig.file.consume(found);
             model.at += found;
         }
+        Act::ReadLong(count, ops) => read_long(rig, model, *count, *ops),
         Act::ReadSome(count) => {
             let found = rig.until(|file| file.fill_some(*count)).min(*count);
             assert_eq!(found == 0, *count == 0 || model.rest().is_empty());
@@ -244,6 +248,38 @@ fn run(rig: &mut Rig, model: &mut Model, act: &Act, append: bool) {
         Act::Pwrite(at, data) => pwrite(rig, model, *at, data),
     }
     assert!(append || rig.file.position() == model.at as u64);
+}
+
+fn read_long(rig: &mut Rig, model: &mut Model, count: usize, ops: Option<usize>) {
+    if rig.file.unread().len() >= count {
+        return;
+    }
+    let memory = Bytes::zeroed(count);
+    rig.until(|file| match file.read_long(Arc::clone(&memory) as _, 0, false)? {
+        true => Ok(Step::Ready(())),
+        false => Ok(Step::Blocked),
+    });
+    if let Some(ops) = ops {
+        for _ in 0..ops {
+            if rig.file.long_read() == Ok(Step::Blocked) {
+                rig.take();
+            }
+        }
+        // One more may be under way.
+        rig.start();
+        rig.file.give_up_long();
+        return;
+    }
+    match rig.once(Buffered::long_read) {
+        Ok(found) => {
+            let rest = model.rest();
+            assert_eq!(memory.to_vec()[..found], rest[..rest.len().min(count)]);
+            rig.file.take_long(found);
+            model.at += found;
+        }
+        // Nothing is taken.
+        Err(e) => assert!(INJECTED.contains(&e.errno()), "{e}"),
+    }
 }
 
 fn write_large(rig: &mut Rig, model: &mut Model, data: &[u8]) {

@@ -2,10 +2,13 @@
 
 use proactor::buffer::{Buf, Memory};
 use proactor::op::Allocator;
+use pyo3::exceptions::PySystemError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::any::Any;
+use std::ffi::c_int;
+use std::sync::Arc;
 
 /// An exported Python buffer. While it exists, the exporter neither moves nor resizes it (a `bytearray` refuses with
 /// BufferError), which is what makes it the kernel's.
@@ -91,6 +94,11 @@ pub(crate) fn buffer(object: &Bound<'_, PyAny>, writable: bool) -> PyResult<Buf>
     Ok(Buf::from(memory))
 }
 
+extern "C" {
+    // Documented, and not public in PyO3.
+    fn _PyBytes_Resize(bytes: *mut *mut ffi::PyObject, newsize: ffi::Py_ssize_t) -> c_int;
+}
+
 /// A bytes object that nobody has seen yet, while an op fills it.
 pub(crate) struct Unseen {
     bytes: Py<PyBytes>,
@@ -130,27 +138,65 @@ impl Unseen {
             let object = ffi::PyBytes_FromStringAndSize(std::ptr::null(), len as isize);
             Bound::from_owned_ptr_or_err(py, object)?.cast_into_unchecked::<PyBytes>()
         };
-        // SAFETY: a bytes object; the pointer is to its contents.
-        let ptr = unsafe { ffi::PyBytes_AsString(bytes.as_ptr()).cast() };
-        Ok(Unseen {
-            bytes: bytes.unbind(),
+        Ok(Self::of(bytes))
+    }
+
+    fn of(bytes: Bound<'_, PyBytes>) -> Self {
+        // SAFETY: a bytes object; the pointer is to its contents, which may not be initialised yet.
+        let (ptr, len) = unsafe {
+            let object = bytes.as_ptr();
+            (
+                ffi::PyBytes_AsString(object).cast(),
+                ffi::PyBytes_Size(object) as usize,
+            )
+        };
+        Unseen {
             ptr,
             len,
-        })
+            bytes: bytes.unbind(),
+        }
     }
 
     /// As `into_bytes`, for memory that was shared with ops. None of them may be in flight any more.
-    pub(crate) fn filled(&self, py: Python<'_>, filled: usize) -> Py<PyBytes> {
-        if filled == self.len {
-            return self.bytes.clone_ref(py);
-        }
-        PyBytes::new(py, &self.bytes.bind(py).as_bytes()[..filled]).unbind()
+    pub(crate) fn shared_into_bytes(slf: Arc<Self>, py: Python<'_>, filled: usize) -> PyResult<Py<PyBytes>> {
+        alone(slf)?.into_bytes(py, filled)
+    }
+
+    /// As `resized`, for memory that was shared in the same way.
+    pub(crate) fn shared_resized(slf: Arc<Self>, py: Python<'_>, len: usize) -> PyResult<Self> {
+        alone(slf)?.resized(py, len)
     }
 
     /// The object with its first `filled` bytes, which the op has written.
-    pub(crate) fn into_bytes(self, py: Python<'_>, filled: usize) -> Py<PyBytes> {
-        self.filled(py, filled)
+    ///
+    /// # Errors
+    /// MemoryError.
+    pub(crate) fn into_bytes(self, py: Python<'_>, filled: usize) -> PyResult<Py<PyBytes>> {
+        assert!(filled <= self.len);
+        Ok(self.resized(py, filled)?.bytes)
     }
+
+    /// The object with another length, and as many of its bytes as it has room for. No copy if it becomes shorter.
+    ///
+    /// # Errors
+    /// MemoryError.
+    pub(crate) fn resized(self, py: Python<'_>, len: usize) -> PyResult<Self> {
+        if len == self.len {
+            return Ok(self);
+        }
+        let mut object = self.bytes.into_ptr();
+        // SAFETY: a bytes object with one reference, which is given away here. It comes back, perhaps as another object, or
+        // as null with an exception.
+        let bytes = unsafe {
+            _PyBytes_Resize(&raw mut object, len as isize);
+            Bound::from_owned_ptr_or_err(py, object)?.cast_into_unchecked::<PyBytes>()
+        };
+        Ok(Self::of(bytes))
+    }
+}
+
+fn alone(shared: Arc<Unseen>) -> PyResult<Unseen> {
+    Arc::into_inner(shared).ok_or_else(|| PySystemError::new_err("an op has not given the memory back"))
 }
 
 /// Lets a file be read straight into a bytes object, where the size becomes known under the GIL.

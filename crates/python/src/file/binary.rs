@@ -143,6 +143,7 @@ impl BinaryFile {
                     this.core.finish(Some(op), result);
                     return Ok(true);
                 }
+                op = this.core.waiting_op(op);
             }
             (op, this.driver.bind(py).clone())
         };
@@ -269,6 +270,9 @@ impl BinaryFile {
         loop {
             let next = {
                 let mut this = slf.borrow_mut();
+                if this.core.give_up_long() {
+                    this.cancel_op(py);
+                }
                 let next = this.queue.pop_front();
                 this.busy = next.is_some();
                 next

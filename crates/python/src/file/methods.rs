@@ -9,6 +9,7 @@ use proactor_file::Lock;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use std::os::fd::RawFd;
+use std::sync::Arc;
 
 /// A count of bytes as `io` takes it: None and negative numbers are all there is.
 fn count_of(size: Option<isize>) -> Option<usize> {
@@ -24,8 +25,8 @@ impl BinaryFile {
         let this = slf.borrow();
         this.check_readable(slf.py())?;
         let verb = match count_of(size) {
-            Some(count) if this.core.block() == 0 => Verb::ReadSome { count },
-            count => Verb::Read { count },
+            Some(count) if this.core.block() == 0 => Verb::ReadSome { count, long: None },
+            count => Verb::Read { count, long: None },
         };
         FileCall::new(slf, "read", verb)
     }
@@ -33,7 +34,14 @@ impl BinaryFile {
     /// Reads to the end of the file.
     fn readall<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, FileCall>> {
         slf.borrow().check_readable(slf.py())?;
-        FileCall::new(slf, "readall", Verb::Read { count: None })
+        FileCall::new(
+            slf,
+            "readall",
+            Verb::Read {
+                count: None,
+                long: None,
+            },
+        )
     }
 
     /// Reads at most `size` bytes (a buffer's worth if None or negative) with at most one read of the file.
@@ -42,7 +50,7 @@ impl BinaryFile {
         let this = slf.borrow();
         this.check_readable(slf.py())?;
         let count = count_of(size).unwrap_or(this.core.block());
-        FileCall::new(slf, "read1", Verb::ReadSome { count })
+        FileCall::new(slf, "read1", Verb::ReadSome { count, long: None })
     }
 
     /// Reads into a writable buffer and returns the number of bytes: as many as it has room for, fewer only at the end.
@@ -51,8 +59,9 @@ impl BinaryFile {
         let this = slf.borrow();
         this.check_readable(slf.py())?;
         let verb = Verb::ReadInto {
-            target: Exported::new(buffer, true)?,
+            target: Arc::new(Exported::new(buffer, true)?),
             some: this.core.block() == 0,
+            long: false,
         };
         FileCall::new(slf, "readinto", verb)
     }
@@ -62,8 +71,9 @@ impl BinaryFile {
     fn readinto1<'py>(slf: &Bound<'py, Self>, buffer: &Bound<'_, PyAny>) -> PyResult<Bound<'py, FileCall>> {
         slf.borrow().check_readable(slf.py())?;
         let verb = Verb::ReadInto {
-            target: Exported::new(buffer, true)?,
+            target: Arc::new(Exported::new(buffer, true)?),
             some: true,
+            long: false,
         };
         FileCall::new(slf, "readinto1", verb)
     }

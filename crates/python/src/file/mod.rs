@@ -10,6 +10,7 @@ mod binary;
 mod call;
 mod direct;
 mod locks;
+mod long;
 mod methods;
 mod mode;
 mod op;

@@ -88,17 +88,24 @@ impl Job for Reading {
             None => self.begin(file)?,
         };
         let inline = transfer.total() <= INLINE_BYTES;
-        while let Some(mut op) = transfer.op() {
+        while let Some(mut op) = if inline {
+            transfer.op()
+        } else {
+            transfer.waiting_op()
+        } {
             match inline.then(|| op.attempt()).flatten() {
                 None => return Ok(Next::Wait(op)),
                 Some(result) => transfer.took(Some(op), result).map_err(|e| os_error(file, &e))?,
             }
         }
         let (py, count) = (file.py(), transfer.done());
-        Ok(Next::Done(Some(match &self.bytes {
-            Some(bytes) => bytes.filled(py, count).into_any(),
-            None => int(py, count)?,
-        })))
+        let Some(bytes) = self.bytes.take() else {
+            return Ok(Next::Done(Some(int(py, count)?)));
+        };
+        // It has the other references.
+        self.transfer = None;
+        let bytes = Unseen::shared_into_bytes(bytes, py, count)?;
+        Ok(Next::Done(Some(bytes.into_any())))
     }
 
     fn took(&mut self, file: &Bound<'_, BinaryFile>, completion: Completion) -> PyResult<()> {

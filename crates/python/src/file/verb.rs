@@ -1,6 +1,7 @@
 //! What the methods of an open file do, step by step. No I/O: a step that needs an op says that it is blocked.
 
 use super::binary::BinaryFile;
+use super::long::{self, left_in_file, Reading, LARGE_READ};
 use crate::memory::{self, Exported};
 use proactor::buffer::{Buf, Memory};
 use proactor::op::{Close, File, Fsync, Op, Truncate};
@@ -9,23 +10,25 @@ use proactor_file::{Buffered, Step};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
-
-/// Above this, room for what a read asks for is made only as far as the file has bytes.
-const LARGE_READ: usize = 1 << 20;
+use std::sync::Arc;
 
 /// One method call with its arguments, and how far it has come.
 pub(super) enum Verb {
     /// At most so many bytes, all of them unless the file ends before; to the end if None.
     Read {
         count: Option<usize>,
+        long: Option<Reading>,
     },
     /// What one read brings, at most so many bytes.
     ReadSome {
         count: usize,
+        long: Option<Reading>,
     },
     ReadInto {
-        target: Exported,
+        /// Ours alone unless it is filled by a long read.
+        target: Arc<Exported>,
         some: bool,
+        long: bool,
     },
     Peek,
     Line {
@@ -114,18 +117,43 @@ impl Verb {
     pub(super) fn weight(&self, py: Python<'_>) -> usize {
         match self {
             Verb::Write { data } => data.bytes(py).len(),
-            Verb::ReadSome { count } => (*count).min(LARGE_READ),
+            Verb::ReadSome { count, .. } => (*count).min(LARGE_READ),
             _ => 0,
         }
     }
 
     /// Goes on as far as it can without an op.
     pub(super) fn step(&mut self, py: Python<'_>, file: &mut BinaryFile) -> PyResult<Step<Value>> {
+        match self {
+            Verb::Read { count, long } => {
+                let most = count.unwrap_or(usize::MAX);
+                if long.is_none() {
+                    *long = Reading::new(py, &file.core, most, false)?;
+                }
+                if long.is_some() {
+                    return long::read(py, file, most, false, long);
+                }
+            }
+            Verb::ReadSome { count, long } => {
+                if long.is_none() {
+                    *long = Reading::new(py, &file.core, *count, true)?;
+                }
+                if long.is_some() {
+                    return long::read(py, file, *count, true, long);
+                }
+            }
+            Verb::ReadInto { target, some, long } => {
+                if let Some(step) = long::read_into(py, file, target, *some, long)? {
+                    return Ok(step);
+                }
+            }
+            _ => {}
+        }
         let core = &mut file.core;
         let done = match self {
-            Verb::Read { count } => read(py, core, *count),
-            Verb::ReadSome { count } => some(py, core, *count),
-            Verb::ReadInto { target, some } => read_into(py, core, target, *some),
+            Verb::Read { count, .. } => read(py, core, *count),
+            Verb::ReadSome { count, .. } => some(py, core, *count),
+            Verb::ReadInto { target, some, .. } => read_into(py, core, target, *some),
             Verb::Peek => core
                 .fill_some(1)
                 .map(|step| map(step, |n| Some(bytes(py, &core.unread()[..n])))),
@@ -180,7 +208,7 @@ impl Verb {
     }
 }
 
-fn map<T, U>(step: Step<T>, f: impl FnOnce(T) -> U) -> Step<U> {
+pub(super) fn map<T, U>(step: Step<T>, f: impl FnOnce(T) -> U) -> Step<U> {
     match step {
         Step::Ready(value) => Step::Ready(f(value)),
         Step::Blocked => Step::Blocked,
@@ -191,7 +219,7 @@ fn bytes(py: Python<'_>, data: &[u8]) -> Py<PyAny> {
     PyBytes::new(py, data).into_any().unbind()
 }
 
-fn int(py: Python<'_>, value: usize) -> Value {
+pub(super) fn int(py: Python<'_>, value: usize) -> Value {
     // Infallible for integers.
     value.into_pyobject(py).ok().map(|int| int.into_any().unbind())
 }
@@ -222,12 +250,6 @@ fn read(py: Python<'_>, core: &mut Buffered, count: Option<usize>) -> Result<Ste
             Step::Ready(_) => {}
         }
     }
-}
-
-/// What a disk file has from the caller's place on.
-fn left_in_file(core: &Buffered) -> Option<usize> {
-    let size = core.file().and_then(|file| file.size().ok())?;
-    usize::try_from(size.saturating_sub(core.position())).ok()
 }
 
 fn some(py: Python<'_>, core: &mut Buffered, count: usize) -> Result<Step<Value>, Error> {
@@ -276,7 +298,7 @@ fn lines(
 fn read_into(
     py: Python<'_>,
     core: &mut Buffered,
-    target: &mut Exported,
+    target: &mut Arc<Exported>,
     some: bool,
 ) -> Result<Step<Value>, Error> {
     let wanted = target.len();
@@ -287,6 +309,7 @@ fn read_into(
     };
     Ok(map(step, |found| {
         let count = found.min(wanted);
+        let target = Arc::get_mut(target).expect("no op has it");
         target.as_mut_slice()[..count].copy_from_slice(&core.unread()[..count]);
         core.consume(count);
         int(py, count)

@@ -119,7 +119,7 @@ pub(super) fn read_now(
     let py = driver.py();
     read.allocate = Some(Box::new(BytesAllocator));
     match read.attempt() {
-        Some(Ok(_)) => Some(Ok(file_bytes(py, read))),
+        Some(Ok(_)) => Some(file_bytes(py, read)),
         Some(Err(e)) => Some(Err(errors::os_error(py, &e, Some(path)))),
         None => None,
     }
@@ -128,22 +128,22 @@ pub(super) fn read_now(
 /// What a finished op gives its awaiter, if that is in the op: the bytes of a file, or what `stat` says; else None.
 pub(super) fn value_of_op(py: Python<'_>, op: Op) -> PyResult<Py<PyAny>> {
     match op {
-        Op::ReadFile(mut read) => Ok(file_bytes(py, &mut read)),
+        Op::ReadFile(mut read) => file_bytes(py, &mut read),
         Op::Statx(statx) => stat::result(py, statx.stat()),
         _ => Ok(py.None()),
     }
 }
 
 /// What a finished read has brought.
-pub(super) fn file_bytes(py: Python<'_>, read: &mut ReadFile) -> Py<PyAny> {
+pub(super) fn file_bytes(py: Python<'_>, read: &mut ReadFile) -> PyResult<Py<PyAny>> {
     let filled = read.len();
     let memory = read
         .memory
         .take()
         .and_then(|memory| memory.into_any().downcast::<Unseen>().ok());
     match memory {
-        Some(memory) => memory.into_bytes(py, filled).into_any(),
-        None => PyBytes::new(py, &read.data).into_any().unbind(),
+        Some(memory) => memory.into_bytes(py, filled).map(Py::into_any),
+        None => Ok(PyBytes::new(py, &read.data).into_any().unbind()),
     }
 }
 

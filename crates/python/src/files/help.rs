@@ -207,7 +207,7 @@ impl ReadMany {
                 Some(Ok(_)) => {
                     let bytes = file_bytes(py, &mut read);
                     slf.borrow_mut().help.keep(std::mem::take(&mut read.data));
-                    Ok(bytes)
+                    bytes
                 }
                 Some(Err(e)) => Err(errors::os_error(py, &e, Some(path.bind(py)))),
                 None => {

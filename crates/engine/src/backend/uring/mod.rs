@@ -161,7 +161,7 @@ impl Backend for Uring {
         if slot.link {
             flags |= squeue::Flags::IO_LINK;
         }
-        if sqe::needs_worker(&mut slot.op) {
+        if sqe::needs_worker(&mut slot.op, slot.skip) {
             flags |= squeue::Flags::ASYNC;
         }
         let entry = sqe::build(&mut slot.op, slot.skip, slot.options.priority, self.driver_id);

@@ -1,6 +1,6 @@
 //! From an op to a submission queue entry.
 
-use crate::op::{Call, Handle, Op, Priority, XattrTarget};
+use crate::op::{Call, Facts, FileKind, Handle, Op, Priority, XattrTarget};
 use crate::sys::perform::transfer_file;
 use crate::sys::MAX_RW_BYTES;
 use io_uring::types::FsyncFlags;
@@ -23,7 +23,7 @@ macro_rules! on {
     };
 }
 
-/// Longer reads of a whole file go to a kernel worker at once. The ring would make their pages while it submits and copy
+/// Longer reads of a file through the page cache go to a kernel worker at once. The ring would make their pages while it submits and copy
 /// them when it is entered again, all on the caller's time: 64 cold files of 100 KB held an event loop for up to 15 ms,
 /// and took a tenth longer. At 24 KB a worker takes a third longer instead.
 const WORKER_READ_BYTES: usize = 64 * 1024;
@@ -38,10 +38,21 @@ fn offset(offset: Option<u64>, skip: usize) -> u64 {
 /// Its own attempt to open a file adds O_NONBLOCK: a FIFO opens without a writer, or fails with ENXIO. (What can be opened
 /// without a worker the driver has tried.) And it takes the kernel's word that a terminal does not make it wait (Linux
 /// 6.18), but a write waits there for somebody to read the other side.
-pub(super) fn needs_worker(op: &mut Op) -> bool {
+pub(super) fn needs_worker(op: &mut Op, skip: usize) -> bool {
     opens(op)
+        || is_long_read(op, skip)
         || matches!(op, Op::Write(_) | Op::WriteV(_))
             && transfer_file(op).is_some_and(|file| file.facts().is_ok_and(|facts| facts.terminal))
+}
+
+fn is_long_read(op: &Op, skip: usize) -> bool {
+    let (file, len) = match op {
+        Op::Read(o) => (&o.file, o.buffer.capacity()),
+        Op::ReadV(o) => (&o.file, o.total_len()),
+        _ => return false,
+    };
+    let cached = |facts: Facts| facts.kind == FileKind::Disk && !facts.direct;
+    len.saturating_sub(skip) > WORKER_READ_BYTES && file.facts().is_ok_and(cached)
 }
 
 fn opens(op: &mut Op) -> bool {

@@ -1,0 +1,98 @@
+//! Long reads: past the buffer, straight into the caller's memory.
+//!
+//! The caller's place does not move before all of it is there, so a caller that goes away has taken nothing. The op in
+//! flight keeps the memory, and what it brings is nobody's.
+
+use crate::buffered::{Buffered, Flight, Step};
+use crate::running::Running;
+use crate::span::Span;
+use crate::transfer::Transfer;
+use proactor::buffer::Memory;
+use proactor::op::{File, FileKind};
+use proactor::Error;
+use std::sync::Arc;
+
+/// Shorter reads are copied from the buffer, even if they are longer than that: to set up a transfer takes as long.
+const LEAST: usize = 16 * 1024;
+
+impl Buffered {
+    /// Whether `count` bytes are better read by [`read_long`](Self::read_long): so many are missing that they would fill
+    /// the buffer. Only disk files: what has been read of a pipe is gone from there, and has to stay here.
+    pub fn is_long(&self, count: usize) -> bool {
+        let missing = count.saturating_sub(self.unread().len());
+        missing >= self.block.max(LEAST)
+            && self.seekable
+            && matches!(self.file().map(File::kind), Some(Ok(FileKind::Disk)))
+    }
+
+    /// Begins to read the bytes from the caller's place on into `memory`, whose first `have` bytes have been read already.
+    /// `once`: no more than one op brings. False: not before the op in flight is done, or the one that
+    /// [`start`](Self::start) names. Afterwards [`long_read`](Self::long_read) knows when it is over.
+    ///
+    /// # Errors
+    /// A failed flush's.
+    ///
+    /// # Panics
+    /// If the memory is not writable, or has no room for more than is there.
+    pub fn read_long(&mut self, memory: Arc<dyn Memory>, have: usize, once: bool) -> Result<bool, Error> {
+        if self.flush()? == Step::Blocked || self.flight.is_some() {
+            return Ok(false);
+        }
+        assert!(memory.writable());
+        let have = if have == 0 {
+            self.copy_unread(&*memory)
+        } else {
+            have
+        };
+        let room: Arc<dyn Memory> = Arc::new(Span::of(Arc::clone(&memory), have..memory.len()));
+        let file = self.file.as_ref().expect("a file that is not closed");
+        let at = self.position + have as u64;
+        let mut transfer = Transfer::read(file, at, vec![room]).direct(self.direct());
+        if once {
+            transfer = transfer.once();
+        }
+        self.running = Some(Running::of_caller(transfer));
+        self.flight = Some(Flight::Long { have });
+        self.long = None;
+        Ok(true)
+    }
+
+    /// What is read ahead comes first. It stays unread until the caller has all.
+    fn copy_unread(&self, memory: &dyn Memory) -> usize {
+        let unread = self.unread();
+        assert!(unread.len() < memory.len());
+        // SAFETY: the memory is writable, longer than this, and lent to this read; the unread bytes are memory of ours.
+        unsafe { std::ptr::copy_nonoverlapping(unread.as_ptr(), memory.ptr(), unread.len()) };
+        unread.len()
+    }
+
+    /// How many bytes of its memory the long read has filled: all, or all up to the end. The place stays.
+    ///
+    /// # Errors
+    /// The read's. Nothing is taken then.
+    pub fn long_read(&mut self) -> Result<Step<usize>, Error> {
+        match self.long.take() {
+            Some(found) => found.map(Step::Ready),
+            None => Ok(Step::Blocked),
+        }
+    }
+
+    /// Moves on by what a long read has found.
+    pub fn take_long(&mut self, count: usize) {
+        self.input.clear();
+        self.position += count as u64;
+    }
+
+    /// Nobody waits for the long read any more. True: its op is in flight, and need not come to its end.
+    pub fn give_up_long(&mut self) -> bool {
+        if !matches!(self.flight, Some(Flight::Long { .. })) {
+            return false;
+        }
+        let in_flight = self.running.as_mut().is_some_and(Running::stop);
+        if !in_flight {
+            self.running = None;
+            self.flight = None;
+        }
+        in_flight
+    }
+}

@@ -1,0 +1,267 @@
+"""Reads that are longer than the buffer go straight into the caller's memory."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import proactor
+import pytest
+from conftest import Run
+from file_helpers import LARGE_BYTES, MIB, content, in_time, resizable, until
+from stepping import ENDS, drive, end
+
+pytest_plugins = ["file_fixtures"]
+
+KIB = 1 << 10
+# Around the buffer's size, around what one op reads, and beyond the end.
+SIZES = [16 * KIB, 32 * KIB - 1, 32 * KIB, 32 * KIB + 1, 64 * KIB, MIB - 1, MIB, MIB + 1, 2 * MIB, 4 * MIB]
+
+
+@pytest.mark.parametrize("buffering", [-1, 0, 100, 100_000])
+@pytest.mark.parametrize("ahead", [0, 1, 40_000])
+def test_as_io(run: Run, engine: str, large: Path, buffering: int, ahead: int) -> None:
+    """With nothing, a little or more than the default buffer consumed before."""
+
+    async def ours(size: int) -> list[object]:
+        async with proactor.open(large, "rb", buffering, engine=engine) as file:
+            found: list[object] = [await file.read(ahead)]
+            found += [await file.peek() and b"" if buffering else b"", await file.read(size)]
+            return [*found, await file.tell(), await file.read(7), await file.read(), await file.read(size)]
+
+    def theirs(size: int) -> list[object]:
+        with open(large, "rb") as file:
+            return [
+                *(file.read(ahead), b"", file.read(size), file.tell()),
+                *(file.read(7), file.read(), file.read(size)),
+            ]
+
+    for size in SIZES:
+        if buffering == 0 and size > MIB:
+            continue  # one read brings less
+        assert run(ours(size)) == theirs(size)
+
+
+@pytest.mark.parametrize("method", ["readinto", "readinto1"])
+@pytest.mark.parametrize("buffering", [-1, 0])
+def test_into_memory(run: Run, engine: str, large: Path, method: str, buffering: int) -> None:
+    data = large.read_bytes()
+
+    async def main() -> None:
+        async with proactor.open(large, "rb", buffering, engine=engine) as file:
+            await file.seek(5)
+            place = 5
+            for size in (*SIZES, MIB):
+                memory = bytearray(size)
+                # Part of another buffer.
+                count = await getattr(file, method)(memoryview(memory)[3:-2])
+                assert memory[3 : 3 + count] == data[place : place + count]
+                assert memory[:3] == bytes(3)
+                assert memory[3 + count :] == bytes(size - 3 - count)
+                if method == "readinto" and buffering:
+                    assert count == min(size - 5, len(data) - place)
+                assert (count == 0) == (place == len(data))
+                place += count
+                assert await file.tell() == place
+                assert resizable(memory)
+
+    run(in_time(main()))
+
+
+def test_read_once(run: Run, engine: str, large: Path) -> None:
+    data = large.read_bytes()
+
+    async def main() -> None:
+        async with proactor.open(large, "rb", engine=engine) as file:
+            assert await file.read(1) == data[:1]
+            buffered = await file.read1(MIB)
+            # What is in the buffer needs no read.
+            assert buffered == data[1 : 32 * KIB]
+            place = 32 * KIB
+            while some := await file.read1(MIB):
+                assert some == data[place : place + len(some)]
+                place += len(some)
+            assert place == len(data)
+
+    run(in_time(main()))
+
+
+def test_one_after_the_other(run: Run, engine: str, large: Path) -> None:
+    data = large.read_bytes()
+
+    async def main() -> None:
+        async with proactor.open(large, "rb", engine=engine) as file:
+            memory = bytearray(100_000)
+            calls: list[Any] = [file.read(MIB), file.readinto(memory), file.readline(), file.read()]
+            head, count, line, rest = await asyncio.gather(*calls)
+        assert count == len(memory)
+        assert head + memory + line + rest == data
+
+    run(in_time(main()))
+
+
+@pytest.fixture
+def sparse(tmp_path: Path) -> Path:
+    """So long that no call reads it without suspending."""
+    path = tmp_path / "sparse"
+    with path.open("wb") as file:
+        file.write(b"first")
+        file.truncate(16 * MIB)
+    return path
+
+
+@pytest.mark.parametrize("kind", ENDS)
+@pytest.mark.parametrize("steps", [0, 1])
+@pytest.mark.parametrize("wait", [False, True])
+def test_cancelled_it_has_taken_nothing(
+    run: Run, engine: str, sparse: Path, kind: type[BaseException], steps: int, wait: bool
+) -> None:
+    async def main() -> None:
+        async with proactor.open(sparse, "r+b", engine=engine) as file:
+            assert await file.read(2) == b"fi"
+            memory = bytearray(16 * MIB - 2)
+            for call in (file.read(), file.read(15 * MIB), file.readinto(memory)):
+                assert await drive(call, steps, wait=wait) is call
+                end(call, kind)
+                assert await file.tell() == 2
+                assert await file.read(3) == b"rst"
+                assert await file.read(MIB) == bytes(MIB)
+                assert await file.seek(2) == 2
+            # A write, too, finds the place.
+            call = file.read()
+            assert await drive(call, steps, wait=wait) is call
+            end(call, kind)
+            assert await file.write(b"RST") == 3
+            await file.seek(0)
+            assert await file.read(6) == b"fiRST\0"
+            await until(lambda: resizable(memory))
+
+    run(in_time(main()))
+
+
+def test_closed_while_it_reads(run: Run, engine: str, sparse: Path) -> None:
+    async def main() -> None:
+        file = await proactor.open(sparse, "rb", engine=engine)
+        reading = asyncio.ensure_future(file.read())
+        await asyncio.sleep(0)
+        closing = asyncio.ensure_future(file.close())
+        await asyncio.sleep(0)
+        reading.cancel()
+        await closing
+        assert file.closed
+        assert reading.cancelled()
+
+    run(in_time(main()))
+
+
+@pytest.mark.parametrize("change", [1, 3 * MIB, -MIB, -16 * MIB])
+@pytest.mark.parametrize("size", [-1, 100 * MIB])
+def test_the_file_grows_or_shrinks_meanwhile(
+    run: Run, engine: str, sparse: Path, change: int, size: int
+) -> None:
+    async def main() -> None:
+        async with proactor.open(sparse, "rb", engine=engine) as file:
+            call = file.read(size)
+            assert await drive(call, 0, wait=True) is call
+            os.truncate(sparse, 16 * MIB + change)
+            data = await asyncio.ensure_future(call)
+            if change > 0:
+                assert len(data) == 16 * MIB + change
+            else:
+                assert 16 * MIB + change <= len(data) <= 16 * MIB
+            assert await file.tell() == len(data)
+            assert data.startswith(b"first") or change == -16 * MIB
+            assert not any(data[5:])
+
+    run(in_time(main()))
+
+
+def test_what_states_no_size(run: Run, engine: str) -> None:
+    async def main() -> None:
+        async with proactor.open("/proc/self/maps", "rb", engine=engine) as file:
+            assert b"python" in await file.read(4 * MIB)
+            await file.seek(0)
+            assert b"python" in await file.read()
+        async with proactor.open("/dev/zero", "rb", engine=engine) as file:
+            assert await file.read(2 * MIB) == bytes(2 * MIB)
+
+    run(in_time(main()))
+
+
+def test_a_pipe_loses_nothing(run: Run, engine: str) -> None:
+    async def main() -> None:
+        reader, writer = os.pipe()
+        async with proactor.open(reader, "rb", engine=engine) as file:
+            call = file.read(MIB)
+            assert await drive(call, 0, wait=False) is call
+            os.write(writer, b"some")
+            await asyncio.sleep(0)
+            call.close()
+            os.close(writer)
+            assert await file.read(MIB) == b"some"
+
+    run(in_time(main()))
+
+
+def test_a_writer_sees_its_own(run: Run, engine: str, tmp_path: Path) -> None:
+    """What is in the write buffer is with the kernel before it is read."""
+
+    async def main() -> None:
+        async with proactor.open(tmp_path / "f", "w+b", engine=engine) as file:
+            await file.write(content(MIB))
+            await file.write(b"end")
+            await file.seek(10)
+            assert await file.read() == content(MIB)[10:] + b"end"
+            await file.write(b" of it")
+            await file.seek(0)
+            memory = bytearray(2 * MIB)
+            assert await file.readinto(memory) == MIB + 9
+            assert memory[MIB : MIB + 9] == b"end of it"
+
+    run(in_time(main()))
+
+
+@pytest.mark.parametrize("memory", ["bytes", "text"])
+def test_no_second_copy(large: Path, memory: str) -> None:
+    """A whole file takes its own size, and a text file that of its bytes and that of its characters."""
+    mode, copies = ("rb", 1) if memory == "bytes" else ("r", 3)
+    large.write_bytes(b"x" * 32 * MIB)
+    program = f"""
+import asyncio, resource, proactor
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+async def main():
+    async with proactor.open({str(large)!r}, {mode!r}) as file:
+        before = peak()
+        data = await file.read()
+        assert len(data) == 32 << 20
+        print((peak() - before) / (32 << 10))
+asyncio.run(main())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert float(done.stdout) < copies + 0.3
+
+
+def test_direct_into_aligned_memory(run: Run, engine: str, large: Path) -> None:
+    data = large.read_bytes()
+    try:
+        os.close(os.open(large, os.O_RDONLY | os.O_DIRECT))
+    except OSError:
+        pytest.fail("the tests need a file system with O_DIRECT")
+
+    async def main() -> Any:
+        async with proactor.open(large, "rb", direct=True, engine=engine) as file:
+            memory = proactor.aio.aligned(MIB)
+            assert await file.readinto(memory) == MIB
+            assert memory == data[:MIB]
+            assert await file.seek(1, io.SEEK_CUR) == MIB + 1
+            # At no block's start.
+            assert await file.readinto(memory) == MIB
+            assert memory == data[MIB + 1 : 2 * MIB + 1]
+            return await file.read()
+
+    assert run(in_time(main())) == data[2 * MIB + 1 : LARGE_BYTES]
