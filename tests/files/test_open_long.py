@@ -126,15 +126,19 @@ def test_cancelled_it_has_taken_nothing(
             assert await file.read(2) == b"fi"
             memory = bytearray(16 * MIB - 2)
             for call in (file.read(), file.read(15 * MIB), file.readinto(memory)):
-                assert await drive(call, steps, wait=wait) is call
-                end(call, kind)
+                if await drive(call, steps, wait=wait) is call:
+                    end(call, kind)
+                else:
+                    # The reads that one wait brought were enough.
+                    assert steps > 0
+                    await file.seek(2)
                 assert await file.tell() == 2
                 assert await file.read(3) == b"rst"
                 assert await file.read(MIB) == bytes(MIB)
                 assert await file.seek(2) == 2
             # A write, too, finds the place.
             call = file.read()
-            assert await drive(call, steps, wait=wait) is call
+            assert await drive(call, 0, wait=wait) is call
             end(call, kind)
             assert await file.write(b"RST") == 3
             await file.seek(0)
