@@ -41,13 +41,13 @@ class Run:
 
 RUNS = {
     "lines": Run(35),
-    "chunks": Run(90, ("--size", "1000")),
+    "chunks": Run(105, ("--size", "1000")),
     "depths": Run(50, ("--size", "1000", "--seconds", "0.5")),
     "create": Run(45),
     "calls": Run(25),
     "read_many": Run(110),
     "linux_aio_rounds": Run(50, ("--files", "1", "--files", "24")),
-    "perop": Run(120, needs="cargo"),
+    "perop": Run(90, needs="cargo"),
     "randread": Run(21, ("--seconds", "2"), "fio"),
 }
 
