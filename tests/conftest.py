@@ -218,6 +218,14 @@ class Run(Protocol):
     def __call__(self, coro: Coroutine[Any, Any, T]) -> T: ...
 
 
+@pytest.fixture(scope="module")
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    """One of the standard library's event loops for a whole module: for tests of many examples."""
+    loop = asyncio.new_event_loop()
+    yield loop
+    loop.close()
+
+
 @pytest.fixture
 def run(event_loop_factory: LoopFactory) -> Run:
     """`run(coro)`: like `asyncio.run`, on each event loop."""
@@ -246,7 +254,7 @@ def _close(loop: asyncio.AbstractEventLoop) -> None:
         loop.close()
 
 
-# Descriptors
+# Files
 
 
 @pytest.fixture
@@ -254,6 +262,17 @@ def fd(path: Path) -> Iterator[int]:
     """The suite's own `path`, open for reading and writing."""
     fd = os.open(path, os.O_RDWR)
     yield fd
+    os.close(fd)
+
+
+@pytest.fixture
+def direct_file(tmp_path: Path) -> Iterator[tuple[Path, int]]:
+    """A file of two pages, and a descriptor that reads and writes it without the cache (O_DIRECT)."""
+    require("O_DIRECT")
+    path = tmp_path / "direct"
+    path.write_bytes(os.urandom(8192))
+    fd = os.open(path, os.O_RDWR | os.O_DIRECT)
+    yield path, fd
     os.close(fd)
 
 

@@ -6,7 +6,6 @@ import asyncio
 import gc
 import random
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +23,6 @@ EXAMPLES = settings(
 )
 # Bytes decoded at a time.
 CHUNK = 8192
-
-
-@pytest.fixture(scope="module")
-def loop() -> Iterator[asyncio.AbstractEventLoop]:
-    loop = asyncio.new_event_loop()
-    yield loop
-    loop.close()
 
 
 def long_text(seed: int) -> str:
