@@ -54,7 +54,7 @@ steps = st.one_of(
 )
 
 
-@pytest.mark.leaks
+@pytest.mark.leaks("the loop and its driver are the module's")
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "utf-16"])
 @pytest.mark.parametrize("newline", [None, "", "\n", "\r", "\r\n"])
 def test_reading(loop: asyncio.AbstractEventLoop, tmp_path: Path, encoding: str, newline: str | None) -> None:
@@ -69,7 +69,7 @@ def test_reading(loop: asyncio.AbstractEventLoop, tmp_path: Path, encoding: str,
     check()
 
 
-@pytest.mark.leaks
+@pytest.mark.leaks("the loop and its driver are the module's")
 def test_a_write_after_lines_goes_where_it_goes_in_io(
     loop: asyncio.AbstractEventLoop, tmp_path: Path
 ) -> None:

@@ -75,7 +75,7 @@ def steps_of(data: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Step]]:
 sizes = st.sampled_from([0, 5, 15, 1000])
 
 
-@pytest.mark.leaks
+@pytest.mark.leaks("the loop and its driver are the module's")
 def test_binary(loop: asyncio.AbstractEventLoop) -> None:
     @EXAMPLES
     @given(steps_of(st.binary(max_size=12)), sizes)
@@ -85,7 +85,7 @@ def test_binary(loop: asyncio.AbstractEventLoop) -> None:
     check()
 
 
-@pytest.mark.leaks
+@pytest.mark.leaks("the loop and its driver are the module's")
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "latin-1"])
 def test_text(loop: asyncio.AbstractEventLoop, encoding: str) -> None:
     # A text file is written to its end: what io does after a read depends on its buffers.
