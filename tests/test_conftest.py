@@ -20,7 +20,9 @@ def run_suite(directory: Path, source: str, *, ci: bool) -> subprocess.Completed
     for name in ("conftest.py", "capabilities.py"):
         (directory / name).write_text((HERE / name).read_text())
     config = HERE.parent / "pyproject.toml"
-    options = ["-c", str(config), "--rootdir", str(directory), "-p", "no:cacheprovider"]
+    # Hypothesis takes longer to begin than all else together.
+    without = ["-p", "no:cacheprovider", "-p", "no:hypothesispytest"]
+    options = ["-c", str(config), "--rootdir", str(directory), *without]
     return subprocess.run(
         [sys.executable, "-m", "pytest", *options, str(directory)],
         env={**os.environ, "PROACTOR_CI": "1" if ci else "0"},

@@ -8,8 +8,9 @@ from collections.abc import Callable, Coroutine, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
 
+from proactor._encoding import resolve
 from proactor._native import BinaryFile, Opening, open_binary
-from proactor._text import TextFile, resolve
+from proactor._text import TextFile
 
 if TYPE_CHECKING:
     from _typeshed import FileDescriptorOrPath, OpenBinaryMode, OpenTextMode

@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any, AnyStr, Generic, TypeVar
 from weakref import finalize
 
 from proactor import _pool
+from proactor._encoding import resolve
 from proactor._methods import PLAIN, Methods
 from proactor._native import BinaryFile, open_binary
 from proactor._open import open as open_file
 from proactor._open import start_close
-from proactor._text import TextFile, resolve
+from proactor._text import TextFile
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import codecs
 import io
+import sys
 from collections.abc import AsyncIterable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from proactor._cookie import Chunk, Cookie, cookie_of
+from proactor._encoding import QUICK_ENCODINGS, is_idle, resolve
 from proactor._native import TextCore
 from proactor._text_base import Attributes, Turn, write_lines
 
@@ -19,37 +21,6 @@ if TYPE_CHECKING:
 
 # Bytes decoded at a time, as TextIOWrapper does: so errors and `newlines` come at the same moment.
 CHUNK_BYTES = 8192
-
-
-# Encodings in which bytes below 128 are characters, and how `TextCore` writes them.
-QUICK_ENCODINGS = {"utf-8": "utf-8", "ascii": "ascii", "iso8859-1": "ascii"}
-
-# Asking costs as much as opening a file.
-_known: dict[tuple[str | None, str | None, str | None], tuple[str, str]] = {}
-
-
-def resolve(encoding: str | None, errors: str | None, newline: str | None) -> tuple[str, str]:
-    """The encoding and the error handler that `open` would use; its errors for those it would refuse."""
-    arguments = (encoding, errors, newline)
-    try:
-        return _known[arguments]
-    except (KeyError, TypeError):
-        pass
-    with io.TextIOWrapper(io.BytesIO(), encoding, errors, newline) as text:
-        found = (text.encoding, text.errors or "strict")
-    # The locale may change.
-    if encoding not in (None, "locale") and len(_known) < 64:
-        _known[arguments] = found
-    return found
-
-
-def _is_idle(decoder: Any) -> bool:
-    """It holds nothing back, and another "\\n" would be no news to it."""
-    if not isinstance(decoder, io.IncrementalNewlineDecoder):
-        return bool(decoder.getstate() == (b"", 0))
-    newlines = decoder.newlines
-    known = newlines == "\n" or (isinstance(newlines, tuple) and "\n" in newlines)
-    return known and decoder.getstate() == (b"", 0)
 
 
 class TextFile(Attributes, TextCore):
@@ -141,8 +112,11 @@ class TextFile(Attributes, TextCore):
 
     # Reading
 
-    async def _decode_more(self, buffer: BinaryFile) -> bool:
-        """One more chunk behind what is decoded. False at the end of the file."""
+    async def _decode_more(self, buffer: BinaryFile, wanted: int = 0, stops: str = "") -> bool:
+        """A chunk behind what is decoded; more until `wanted` characters are unread or one of `stops` came.
+
+        False at the end of the file.
+        """
         if self._at_end:
             return False
         while (decoded := self._decode_as_is()) is None:
@@ -150,17 +124,33 @@ class TextFile(Attributes, TextCore):
             self._go_on()
         if decoded:
             return True
+        self._drop_used()
+        # Joined once: a line may be long.
+        parts = [self._decoded]
+        total = len(self._decoded)
+        try:
+            while total - self._used < wanted or len(parts) == 1:
+                text = await self._decode_chunk(buffer, total)
+                parts.append(text)
+                total += len(text)
+                if self._at_end or any(stop in text for stop in stops):
+                    break
+        finally:
+            self._decoded = "".join(parts)
+        return not self._at_end
+
+    async def _decode_chunk(self, buffer: BinaryFile, start: int) -> str:
+        """The text of the next chunk, behind `start` characters."""
         decoder = self._make_decoder()
         kept, flags = decoder.getstate()
         place = await buffer.tell() - len(kept) if buffer.seekable() else 0
         data = await buffer.read1(CHUNK_BYTES)
         # No await from here on: a cancellation finds all or nothing done.
-        self._drop_used()
-        self._chunks.append(Chunk(len(self._decoded), place, flags, kept + data))
+        self._chunks.append(Chunk(start, place, flags, kept + data))
         self._at_end = not data
-        self._decoded += decoder.decode(data, not data)
-        self._ascii_as_is = self._quick is not None and _is_idle(decoder)
-        return bool(data)
+        text: str = decoder.decode(data, not data)
+        self._ascii_as_is = self._quick is not None and is_idle(decoder)
+        return text
 
     def _drop_used(self) -> None:
         used = self._used
@@ -169,6 +159,8 @@ class TextFile(Attributes, TextCore):
         first = self._chunks[0].start if self._chunks else used
         # The chunk that is partly used stays whole, since `tell` decodes it again.
         cut = min(first, used)
+        if not cut:
+            return
         self._decoded = self._decoded[cut:]
         self._used -= cut
         self._chunks = [chunk._replace(start=chunk.start - cut) for chunk in self._chunks]
@@ -189,7 +181,7 @@ class TextFile(Attributes, TextCore):
             self._at_end = False
             if size < 0:
                 return await self._read_all(buffer)
-            while len(self._decoded) - self._used < size and await self._decode_more(buffer):
+            while len(self._decoded) - self._used < size and await self._decode_more(buffer, size):
                 pass
             return self._take(size)
 
@@ -218,12 +210,14 @@ class TextFile(Attributes, TextCore):
     async def _read_line(self, buffer: BinaryFile, limit: int) -> str:
         self._at_end = False
         searched = self._used
+        wanted = sys.maxsize if limit < 0 else limit
+        stops = "\r\n" if self._newline == "" else (self._newline or "\n")[-1]
         while True:
             end = self._line_end(self._decoded, searched)
             if end is None and (limit < 0 or len(self._decoded) - self._used < limit):
                 # What is searched moves when what is used is dropped.
                 behind = max(len(self._decoded) - 1 - self._used, 0)
-                if await self._decode_more(buffer):
+                if await self._decode_more(buffer, wanted, stops):
                     searched = self._used + behind
                     continue
                 end = self._line_end(self._decoded, self._used)
@@ -256,7 +250,7 @@ class TextFile(Attributes, TextCore):
             while more and total <= hint:
                 lines, total = self._lines_of(self._decoded[self._used :], hint, final=False)
                 if total <= hint:
-                    more = await self._decode_more(buffer)
+                    more = await self._decode_more(buffer, hint)
             if not more:
                 lines, total = self._lines_of(self._decoded[self._used :], hint, final=True)
             self._take(total)

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from aio_helpers import run_one
-from capabilities import require
 from proactor import aio
 
 pytest_plugins = ["aio_fixtures"]
@@ -104,21 +103,15 @@ def test_a_sync_of_a_pipe(context: aio.Context, pipe: tuple[int, int]) -> None:
     assert failure(context, aio.Fsync(pipe[0])).errno == errno.EINVAL
 
 
-def test_unaligned_direct(context: aio.Context, tmp_path: Path) -> None:
-    path = tmp_path / "direct"
-    path.write_bytes(bytes(8192))
-    require("O_DIRECT")
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECT)
+def test_unaligned_direct(context: aio.Context, direct_file: tuple[Path, int]) -> None:
+    _, fd = direct_file
+    view = aio.aligned(4097)[1:]
     try:
-        view = aio.aligned(4097)[1:]
-        try:
-            os.preadv(fd, [view], 0)
-        except OSError:
-            assert failure(context, aio.Read(fd, view, 0)).errno == errno.EINVAL
-        else:
-            assert run_one(context, aio.Read(fd, view, 0)).check() == 4096
-    finally:
-        os.close(fd)
+        os.preadv(fd, [view], 0)
+    except OSError:
+        assert failure(context, aio.Read(fd, view, 0)).errno == errno.EINVAL
+    else:
+        assert run_one(context, aio.Read(fd, view, 0)).check() == 4096
 
 
 def test_the_filename(context: aio.Context, path: Path) -> None:

@@ -56,20 +56,13 @@ class TestDefectsNotCopied(Parity):
         assert raw.result() == 3
         assert operation.get_value() == b"abc"
 
-    def test_direct(self, raw: Runner, tmp_path: Path) -> None:
-        path, content = tmp_path / "direct", os.urandom(4096)
-        path.write_bytes(content)
-        try:
-            fd = os.open(path, os.O_RDWR | os.O_DIRECT)
-        except OSError as error:
-            pytest.skip(f"needs O_DIRECT: {error}")
-        try:
-            operation = raw.module.Operation.read(4096, fd, 0)
-            assert raw.run(operation) == 4096
-            assert operation.get_value() == content
-            assert raw.run(raw.module.Operation.write(content[::-1], fd, 0)) == 4096
-        finally:
-            os.close(fd)
+    def test_direct(self, raw: Runner, direct_file: tuple[Path, int]) -> None:
+        path, fd = direct_file
+        content = path.read_bytes()
+        operation = raw.module.Operation.read(len(content), fd, 0)
+        assert raw.run(operation) == len(content)
+        assert operation.get_value() == content
+        assert raw.run(raw.module.Operation.write(content[::-1], fd, 0)) == len(content)
         assert path.read_bytes() == content[::-1]
 
     @pytest.mark.parametrize("name", QUEUES)

@@ -112,26 +112,19 @@ class TestDefectsNotCopied(WithFile):
         assert given == bytes(20)
         assert event.buffer == CONTENT + bytes(9)
 
-    def test_direct(self, context: ours.AIOContext, tmp_path: Path) -> None:
-        path, content = tmp_path / "direct", os.urandom(8192)
-        path.write_bytes(content)
-        try:
-            fd = os.open(path, os.O_RDWR | os.O_DIRECT)
-        except OSError as error:
-            pytest.skip(f"needs O_DIRECT: {error}")
-        try:
-            # One byte after an aligned address: no device takes it.
-            buffer = memoryview(mmap.mmap(-1, 8192))[1:4097]
-            (event,) = run(context, ours.ReadBlock(fd, buffer))
-            assert event.response == 4096
-            assert buffer == content[:4096]
-            (event,) = run(context, ours.WriteBlock(fd, content[4096:], 0))
-            assert event.response == 4096
-            parts = [bytearray(4096), bytearray(4096)]
-            (event,) = run(context, ours.ReadVBlock(fd, parts))
-            assert b"".join(parts) == content[4096:] * 2
-        finally:
-            os.close(fd)
+    def test_direct(self, context: ours.AIOContext, direct_file: tuple[Path, int]) -> None:
+        path, fd = direct_file
+        content = path.read_bytes()
+        # One byte after an aligned address: no device takes it.
+        buffer = memoryview(mmap.mmap(-1, 8192))[1:4097]
+        (event,) = run(context, ours.ReadBlock(fd, buffer))
+        assert event.response == 4096
+        assert buffer == content[:4096]
+        (event,) = run(context, ours.WriteBlock(fd, content[4096:], 0))
+        assert event.response == 4096
+        parts = [bytearray(4096), bytearray(4096)]
+        (event,) = run(context, ours.ReadVBlock(fd, parts))
+        assert b"".join(parts) == content[4096:] * 2
 
     def test_stripped_is_what_was_read(self, context: ours.AIOContext, fd: int) -> None:
         os.pwrite(fd, b"a\0\0", 8)

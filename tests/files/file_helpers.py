@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import os
 import resource
@@ -23,8 +24,13 @@ DEADLINE_S = 30
 
 
 def content(size_bytes: int, seed: int = 0) -> bytes:
-    block = bytes((at * 7 + seed) % 251 for at in range(min(size_bytes, 4099)))
-    return (block * (size_bytes // 4099 + 1))[:size_bytes]
+    block = _block(seed % 251)
+    return (block * (size_bytes // len(block) + 1))[:size_bytes]
+
+
+@functools.cache
+def _block(seed: int) -> bytes:
+    return bytes((at * 7 + seed) % 251 for at in range(4099))
 
 
 def evict(*paths: Path) -> None:

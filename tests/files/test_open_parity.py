@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +39,6 @@ class Plain:
             return method(*arguments)
 
         return call
-
-
-@pytest.fixture(scope="module")
-def loop() -> Iterator[asyncio.AbstractEventLoop]:
-    loop = asyncio.new_event_loop()
-    yield loop
-    loop.close()
 
 
 async def outcome(method: Any, *arguments: Any) -> Any:
@@ -118,7 +110,7 @@ binary_steps = st.one_of(
 )
 
 
-@pytest.mark.leaks
+@pytest.mark.leaks("the loop and its driver are the module's")
 def test_binary(loop: asyncio.AbstractEventLoop, engine: str, tmp_path: Path) -> None:
     modes = st.sampled_from(["rb", "r+b", "wb", "w+b", "xb", "x+b"])
 
@@ -130,7 +122,7 @@ def test_binary(loop: asyncio.AbstractEventLoop, engine: str, tmp_path: Path) ->
     check()
 
 
-@pytest.mark.leaks
+@pytest.mark.leaks("the loop and its driver are the module's")
 def test_binary_at_the_end(loop: asyncio.AbstractEventLoop, engine: str, tmp_path: Path) -> None:
     # Between a write and its flush io's positions mean nothing.
     steps = st.one_of(
@@ -148,7 +140,7 @@ def test_binary_at_the_end(loop: asyncio.AbstractEventLoop, engine: str, tmp_pat
     check()
 
 
-@pytest.mark.leaks
+@pytest.mark.leaks("the loop and its driver are the module's")
 def test_unbuffered(loop: asyncio.AbstractEventLoop, engine: str, tmp_path: Path) -> None:
     @EXAMPLES
     @given(st.lists(binary_steps, max_size=20), st.sampled_from(["rb", "r+b", "w+b"]))
@@ -174,7 +166,7 @@ ENCODINGS = ["utf-8", "ascii", "latin-1", "utf-16", "utf-8-sig", "cp1252", "utf-
 newlines = st.sampled_from([None, "", "\n", "\r", "\r\n"])
 
 
-@pytest.mark.leaks
+@pytest.mark.leaks("the loop and its driver are the module's")
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_text_reading(loop: asyncio.AbstractEventLoop, tmp_path: Path, encoding: str) -> None:
     content = TEXT.encode(encoding, "replace")
@@ -188,7 +180,7 @@ def test_text_reading(loop: asyncio.AbstractEventLoop, tmp_path: Path, encoding:
     check()
 
 
-@pytest.mark.leaks
+@pytest.mark.leaks("the loop and its driver are the module's")
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_text_writing(loop: asyncio.AbstractEventLoop, tmp_path: Path, encoding: str) -> None:
     steps = st.one_of(

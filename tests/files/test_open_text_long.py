@@ -6,7 +6,6 @@ import asyncio
 import gc
 import random
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +23,6 @@ EXAMPLES = settings(
 )
 # Bytes decoded at a time.
 CHUNK = 8192
-
-
-@pytest.fixture(scope="module")
-def loop() -> Iterator[asyncio.AbstractEventLoop]:
-    loop = asyncio.new_event_loop()
-    yield loop
-    loop.close()
 
 
 def long_text(seed: int) -> str:
@@ -62,7 +54,7 @@ steps = st.one_of(
 )
 
 
-@pytest.mark.leaks
+@pytest.mark.leaks("the loop and its driver are the module's")
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "utf-16"])
 @pytest.mark.parametrize("newline", [None, "", "\n", "\r", "\r\n"])
 def test_reading(loop: asyncio.AbstractEventLoop, tmp_path: Path, encoding: str, newline: str | None) -> None:
@@ -77,7 +69,7 @@ def test_reading(loop: asyncio.AbstractEventLoop, tmp_path: Path, encoding: str,
     check()
 
 
-@pytest.mark.leaks
+@pytest.mark.leaks("the loop and its driver are the module's")
 def test_a_write_after_lines_goes_where_it_goes_in_io(
     loop: asyncio.AbstractEventLoop, tmp_path: Path
 ) -> None:

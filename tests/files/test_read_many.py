@@ -43,6 +43,16 @@ def tree(tmp_path: Path) -> list[Path]:
     return paths
 
 
+@pytest.fixture(scope="module")
+def ten_thousand(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Files with their names in them."""
+    folder = tmp_path_factory.mktemp("ten_thousand")
+    paths = [str(folder / str(at)) for at in range(10_000)]
+    for at, path in enumerate(paths):
+        Path(path).write_bytes(b"%d" % at)
+    return paths
+
+
 def expected(at: int) -> bytes:
     return content(LARGE_BYTES if at % 10 == 3 else at * 101, at)
 
@@ -99,16 +109,11 @@ class TestContent:
         pairs = run(in_time(gathered(proactor.read_many([large] * 20, concurrency=8, engine=engine))))
         assert [data for _, data in pairs] == [content(LARGE_BYTES)] * 20
 
-    def test_ten_thousand(self, run: Run, engine: str, tmp_path: Path) -> None:
-        paths = [str(tmp_path / str(at)) for at in range(10_000)]
-        for at, path in enumerate(paths):
-            with open(path, "wb") as file:
-                file.write(b"%d" % at)
-
+    def test_ten_thousand(self, run: Run, engine: str, ten_thousand: list[str]) -> None:
         async def main() -> tuple[int, int]:
             good = 0
             with turns() as count:
-                async for path, data in proactor.read_many(paths, engine=engine):
+                async for path, data in proactor.read_many(ten_thousand, engine=engine):
                     good += data == os.path.basename(path).encode()
                 return good, count()
 

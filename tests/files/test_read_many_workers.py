@@ -45,13 +45,15 @@ def worker_threads() -> int:
 
 @pytest.mark.parametrize("workers", WORKERS)
 def test_content(run: Run, engine: str, tree: list[Path], workers: int) -> None:
+    contents = {path: expected(at) for at, path in enumerate(tree)}
+
     async def check(ordered: bool, concurrency: int) -> None:
         many = proactor.read_many(
             tree, ordered=ordered, concurrency=concurrency, workers=workers, engine=engine
         )
         pairs = await in_time(gathered(many))
         assert not ordered or [path for path, _ in pairs] == tree
-        assert dict(pairs) == {path: expected(at) for at, path in enumerate(tree)}
+        assert dict(pairs) == contents
 
     async def main() -> None:
         for concurrency in (1, 7, 8, 64, 10_000):
@@ -76,8 +78,8 @@ def test_another_thread_works(run: Run, tree: list[Path]) -> None:
 
     without, with_two = run(main())
     assert without == 0
-    # Two work at once; one that is about to be idle may get a successor.
-    assert 1 <= with_two <= 3
+    # Two work at once; each may get a successor when it is about to be idle.
+    assert 1 <= with_two <= 4
 
 
 @needs("root", "drop caches")
@@ -107,14 +109,15 @@ def test_failures(run: Run, engine: str, tree: list[Path], ordered: bool, worker
     pairs = run(in_time(gathered(many)))
     assert not ordered or [path for path, _ in pairs] == paths
     assert len(pairs) == len(paths)
+    contents = {path: expected(at) for at, path in enumerate(tree)}
     for path, value in pairs:
-        if path in missing:
-            assert isinstance(value, FileNotFoundError)
-            assert value.filename == path
+        if path in contents:
+            assert value == contents[path]
         elif path in bad:
             assert isinstance(value, ValueError if path == bad[0] else TypeError)
         else:
-            assert value == expected(tree.index(path))
+            assert isinstance(value, FileNotFoundError)
+            assert value.filename == path
 
 
 def test_the_iterable_raises(run: Run, engine: str, tree: list[Path]) -> None:

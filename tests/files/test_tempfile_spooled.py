@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -25,13 +25,6 @@ EXAMPLES = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-
-
-@pytest.fixture(scope="module")
-def loop() -> Iterator[asyncio.AbstractEventLoop]:
-    loop = asyncio.new_event_loop()
-    yield loop
-    loop.close()
 
 
 async def outcome(call: Coroutine[Any, Any, Any]) -> Any:
@@ -82,7 +75,7 @@ def steps_of(data: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Step]]:
 sizes = st.sampled_from([0, 5, 15, 1000])
 
 
-@pytest.mark.leaks
+@pytest.mark.leaks("the loop and its driver are the module's")
 def test_binary(loop: asyncio.AbstractEventLoop) -> None:
     @EXAMPLES
     @given(steps_of(st.binary(max_size=12)), sizes)
@@ -92,7 +85,7 @@ def test_binary(loop: asyncio.AbstractEventLoop) -> None:
     check()
 
 
-@pytest.mark.leaks
+@pytest.mark.leaks("the loop and its driver are the module's")
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "latin-1"])
 def test_text(loop: asyncio.AbstractEventLoop, encoding: str) -> None:
     # A text file is written to its end: what io does after a read depends on its buffers.
