@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Generator, Iterable
+from contextlib import AbstractAsyncContextManager
 from enum import Enum, IntEnum
 from os import stat_result
 from types import TracebackType
@@ -450,6 +451,7 @@ def open_binary(
     *,
     engine: str | None = None,
     direct: bool = False,
+    limiter: AbstractAsyncContextManager[Any] | None = None,
 ) -> Opening: ...
 
 # The bridge between an event loop and an engine; not made directly.

@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Callable, Coroutine, Generator
+from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
 
 from proactor._encoding import resolve
+from proactor._limiter import check
 from proactor._native import BinaryFile, Opening, open_binary
 from proactor._text import TextFile
 
@@ -89,6 +91,7 @@ def open(
     *,
     direct: bool = False,
     engine: str | None = None,
+    limiter: AbstractAsyncContextManager[Any] | None = None,
 ) -> TextOpening: ...
 @overload
 def open(
@@ -103,6 +106,7 @@ def open(
     *,
     direct: bool = False,
     engine: str | None = None,
+    limiter: AbstractAsyncContextManager[Any] | None = None,
 ) -> Opening: ...
 @overload
 def open(
@@ -117,6 +121,7 @@ def open(
     *,
     direct: bool = False,
     engine: str | None = None,
+    limiter: AbstractAsyncContextManager[Any] | None = None,
 ) -> TextOpening | Opening: ...
 def open(
     file: FileDescriptorOrPath,
@@ -130,10 +135,11 @@ def open(
     *,
     direct: bool = False,
     engine: str | None = None,
+    limiter: AbstractAsyncContextManager[Any] | None = None,
 ) -> TextOpening | Opening:
     """Opens a file: `async with proactor.open(path) as f:` or `f = await proactor.open(path)`.
 
-    All arguments but the last two are those of the built-in `open`, with the same modes and the same errors
+    All arguments but the last three are those of the built-in `open`, with the same modes and the same errors
     for bad values; OSError comes when it is awaited. `opener` is called in the calling thread. `engine`: see
     `proactor.aio.Context`.
 
@@ -141,11 +147,17 @@ def open(
     here, so any size and position will do. An OSError (EINVAL) says so where the file system cannot; a
     descriptor must have been opened with O_DIRECT; appending is a ValueError.
 
+    `limiter`, for instance an `asyncio.Semaphore` or an anyio `CapacityLimiter`, bounds what this and other
+    files opened with it ask of a disk at the same time: a call holds it (`async with limiter`) while it waits
+    for the engine, opening included, and not when a buffer or the kernel's cache has the answer. Closing, and
+    what may wait for a peer (pipes, locks, `sendfile`), does without it. A TypeError if it cannot be entered.
+
     It gives a `TextFile` or, for a binary mode, a `BinaryFile`: the methods of `io`'s files as coroutines. A
     file belongs to the loop that opened it.
     """
     if not isinstance(mode, str):
         raise TypeError(f"open() argument 'mode' must be str, not {type(mode).__name__}")
+    check(limiter)
     binary = "b" in mode
     if binary:
         for name, value in (("encoding", encoding), ("errors", errors), ("newline", newline)):
@@ -160,12 +172,16 @@ def open(
                 RuntimeWarning,
                 stacklevel=2,
             )
-        return open_binary(file, mode, buffering, closefd, opener, engine=engine, direct=direct)
+        return open_binary(
+            file, mode, buffering, closefd, opener, engine=engine, direct=direct, limiter=limiter
+        )
     if buffering == 0:
         open_binary(file, mode, -1, closefd, opener, engine=engine, direct=direct).close()
         raise ValueError("can't have unbuffered text I/O")
     block = -1 if buffering == 1 else buffering
-    opening = open_binary(file, mode, block, closefd, opener, engine=engine, direct=direct)
+    opening = open_binary(
+        file, mode, block, closefd, opener, engine=engine, direct=direct, limiter=limiter
+    )
     try:
         encoding = io.text_encoding(encoding, 2)  # type: ignore[attr-defined]
         settings = resolve(encoding, errors, newline)

@@ -251,6 +251,11 @@ impl Buffered {
         self.flight.is_some()
     }
 
+    /// Whether a result will come that nobody has to ask for.
+    pub fn is_under_way(&self) -> bool {
+        self.flight.is_some() && !self.wants_op()
+    }
+
     /// Whether [`start`](Self::start) has an op.
     pub fn wants_op(&self) -> bool {
         match &self.running {
@@ -270,6 +275,30 @@ impl Buffered {
         match self.direct() {
             Some(direct) => self.run_aligned(direct, op),
             None => Some(op),
+        }
+    }
+
+    /// The op that [`start`](Self::start) has just given is not to be done now: it, or the same again, is the next to start.
+    pub fn put_back(&mut self, op: Op) {
+        if let Some(running) = &mut self.running {
+            return running.put_back(op);
+        }
+        match (self.flight.take(), op) {
+            (Some(Flight::Asked), op) => self.asked = Some(op),
+            // Whoever misses something asks again.
+            (Some(Flight::Fill), Op::Read(read)) => self.input.filled(read.buffer, 0),
+            (Some(flight), Op::Write(write)) => {
+                let (at, large) = match flight {
+                    Flight::Flush { at } => (at, false),
+                    _ => (self.position, true),
+                };
+                self.queued = Some(Queued {
+                    buffer: write.buffer,
+                    at,
+                    large,
+                });
+            }
+            _ => debug_assert!(false, "an op that was not started"),
         }
     }
 

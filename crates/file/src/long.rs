@@ -83,8 +83,11 @@ impl Buffered {
         self.position += count as u64;
     }
 
-    /// Nobody waits for the long read any more. True: its op is in flight, and need not come to its end.
-    pub fn give_up_long(&mut self) -> bool {
+    /// The call is over: nothing is missing or asked for any more. True: the op of a long read is in flight, and need not
+    /// come to its end.
+    pub fn give_up(&mut self) -> bool {
+        self.missing = 0;
+        self.asked = None;
         if !matches!(self.flight, Some(Flight::Long { .. })) {
             return false;
         }

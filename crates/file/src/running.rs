@@ -58,6 +58,12 @@ impl Running {
         op
     }
 
+    /// An op that has not been done.
+    pub(crate) fn put_back(&mut self, op: Op) {
+        self.in_flight = false;
+        self.transfer.put_back(op);
+    }
+
     /// In place of an op that cannot be done at once, a longer one.
     pub(crate) fn waiting_op(&mut self, op: Op) -> Op {
         let direct = self.transfer.is_direct();

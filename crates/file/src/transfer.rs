@@ -123,6 +123,18 @@ impl Transfer {
         self.next_op(MOST_WAITING)
     }
 
+    /// The last op has not been done, and [`op`](Self::op) will name it again.
+    pub(crate) fn put_back(&mut self, op: Op) {
+        self.asked = Asked::Nothing;
+        if let (Some(direct), Op::Read(Read { buffer, .. }) | Op::Write(Write { buffer, .. })) =
+            (&self.direct, op)
+        {
+            if let Buf::Aligned(memory) = buffer {
+                direct.keep(memory);
+            }
+        }
+    }
+
     fn next_op(&mut self, most: usize) -> Option<Op> {
         if self.is_over() {
             return None;

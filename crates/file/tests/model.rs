@@ -267,7 +267,7 @@ fn read_long(rig: &mut Rig, model: &mut Model, count: usize, ops: Option<usize>)
         }
         // One more may be under way.
         rig.start();
-        rig.file.give_up_long();
+        rig.file.give_up();
         return;
     }
     match rig.once(Buffered::long_read) {

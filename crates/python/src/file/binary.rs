@@ -28,6 +28,10 @@ pub(crate) struct BinaryFile {
     pub(super) busy: bool,
     /// The future of the call that has the turn and waits for an op.
     pub(super) waiter: Option<Py<PyAny>>,
+    /// What a call holds while it waits for the engine. Only of disk files: others may wait for a peer.
+    pub(super) limiter: Option<Py<PyAny>>,
+    /// The call that has the turn goes to the engine without asking.
+    pub(super) granted: bool,
     /// Those who wait for their turn.
     pub(super) queue: VecDeque<Ticket>,
     /// The op in flight.
@@ -127,7 +131,8 @@ impl BinaryFile {
         Err(unsupported(py, "File or stream is not seekable."))
     }
 
-    /// Starts the op that the buffers need. True: it is done already.
+    /// Starts the op that the buffers need. True: it is done already. Without the limiter, it is not started if it would have
+    /// to wait.
     pub(super) fn start_op(slf: &Bound<'_, Self>) -> PyResult<bool> {
         let py = slf.py();
         let (op, driver) = {
@@ -144,6 +149,10 @@ impl BinaryFile {
                     return Ok(true);
                 }
                 op = this.core.waiting_op(op);
+            }
+            if this.needs_limiter() {
+                this.core.put_back(op);
+                return Ok(false);
             }
             (op, this.driver.bind(py).clone())
         };
@@ -215,6 +224,7 @@ impl BinaryFile {
             let Some(mut verb) = this.abandoned.take() else {
                 return Ok(());
             };
+            this.granted = true;
             let step = verb.step(py, &mut this);
             let wants = this.core.wants_op();
             if let Ok(Step::Blocked) = step {
@@ -270,7 +280,8 @@ impl BinaryFile {
         loop {
             let next = {
                 let mut this = slf.borrow_mut();
-                if this.core.give_up_long() {
+                this.granted = false;
+                if this.core.give_up() {
                     this.cancel_op(py);
                 }
                 let next = this.queue.pop_front();

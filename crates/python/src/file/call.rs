@@ -1,6 +1,7 @@
 //! One awaited method of an open file: a coroutine that does its work when it is driven, in its turn.
 
 use super::binary::{elsewhere, BinaryFile, Ticket};
+use super::limited::Limited;
 use super::verb::Verb;
 use crate::coroutine::{bytes_len, coroutine_methods, Coroutine, Outcome};
 use crate::errors;
@@ -34,6 +35,13 @@ enum State {
     Queued(Py<PyAny>),
     /// Has the turn, and waits for an op.
     Waiting(Py<PyAny>),
+    /// Another call goes on, with the limiter.
+    Limited {
+        limited: Limited,
+        rest: Py<FileCall>,
+    },
+    /// Is that other call, and has the turn.
+    Granted,
     Done,
 }
 
@@ -58,24 +66,61 @@ impl FileCall {
     }
 
     /// Whatever went wrong, the turn must go to the next.
-    fn or_pass(&mut self, file: &Bound<'_, BinaryFile>, outcome: PyResult<Outcome>) -> PyResult<Outcome> {
-        if !matches!(outcome, Ok(Outcome::Suspend(_))) {
-            BinaryFile::pass_turn(file)?;
+    fn or_pass(
+        &mut self,
+        file: &Bound<'_, BinaryFile>,
+        outcome: PyResult<Option<Outcome>>,
+    ) -> PyResult<Outcome> {
+        match outcome.transpose() {
+            None => self.hand_over(file),
+            Some(Ok(suspended @ Outcome::Suspend(_))) => Ok(suspended),
+            Some(over) => {
+                BinaryFile::pass_turn(file)?;
+                over
+            }
         }
-        outcome
     }
 
-    /// The turn has come.
-    fn begin(&mut self, file: &Bound<'_, BinaryFile>) -> PyResult<Outcome> {
+    /// Another call goes on with this one's work, and has the turn, while a coroutine of Python's holds the limiter.
+    fn hand_over(&mut self, file: &Bound<'_, BinaryFile>) -> PyResult<Outcome> {
+        let py = file.py();
+        let rest = FileCall {
+            file: Some(file.clone().unbind()),
+            name: self.name,
+            verb: std::mem::replace(&mut self.verb, Verb::Enter),
+            state: State::Granted,
+        };
+        let rest = make(py, rest)?;
+        let limited = BinaryFile::limited(file, rest.as_any())?;
+        self.send_on(limited, rest.unbind(), py.None().bind(py))
+    }
+
+    fn send_on(
+        &mut self,
+        limited: Limited,
+        rest: Py<FileCall>,
+        sent: &Bound<'_, PyAny>,
+    ) -> PyResult<Outcome> {
+        let outcome = limited.send(sent)?;
+        if matches!(outcome, Outcome::Suspend(_)) {
+            self.state = State::Limited { limited, rest };
+        }
+        Ok(outcome)
+    }
+
+    /// The turn has come. None: it needs the limiter.
+    fn begin(&mut self, file: &Bound<'_, BinaryFile>) -> PyResult<Option<Outcome>> {
         let py = file.py();
         {
             let mut this = file.borrow_mut();
             if let Verb::Close { .. } = self.verb {
                 if this.closed {
-                    return Ok(Outcome::Return(None));
+                    return Ok(Some(Outcome::Return(None)));
                 }
+                // It frees what others may want.
+                this.granted = true;
                 if !this.driver.borrow(py).serves(py) {
-                    return this.close_now(py).map(|()| Outcome::Return(None));
+                    return this.close_now(py).map(|()| Some(Outcome::Return(None)));
                 }
             }
             this.check_open()?;
@@ -88,11 +133,11 @@ impl FileCall {
         }
         BinaryFile::give_way(file)?;
         self.state = State::GaveWay;
-        Ok(Outcome::Suspend(py.None()))
+        Ok(Some(Outcome::Suspend(py.None())))
     }
 
-    /// Has the turn: goes on until it is done or has to wait.
-    fn run(&mut self, file: &Bound<'_, BinaryFile>) -> PyResult<Outcome> {
+    /// Has the turn: goes on until it is done or has to wait. None: for that it needs the limiter.
+    fn run(&mut self, file: &Bound<'_, BinaryFile>) -> PyResult<Option<Outcome>> {
         let py = file.py();
         loop {
             let (step, wants) = {
@@ -111,23 +156,26 @@ impl FileCall {
                     if file.borrow().charge(py, PIECE_BYTES) {
                         BinaryFile::give_way(file)?;
                         self.state = State::GaveWay;
-                        return Ok(Outcome::Suspend(py.None()));
+                        return Ok(Some(Outcome::Suspend(py.None())));
                     }
                 }
                 (Ok(Step::Blocked), Ok(false)) => {
                     if !file.borrow().driver.borrow(py).serves(py) {
                         return Err(elsewhere());
                     }
+                    if !file.borrow().core.is_under_way() && file.borrow().needs_limiter() {
+                        return Ok(None);
+                    }
                     let future = driver::new_future(py)?.unbind();
                     let mut this = file.borrow_mut();
                     this.waiter = Some(future.clone_ref(py));
                     this.driver.borrow_mut(py).turn.suspended();
                     drop(this);
-                    return self.suspend(py, future, State::Waiting);
+                    return self.suspend(py, future, State::Waiting).map(Some);
                 }
                 (Ok(Step::Blocked), Err(e)) | (Err(e), _) => return Err(e),
                 // Its own work is done; what could not be started in the background will be tried again.
-                (Ok(Step::Ready(value)), _) => return Ok(Outcome::Return(value)),
+                (Ok(Step::Ready(value)), _) => return Ok(Some(Outcome::Return(value))),
             }
         }
     }
@@ -151,7 +199,8 @@ impl FileCall {
         let file = &file;
         match std::mem::replace(&mut self.state, State::Done) {
             State::New | State::Done => Ok(()),
-            State::GaveWay => self.leave(file),
+            State::GaveWay | State::Granted => self.leave(file),
+            State::Limited { limited, .. } => limited.close(py),
             State::Queued(ticket) => {
                 let ticket = ticket.bind(py);
                 let granted = driver::is_done(ticket)?
@@ -197,6 +246,23 @@ impl Coroutine for FileCall {
         slf.try_borrow_mut()?.end_early(slf.py())
     }
 
+    fn throw_in(slf: &Bound<'_, Self>, error: PyErr) -> PyResult<Py<PyAny>> {
+        let py = slf.py();
+        let mut this = slf.try_borrow_mut()?;
+        match std::mem::replace(&mut this.state, State::Done) {
+            State::Limited { limited, rest } => {
+                let what = limited.throw(py, error)?;
+                this.state = State::Limited { limited, rest };
+                Ok(what)
+            }
+            state => {
+                this.state = state;
+                this.end_early(py)?;
+                Err(error)
+            }
+        }
+    }
+
     fn qualname(&self) -> String {
         format!("BinaryFile.{}", self.name)
     }
@@ -212,7 +278,7 @@ impl Coroutine for FileCall {
 }
 
 impl Reused for FileCall {
-    fn advance(&mut self, py: Python<'_>, _sent: &Bound<'_, PyAny>) -> PyResult<Outcome> {
+    fn advance(&mut self, py: Python<'_>, sent: &Bound<'_, PyAny>) -> PyResult<Outcome> {
         let file = self.file(py)?;
         match std::mem::replace(&mut self.state, State::Done) {
             State::New => {
@@ -252,6 +318,12 @@ impl Reused for FileCall {
                 }
                 false => self.suspend(py, future, State::Waiting),
             },
+            State::Limited { limited, rest } => self.send_on(limited, rest, sent),
+            State::Granted => {
+                file.borrow_mut().granted = true;
+                let run = self.run(&file);
+                self.or_pass(&file, run)
+            }
             State::Done => Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine")),
         }
     }
@@ -281,6 +353,10 @@ coroutine_methods! { FileCall =>
         self.file.as_ref().map_or(Ok(()), |file| visit.call(file))?;
         match &self.state {
             State::Queued(future) | State::Waiting(future) => visit.call(future),
+            State::Limited { limited, rest } => {
+                limited.traverse(&visit)?;
+                visit.call(rest)
+            }
             _ => Ok(()),
         }
     }
@@ -292,8 +368,11 @@ coroutine_methods! { FileCall =>
 
     /// A write longer than the buffer is under way, or done: it goes on when this is cancelled.
     #[getter]
-    fn begun(&self) -> bool {
-        matches!(self.verb, Verb::Large { buffer: None, .. })
+    fn begun(&self, py: Python<'_>) -> bool {
+        match &self.state {
+            State::Limited { rest, .. } => rest.try_borrow(py).is_ok_and(|rest| rest.begun(py)),
+            _ => matches!(self.verb, Verb::Large { buffer: None, .. }),
+        }
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {

@@ -45,6 +45,10 @@ impl Job for Locking {
         GivenUp::Stop
     }
 
+    fn limited(&self) -> bool {
+        false
+    }
+
     fn settles(&self) -> bool {
         false
     }

@@ -9,6 +9,7 @@
 mod binary;
 mod call;
 mod direct;
+mod limited;
 mod locks;
 mod long;
 mod methods;

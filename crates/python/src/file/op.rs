@@ -3,6 +3,7 @@
 //! The work is a `Job`. It goes on as far as it can without waiting, and names the ops that it needs one after the other.
 
 use super::binary::{elsewhere, BinaryFile};
+use super::limited::Limited;
 use crate::coroutine::{coroutine_methods, Coroutine, Outcome};
 use crate::errors;
 use crate::files::driver::{self, LoopDriver, Waiter};
@@ -48,6 +49,11 @@ pub(super) trait Job: Send + Sync {
     /// About how many bytes it moves without waiting, for the loop's sake.
     fn weight(&self) -> usize {
         0
+    }
+
+    /// Whether its ops need the file's limiter: not if they may wait for somebody else.
+    fn limited(&self) -> bool {
+        true
     }
 
     /// Whether data that were written before must be with the kernel first.
@@ -96,6 +102,8 @@ pub(crate) struct FileOp {
     job: Box<dyn Job>,
     state: State,
     outcome: Option<PyResult<Value>>,
+    /// The limiter is held while this is awaited, or there is none.
+    granted: bool,
 }
 
 enum State {
@@ -112,6 +120,10 @@ enum State {
         driver: Py<LoopDriver>,
         token: Token,
     },
+    /// Another one goes on, with the limiter.
+    Limited(Limited),
+    /// Is that other one, and has the limiter.
+    Granted(Box<Op>),
     /// Its caller is gone, its op is not.
     Alone,
     Done,
@@ -125,6 +137,7 @@ impl FileOp {
             job: Box::new(job),
             state: State::New,
             outcome: None,
+            granted: file.borrow().limiter.is_none(),
         }
     }
 
@@ -162,6 +175,8 @@ impl FileOp {
                 };
                 suspended
             }
+            State::Limited(limited) => Self::send_on(slf, limited),
+            State::Granted(op) => Self::wait_for(slf, *op),
             State::Alone | State::Done => {
                 Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine"))
             }
@@ -235,7 +250,6 @@ impl FileOp {
 
     /// Everything before is with the kernel.
     fn go_on(slf: &Bound<'_, Self>) -> PyResult<Outcome> {
-        let py = slf.py();
         let file = Self::file(slf);
         // It may have waited for its turn of the loop, or for a flush.
         file.borrow().check_open()?;
@@ -243,6 +257,39 @@ impl FileOp {
             Next::Done(value) => return Ok(Outcome::Return(value)),
             Next::Wait(op) => op,
         };
+        if slf.borrow().granted || !slf.borrow().job.limited() {
+            return Self::wait_for(slf, op);
+        }
+        Self::hand_over(slf, &file, op)
+    }
+
+    /// Another one goes on with this one's work, while a coroutine of Python's holds the limiter.
+    fn hand_over(slf: &Bound<'_, Self>, file: &Bound<'_, BinaryFile>, op: Op) -> PyResult<Outcome> {
+        let mut this = slf.borrow_mut();
+        let rest = FileOp {
+            file: file.clone().unbind(),
+            name: this.name,
+            job: std::mem::replace(&mut this.job, Box::new(Over)),
+            state: State::Granted(Box::new(op)),
+            outcome: None,
+            granted: true,
+        };
+        drop(this);
+        let rest = Bound::new(slf.py(), rest)?;
+        let limited = BinaryFile::limited(file, rest.as_any())?;
+        Self::send_on(slf, limited)
+    }
+
+    fn send_on(slf: &Bound<'_, Self>, limited: Limited) -> PyResult<Outcome> {
+        let outcome = limited.send(slf.py().None().bind(slf.py()))?;
+        if matches!(outcome, Outcome::Suspend(_)) {
+            slf.borrow_mut().state = State::Limited(limited);
+        }
+        Ok(outcome)
+    }
+
+    fn wait_for(slf: &Bound<'_, Self>, op: Op) -> PyResult<Outcome> {
+        let (py, file) = (slf.py(), Self::file(slf));
         let driver = file.borrow().driver.clone_ref(py).into_bound(py);
         let future = driver::new_future(py)?;
         let token = Self::submit(slf, &driver, op)?;
@@ -340,7 +387,8 @@ impl FileOp {
                 }
             }
             State::Alone => slf.borrow_mut().state = State::Alone,
-            State::New | State::GaveWay | State::Done => {}
+            State::Limited(limited) => limited.close(py)?,
+            State::New | State::GaveWay | State::Granted(_) | State::Done => {}
         }
         Ok(())
     }
@@ -384,6 +432,18 @@ impl Coroutine for FileOp {
         stopped
     }
 
+    fn throw_in(slf: &Bound<'_, Self>, error: PyErr) -> PyResult<Py<PyAny>> {
+        let state = std::mem::replace(&mut slf.borrow_mut().state, State::Done);
+        if let State::Limited(limited) = state {
+            let what = limited.throw(slf.py(), error)?;
+            slf.borrow_mut().state = State::Limited(limited);
+            return Ok(what);
+        }
+        slf.borrow_mut().state = state;
+        Self::stop(slf)?;
+        Err(error)
+    }
+
     fn qualname(&self) -> String {
         format!("BinaryFile.{}", self.name)
     }
@@ -396,6 +456,7 @@ coroutine_methods! { FileOp =>
         match &self.state {
             State::Settling { flush, .. } => visit.call(flush),
             State::Waiting { future, .. } => visit.call(future),
+            State::Limited(limited) => limited.traverse(&visit),
             _ => Ok(()),
         }
     }

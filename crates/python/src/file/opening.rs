@@ -3,6 +3,7 @@
 use super::binary::{unsupported, BinaryFile, Facts};
 use super::call::FileCall;
 use super::direct;
+use super::limited::Limited;
 use super::mode::Mode;
 use super::verb::{os_error, Verb};
 use crate::aio_engine;
@@ -10,7 +11,7 @@ use crate::coroutine::{coroutine_methods, Coroutine, Outcome};
 use crate::errors;
 use crate::files::driver::{self, LoopDriver, Waiter};
 use crate::path::{c_path, fspath};
-use proactor::op::{File, Op, Open};
+use proactor::op::{File, FileKind, Op, Open};
 use proactor::{Error, Output, Token};
 use proactor_file::{Buffered, Options};
 use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning, PyTypeError, PyValueError};
@@ -52,6 +53,7 @@ struct Plan {
     closefd: bool,
     engine: Option<String>,
     direct: bool,
+    limiter: Option<Py<PyAny>>,
 }
 
 /// What `proactor.open` returns: await it, or use it in `async with`. Nothing is opened before.
@@ -61,6 +63,8 @@ pub(crate) struct Opening {
     state: State,
     /// For the end of an `async with`.
     file: Option<Py<BinaryFile>>,
+    /// The limiter is held while this is awaited, or there is none.
+    granted: bool,
 }
 
 enum State {
@@ -76,12 +80,14 @@ enum State {
         driver: Py<LoopDriver>,
         token: Token,
     },
+    /// Another one opens, with the limiter.
+    Limited(Limited),
     Done,
 }
 
 /// Opens a binary file, whatever the mode says of text. See `proactor.open`.
 #[pyfunction]
-#[pyo3(signature = (file, mode, buffering, closefd=true, opener=None, *, engine=None, direct=false))]
+#[pyo3(signature = (file, mode, buffering, closefd=true, opener=None, *, engine=None, direct=false, limiter=None))]
 #[allow(clippy::too_many_arguments)]
 pub(super) fn open_binary(
     file: &Bound<'_, PyAny>,
@@ -91,6 +97,7 @@ pub(super) fn open_binary(
     opener: Option<Bound<'_, PyAny>>,
     engine: Option<String>,
     direct: bool,
+    limiter: Option<Py<PyAny>>,
 ) -> PyResult<Opening> {
     let mode = Mode::parse(mode)?;
     aio_engine(engine.as_deref())?;
@@ -120,9 +127,11 @@ pub(super) fn open_binary(
             closefd,
             engine,
             direct,
+            limiter,
         },
         state,
         file: None,
+        granted: false,
     })
 }
 
@@ -153,17 +162,31 @@ fn state_of(file: &Bound<'_, PyAny>, closefd: bool, opener: Option<Bound<'_, PyA
     })
 }
 
+impl Plan {
+    fn clone_ref(&self, py: Python<'_>) -> Self {
+        Plan {
+            name: self.name.clone_ref(py),
+            engine: self.engine.clone(),
+            limiter: self.limiter.as_ref().map(|limiter| limiter.clone_ref(py)),
+            ..*self
+        }
+    }
+}
+
 impl Opening {
     fn advance(&mut self, py: Python<'_>) -> PyResult<Outcome> {
         match std::mem::replace(&mut self.state, State::Done) {
             State::Path(path) => {
                 let driver = driver::current(py, self.plan.engine.as_deref())?;
-                let mut op: Op = Open::new(path, self.flags()).into();
+                let mut op: Op = Open::new(path.clone(), self.flags()).into();
                 match op.attempt() {
                     Some(Ok(Output::File(fd))) => self.opened(&driver, fd, Origin::Path),
                     Some(Ok(_)) => Err(PyRuntimeError::new_err("an open without a file")),
                     Some(Err(e)) => Err(self.explained(py, self.error(py, &e))),
-                    None => self.submit(&driver, op),
+                    None => match self.plan.limiter.as_ref().filter(|_| !self.granted) {
+                        Some(limiter) => self.hand_over(limiter.clone_ref(py).bind(py), path),
+                        None => self.submit(&driver, op),
+                    },
                 }
             }
             State::Descriptor(fd) => {
@@ -209,8 +232,37 @@ impl Opening {
                 let fd = fd.ok_or_else(|| PyRuntimeError::new_err("the descriptor was taken"))?;
                 self.opened(driver.bind(py), fd, Origin::Path)
             }
+            State::Limited(limited) => self.send_on(py, limited),
             State::Done => Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine")),
         }
+    }
+
+    /// Another one opens, while a coroutine of Python's holds the limiter.
+    fn hand_over(&mut self, limiter: &Bound<'_, PyAny>, path: CString) -> PyResult<Outcome> {
+        let py = limiter.py();
+        let rest = Opening {
+            plan: self.plan.clone_ref(py),
+            state: State::Path(path),
+            file: None,
+            granted: true,
+        };
+        let rest = Bound::new(py, rest)?;
+        let limited = Limited::new(limiter, rest.as_any())?;
+        self.send_on(py, limited)
+    }
+
+    fn send_on(&mut self, py: Python<'_>, limited: Limited) -> PyResult<Outcome> {
+        let outcome = limited.send(py.None().bind(py))?;
+        match &outcome {
+            Outcome::Suspend(_) => self.state = State::Limited(limited),
+            Outcome::Return(file) => {
+                let file = file
+                    .as_ref()
+                    .and_then(|file| file.bind(py).cast::<BinaryFile>().ok());
+                self.file = file.map(|file| file.clone().unbind());
+            }
+        }
+        Ok(outcome)
     }
 
     fn error(&self, py: Python<'_>, error: &Error) -> PyErr {
@@ -287,6 +339,9 @@ impl Opening {
                 return Err(self.error(py, &e));
             }
         };
+        let disk = matches!(handle.kind(), Ok(FileKind::Disk));
+        let limiter = self.plan.limiter.as_ref().filter(|_| disk);
+        let limiter = limiter.map(|limiter| limiter.clone_ref(py));
         let options = Options {
             position,
             append: mode.append,
@@ -313,6 +368,8 @@ impl Opening {
             driver: driver.clone().unbind(),
             busy: false,
             waiter: None,
+            limiter,
+            granted: false,
             queue: VecDeque::new(),
             token: None,
             abandoned: None,
@@ -355,11 +412,24 @@ impl Coroutine for Opening {
 
     /// What is being opened will be closed.
     fn stop(slf: &Bound<'_, Self>) -> PyResult<()> {
-        slf.try_borrow_mut()?.give_up(slf.py());
+        let mut this = slf.try_borrow_mut()?;
+        if let State::Limited(limited) = &this.state {
+            limited.close(slf.py())?;
+        }
+        this.give_up(slf.py());
         Ok(())
     }
 
     fn throw_in(slf: &Bound<'_, Self>, error: PyErr) -> PyResult<Py<PyAny>> {
+        let mut this = slf.try_borrow_mut()?;
+        if let State::Limited(limited) = &this.state {
+            let thrown = limited.throw(slf.py(), error);
+            if thrown.is_err() {
+                this.state = State::Done;
+            }
+            return thrown;
+        }
+        drop(this);
         Self::stop(slf)?;
         // The task throws what the engine has met, too.
         Err(slf.borrow().explained(slf.py(), error))
@@ -401,7 +471,7 @@ coroutine_methods! { Opening =>
 impl Drop for Opening {
     fn drop(&mut self) {
         errors::in_drop(|py| match self.state {
-            State::Done => {}
+            State::Done | State::Limited(_) => {}
             State::Waiting { .. } => self.give_up(py),
             _ => errors::warn_in_drop::<PyRuntimeWarning>(py, "proactor.open was never awaited"),
         });

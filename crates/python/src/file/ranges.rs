@@ -16,6 +16,7 @@ struct OneOp<M> {
     make: Option<M>,
     given_up: GivenUp,
     settles: bool,
+    limited: bool,
     /// Whether the caller wants the op's count.
     counts: bool,
     count: usize,
@@ -34,6 +35,7 @@ where
             make: Some(make),
             given_up,
             settles: true,
+            limited: true,
             counts: false,
             count: 0,
             changes: None,
@@ -71,6 +73,10 @@ where
 
     fn given_up(&self) -> GivenUp {
         self.given_up
+    }
+
+    fn limited(&self) -> bool {
+        self.limited
     }
 
     fn settles(&self) -> bool {
@@ -162,6 +168,8 @@ impl BinaryFile {
         let mut job = OneOp::new(GivenUp::Stop, move |file: &File| {
             Ok(send(file, offset, to, count).into())
         });
+        // The peer may be slow.
+        job.limited = false;
         job.counts = true;
         Ok(FileOp::new(slf, "sendfile", job))
     }
