@@ -384,8 +384,8 @@ impl Coroutine for FileOp {
         stopped
     }
 
-    fn qualname(&self) -> String {
-        format!("BinaryFile.{}", self.name)
+    fn qualname(slf: &Bound<'_, Self>) -> String {
+        format!("BinaryFile.{}", slf.borrow().name)
     }
 }
 
