@@ -411,6 +411,7 @@ class BinaryFile:
 @disjoint_base
 class Users:
     users: int
+    _taken: bool
     def __new__(cls) -> Self: ...
 
 # The quick part of a text file; TextFile derives from it.

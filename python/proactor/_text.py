@@ -224,15 +224,16 @@ class TextFile(Attributes, TextCore):
             length = (len(self._decoded) if end is None else end) - self._used
             return self._take(length if limit < 0 else min(length, limit))
 
-    async def _readline(self, size: int, pause: bool) -> str:
-        async with self._turn:
-            if pause:
-                await asyncio.sleep(0)
-                self._go_on()
+    async def _readline(self, size: int, has_turn: bool) -> str:
+        if not has_turn:
+            await self._turn.__aenter__()
+        try:
             return await self._read_line(self._readable(), size)
+        finally:
+            self._turn.leave()
 
-    async def _next(self, pause: bool) -> str:
-        line = await self._readline(-1, pause)
+    async def _next(self, has_turn: bool) -> str:
+        line = await self._readline(-1, has_turn)
         if not line:
             raise StopAsyncIteration
         return line

@@ -30,7 +30,6 @@ class Turn(Users):
     """
 
     def __init__(self) -> None:
-        self._taken = False
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def __aenter__(self) -> None:

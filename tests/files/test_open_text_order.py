@@ -64,13 +64,66 @@ class TestClose:
         run(main())
 
 
+async def use_up_the_turn(other: proactor.BinaryFile) -> None:
+    """The next call that looks at the clock has to give way."""
+    await asyncio.sleep(0)
+    for _ in range(16):
+        await other.write(b"x")
+    time.sleep(0.01)  # noqa: ASYNC251
+
+
+class TestPausedReads:
+    """A call that has its turn of the file, and gives way to the loop before it has begun."""
+
+    def content(self, path: Path) -> Path:
+        # The second chunk is the first that needs no decoder.
+        path.write_text("".join(f"{number:07}\n" for number in range(2048)))
+        return path
+
+    async def paused(self, path: Path, *, cancelled: bool) -> list[Any]:
+        async with proactor.open(path.with_name("g"), "wb") as other, proactor.open(path) as file:
+            for _ in range(1024):
+                await file.readline()
+            await use_up_the_turn(other)
+            calls = (file.readline(), file.__anext__(), file.read(3))
+            tasks = [asyncio.ensure_future(call) for call in calls]
+            await asyncio.sleep(0)
+            assert not tasks[0].done()
+            if cancelled:
+                tasks[0].cancel()
+            return await asyncio.gather(*tasks, return_exceptions=True)
+
+    def test_others_wait_behind_it(self, run: Run, tmp_path: Path) -> None:
+        found = run(in_time(self.paused(self.content(tmp_path / "f"), cancelled=False)))
+        assert found == ["0001024\n", "0001025\n", "000"]
+
+    def test_a_cancelled_one_takes_nothing(self, run: Run, tmp_path: Path) -> None:
+        cancelled, *found = run(in_time(self.paused(self.content(tmp_path / "f"), cancelled=True)))
+        assert isinstance(cancelled, asyncio.CancelledError)
+        assert found == ["0001024\n", "000"]
+
+    def test_of_a_file_that_is_closed_meanwhile(self, run: Run, tmp_path: Path) -> None:
+        path = self.content(tmp_path / "f")
+
+        async def main() -> None:
+            async with proactor.open(tmp_path / "g", "wb") as other, proactor.open(path) as file:
+                for _ in range(1024):
+                    await file.readline()
+                await use_up_the_turn(other)
+                line = asyncio.ensure_future(file.readline())
+                await asyncio.sleep(0)
+                assert not line.done()
+                await file.buffer.close()
+                with pytest.raises(ValueError, match="closed file"):
+                    await line
+
+        run(in_time(main()))
+
+
 class TestCancelledWrites:
     async def cancelled(self, file: proactor.TextFile, other: proactor.BinaryFile) -> None:
         """A write that finds the loop's turn used up, and is cancelled before it has begun."""
-        await asyncio.sleep(0)
-        for _ in range(16):
-            await other.write(b"x")
-        time.sleep(0.01)  # noqa: ASYNC251
+        await use_up_the_turn(other)
         for _ in range(14):
             await other.write(b"x")
         task = asyncio.ensure_future(file.write("first"))

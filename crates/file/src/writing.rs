@@ -25,9 +25,34 @@ impl Buffered {
             // The bytes behind the last whole block wait for those that fill theirs.
             self.queue_output(self.past_last_block());
         }
+        self.append(data);
+        Ok(Step::Ready(()))
+    }
+
+    /// Takes the bytes if that is only to copy them, with no op to be started, waited for or reported.
+    pub fn put_at_once(&mut self, data: &[u8]) -> bool {
+        let quiet = match &self.flight {
+            None => self.queued.is_none() && self.missing == 0 && self.asked.is_none(),
+            Some(Flight::Flush { .. }) => !self.queued.as_ref().is_some_and(|queued| queued.large),
+            Some(_) => false,
+        };
+        let room = quiet
+            && self.running.is_none()
+            && self.write_error.is_none()
+            && self.output.has_room(data.len(), self.block);
+        if room {
+            self.append(data);
+        }
+        room
+    }
+
+    fn append(&mut self, data: &[u8]) {
+        self.input.clear();
+        if self.output.is_empty() {
+            self.output.at = self.position;
+        }
         self.output.push(data, self.block);
         self.position += data.len() as u64;
-        Ok(Step::Ready(()))
     }
 
     /// Writes the caller's own memory, of any size, past the buffer. `buffer` is taken when it can be begun; `Ready` when

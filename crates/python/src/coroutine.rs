@@ -32,7 +32,7 @@ pub(crate) trait Coroutine: PyClass {
     }
 
     /// Its `__qualname__`, of which the last part is its `__name__`.
-    fn qualname(&self) -> String;
+    fn qualname(slf: &Bound<'_, Self>) -> String;
 
     /// Bytes of a result that may stay alive a little longer than the result's user wants.
     fn size_of(py: Python<'_>, value: &Py<PyAny>) -> usize {
@@ -80,15 +80,15 @@ macro_rules! coroutine_methods {
             }
 
             #[getter]
-            fn __name__(&self) -> String {
-                let mut name = $crate::coroutine::Coroutine::qualname(self);
+            fn __name__(slf: &Bound<'_, Self>) -> String {
+                let mut name = <Self as $crate::coroutine::Coroutine>::qualname(slf);
                 name.drain(..name.rfind('.').map_or(0, |dot| dot + 1));
                 name
             }
 
             #[getter]
-            fn __qualname__(&self) -> String {
-                $crate::coroutine::Coroutine::qualname(self)
+            fn __qualname__(slf: &Bound<'_, Self>) -> String {
+                <Self as $crate::coroutine::Coroutine>::qualname(slf)
             }
 
             $($own)*

@@ -1,6 +1,7 @@
 //! `proactor._native`: from Python objects to ops and back, and the wake-ups of event loops. No I/O logic lives here.
 
 mod aio;
+mod attached;
 mod copying;
 mod coroutine;
 mod counters;

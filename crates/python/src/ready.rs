@@ -1,49 +1,78 @@
 //! Returning a value from an awaitable without suspending, cheaply.
 //!
 //! The interpreter takes an awaitable's result out of a StopIteration. Building that exception is most of what a ready
-//! await costs, so one is kept per thread and used again while nobody else holds it. It keeps its last value alive until
-//! the next, so large values get an exception of their own.
+//! await costs, so one is kept and used again while nobody else holds it. It keeps its last value alive until the next,
+//! so large values get an exception of their own.
 
+use crate::attached::Attached;
 use pyo3::exceptions::PyStopIteration;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use std::cell::Cell;
 
-thread_local! {
-    static SPARE: Cell<Option<Py<PyAny>>> = const { Cell::new(None) };
-}
+static SPARE: Attached<Option<Py<PyAny>>> = Attached::new(None);
 
 /// A value of more bytes is not worth keeping alive for the sake of 0.1 microseconds.
-const LARGE_BYTES: usize = 16 * 1024;
+pub(crate) const LARGE_BYTES: usize = 16 * 1024;
 
 /// The exception that makes `value`, of about this size, the result of the awaitable.
 pub(crate) fn stop_iteration(py: Python<'_>, value: Py<PyAny>, size_bytes: usize) -> PyErr {
     if size_bytes > LARGE_BYTES {
         return PyStopIteration::new_err((value,));
     }
-    let object = match SPARE.take() {
+    match with_value(value.into_bound(py)) {
+        Ok(exception) => PyErr::from_value(exception),
+        Err(e) => e,
+    }
+}
+
+/// Raises the exception that makes a value of at most `LARGE_BYTES` the result. Python code may run: the last value goes.
+pub(crate) fn raise(value: Bound<'_, PyAny>) {
+    let py = value.py();
+    match with_value(value) {
+        Ok(exception) => restore(exception),
+        Err(e) => e.restore(py),
+    }
+}
+
+/// As `PyErr::restore`, which goes round by Rust's own kind of error.
+fn restore(exception: Bound<'_, PyAny>) {
+    // SAFETY: an exception without a traceback; the references to it and its class are the interpreter's from here on.
+    unsafe {
+        ffi::PyErr_Restore(
+            ffi::Py_NewRef(exception.get_type_ptr().cast()),
+            exception.into_ptr(),
+            std::ptr::null_mut(),
+        );
+    }
+}
+
+fn with_value(value: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
+    let py = value.py();
+    let spare = SPARE.get(py).and_then(|mut spare| spare.take());
+    let exception = match spare {
         // SAFETY: a live object; reading its reference count is fine under the GIL.
-        Some(spare) if unsafe { ffi::Py_REFCNT(spare.as_ptr()) } == 1 => {
-            set_value(&spare, value);
-            spare
-        }
-        _ => match py.get_type::<PyStopIteration>().call0() {
-            Ok(fresh) => {
-                let fresh = fresh.unbind();
-                set_value(&fresh, value);
-                fresh
+        Some(spare) if unsafe { ffi::Py_REFCNT(spare.as_ptr()) } == 1 => spare.into_bound(py),
+        other => {
+            if let Some(other) = other {
+                other.drop_ref(py);
             }
-            Err(e) => return e,
-        },
+            py.get_type::<PyStopIteration>().call0()?
+        }
     };
-    let error = PyErr::from_value(object.bind(py).clone());
-    SPARE.set(Some(object));
-    error
+    set_value(&exception, value);
+    // (What another has put there meanwhile goes when nothing is borrowed.)
+    let other = SPARE
+        .get(py)
+        .and_then(|mut spare| spare.replace(exception.clone().unbind()));
+    if let Some(other) = other {
+        other.drop_ref(py);
+    }
+    Ok(exception)
 }
 
 /// Puts the value straight into the exception. What was in it before goes.
-fn set_value(object: &Py<PyAny>, value: Py<PyAny>) {
-    let object = object.as_ptr().cast::<ffi::PyStopIterationObject>();
+fn set_value(exception: &Bound<'_, PyAny>, value: Bound<'_, PyAny>) {
+    let object = exception.as_ptr().cast::<ffi::PyStopIterationObject>();
     // SAFETY: the object was made by calling StopIteration itself, so it has this layout; nobody else sees it now, and
     // the old value is released after it has been replaced, as Py_XSETREF does.
     unsafe {

@@ -1,21 +1,45 @@
 //! Native coroutines that cost little where they return at once: raw type slots, and objects that are used again.
 //!
 //! CPython 3.10 and 3.11 drive an awaitable by `am_send`, which needs no exception for a result, and 3.12 and later by
-//! `tp_iternext`. PyO3 has no slot for the first. A slot of ours has to say that the thread is attached, as PyO3's own do:
-//! its trampolines are public for its macros, and five times as fast as `Python::attach`.
+//! `tp_iternext`. PyO3 has no slot for the first. A slot of ours asks first whether the result is at hand
+//! ([`Reused::at_once`]), where nothing can go wrong. What can has to say that the thread is attached, as PyO3's own slots
+//! do: its trampolines are public for its macros, and five times as fast as `Python::attach`.
 
+use crate::attached::Attached;
 use crate::coroutine::{self, Coroutine, Outcome};
+use crate::ready;
 use pyo3::ffi;
 use pyo3::impl_::trampoline::{inquiry, iternextfunc, ternaryfunc, MethodDef};
 use pyo3::prelude::*;
-use pyo3::pyclass::boolean_struct::False;
+use pyo3::pyclass::boolean_struct::True;
 use pyo3::PyClass;
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
 use std::marker::PhantomData;
 
-/// A coroutine whose objects are used again.
-pub(crate) trait Reused: Coroutine + PyClass<Frozen = False> + Into<PyClassInitializer<Self>> {
+/// A coroutine whose objects are used again for other calls.
+pub(crate) trait Reused:
+    Coroutine + PyClass<Frozen = True> + Sync + Into<PyClassInitializer<Self>>
+{
+    type Call: Call;
+
+    fn new(call: Self::Call) -> Self;
+
+    fn call(&self) -> &Attached<Self::Call>;
+
+    /// The result of a call that has not begun, if it is at hand; the call is then over. The result is small: it may stay
+    /// alive a little longer than its user wants. Does nothing that may fail or panic. No Python code runs, unless what
+    /// the call held goes with it.
+    fn at_once<'py>(&self, _py: Python<'py>) -> Option<Bound<'py, PyAny>> {
+        None
+    }
+
+    /// Where those go that nobody has any more.
+    fn pool() -> &'static Pool;
+}
+
+/// What such an object holds.
+pub(crate) trait Call: Sized {
     /// Goes on, as `Coroutine::drive`.
     fn advance(&mut self, py: Python<'_>, sent: &Bound<'_, PyAny>) -> PyResult<Outcome>;
 
@@ -29,9 +53,6 @@ pub(crate) trait Reused: Coroutine + PyClass<Frozen = False> + Into<PyClassIniti
         let over = self.over();
         std::mem::replace(self, over)
     }
-
-    /// Where those go that nobody has any more.
-    fn pool() -> &'static Pool;
 }
 
 /// Objects to be used again. To make one and to free it takes longer than most calls of an open file.
@@ -77,13 +98,16 @@ impl Pool {
 }
 
 /// A new object, or one that was used before.
-pub(crate) fn make<T: Reused>(py: Python<'_>, value: T) -> PyResult<Bound<'_, T>> {
+#[inline]
+pub(crate) fn make<T: Reused>(py: Python<'_>, call: T::Call) -> PyResult<Bound<'_, T>> {
     let Some(object) = T::pool().idle(py).objects.pop() else {
-        return Bound::new(py, value);
+        return Bound::new(py, T::new(call));
     };
     // SAFETY: the pool's own reference to a T, which becomes ours.
     let object = unsafe { Bound::from_owned_ptr(py, object).cast_into_unchecked::<T>() };
-    *object.try_borrow_mut()? = value;
+    let over = std::mem::replace(&mut *object.get().call().borrow_mut(py)?, call);
+    // It holds nothing.
+    std::mem::forget(over);
     // SAFETY: an object with a collector's header, complete, and not tracked while it was idle.
     unsafe { ffi::PyObject_GC_Track(object.as_ptr().cast()) };
     Ok(object)
@@ -101,7 +125,7 @@ pub(crate) fn install<T: Reused>(py: Python<'_>) {
     unsafe {
         T::pool().idle(py).dealloc = (*class).tp_dealloc.replace(dealloc::<T>);
         (*class).tp_iter = Some(itself);
-        (*class).tp_iternext = Some(iternextfunc::<Of<T>>);
+        (*class).tp_iternext = Some(next::<T>);
         if let Some(slots) = (*class).tp_as_async.as_mut() {
             slots.am_await = Some(itself);
             slots.am_send = Some(send::<T>);
@@ -120,7 +144,7 @@ unsafe extern "C" fn itself(slf: *mut ffi::PyObject) -> *mut ffi::PyObject {
 struct Of<T>(PhantomData<T>);
 
 impl<T: Reused> MethodDef<iternextfunc::Func> for Of<T> {
-    const METH: iternextfunc::Func = next::<T>;
+    const METH: iternextfunc::Func = go_on::<T>;
 }
 
 impl<T: Reused> MethodDef<ternaryfunc::Func> for Of<T> {
@@ -131,8 +155,34 @@ impl<T: Reused> MethodDef<inquiry::Func> for Of<T> {
     const METH: inquiry::Func = retire::<T>;
 }
 
-/// `tp_iternext`: NULL without an exception is a result of None, at no cost.
-unsafe fn next<T: Reused>(py: Python<'_>, slf: *mut ffi::PyObject) -> PyResult<*mut ffi::PyObject> {
+/// `at_once` of an object that a slot was given.
+///
+/// # Safety
+/// It is a T, and the thread is attached.
+#[inline]
+unsafe fn at_once<'py, T: Reused>(slf: *mut ffi::PyObject) -> Option<Bound<'py, PyAny>> {
+    // SAFETY: as the caller says. The slot's caller has a reference for as long as the slot runs.
+    unsafe {
+        let py = Python::assume_attached();
+        let slf = Borrowed::from_ptr(py, slf).cast_unchecked::<T>();
+        slf.get().at_once(py)
+    }
+}
+
+/// `tp_iternext`.
+unsafe extern "C" fn next<T: Reused>(slf: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    // SAFETY: an instance of T, in a thread that is attached.
+    match unsafe { at_once::<T>(slf) } {
+        Some(value) => {
+            ready::raise(value);
+            std::ptr::null_mut()
+        }
+        // SAFETY: the slot's own argument.
+        None => unsafe { iternextfunc::<Of<T>>(slf) },
+    }
+}
+
+unsafe fn go_on<T: Reused>(py: Python<'_>, slf: *mut ffi::PyObject) -> PyResult<*mut ffi::PyObject> {
     // SAFETY: an instance of T.
     let slf = unsafe { Bound::from_borrowed_ptr(py, slf).cast_into_unchecked::<T>() };
     let what = coroutine::next(&slf)?;
@@ -149,6 +199,12 @@ unsafe extern "C" fn send<T: Reused>(
     sent: *mut ffi::PyObject,
     result: *mut *mut ffi::PyObject,
 ) -> ffi::PySendResult {
+    // SAFETY: an instance of T, in a thread that is attached.
+    if let Some(value) = unsafe { at_once::<T>(slf) } {
+        // SAFETY: the caller's place for the result.
+        unsafe { *result = value.into_ptr() };
+        return ffi::PySendResult::PYGEN_RETURN;
+    }
     // SAFETY: the slot's own arguments. The trampoline hands all three on without looking at them.
     let status = unsafe { ternaryfunc::<Of<T>>(slf, sent, result.cast()) };
     match status as usize {
@@ -185,12 +241,13 @@ unsafe fn send_to<T: Reused>(
 
 /// `Coroutine::drive` of such a class.
 pub(crate) fn drive<T: Reused>(slf: &Bound<'_, T>, sent: &Bound<'_, PyAny>) -> PyResult<Outcome> {
-    let mut this = slf.try_borrow_mut()?;
-    let outcome = this.advance(slf.py(), sent)?;
+    let py = slf.py();
+    let mut call = slf.get().call().borrow_mut(py)?;
+    let outcome = call.advance(py, sent)?;
     if matches!(outcome, Outcome::Return(_)) {
         // Its end is then nearly free.
-        let held = this.end();
-        drop(this);
+        let held = call.end();
+        drop(call);
         drop(held);
     }
     Ok(outcome)
@@ -205,9 +262,9 @@ unsafe extern "C" fn dealloc<T: Reused>(object: *mut ffi::PyObject) {
         ffi::Py_INCREF(object);
         let py = Python::assume_attached();
         let is_over = {
-            let slf = Bound::from_borrowed_ptr(py, object).cast_into_unchecked::<T>();
-            let this = slf.try_borrow();
-            this.is_ok_and(|this| this.is_over())
+            let slf = Borrowed::from_ptr(py, object).cast_unchecked::<T>();
+            let call = slf.get().call().get(py);
+            call.is_some_and(|call| call.is_over())
         };
         // Python code may run where it is not, and make and free others.
         if (is_over || inquiry::<Of<T>>(object) == 1) && T::pool().keep(py, object) {
@@ -225,11 +282,11 @@ unsafe extern "C" fn dealloc<T: Reused>(object: *mut ffi::PyObject) {
 unsafe fn retire<T: Reused>(py: Python<'_>, object: *mut ffi::PyObject) -> PyResult<c_int> {
     // SAFETY: an instance of T.
     let slf = unsafe { Bound::from_borrowed_ptr(py, object).cast_into_unchecked::<T>() };
-    let Ok(mut this) = slf.try_borrow_mut() else {
+    let Some(mut call) = slf.get().call().get(py) else {
         return Ok(0);
     };
-    let held = this.end();
-    drop(this);
+    let held = call.end();
+    drop(call);
     drop(held);
     Ok(1)
 }

@@ -1,5 +1,6 @@
 //! An open binary file.
 
+use super::turn::Units;
 use super::verb::Verb;
 use crate::errors;
 use crate::files::driver::{self, LoopDriver, Waiter};
@@ -10,6 +11,8 @@ use pyo3::exceptions::{PyResourceWarning, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 
 /// What `proactor.open` gives for a binary mode: the methods of `io.BufferedReader`, `BufferedWriter`, `BufferedRandom`
 /// or, without buffering, `FileIO`, as coroutines. It belongs to the loop that opened it.
@@ -19,11 +22,13 @@ use std::os::fd::{AsRawFd, RawFd};
 #[pyclass(weakref, module = "proactor", name = "BinaryFile")]
 pub(crate) struct BinaryFile {
     pub(super) core: Buffered,
-    pub(super) closed: bool,
+    pub(super) closed: Arc<Closed>,
     /// Something has been written.
     pub(super) written: bool,
     pub(super) facts: Facts,
     pub(super) driver: Py<LoopDriver>,
+    /// The driver's.
+    pub(super) units: Arc<Units>,
     /// A call has the turn.
     pub(super) busy: bool,
     /// The future of the call that has the turn and waits for an op.
@@ -38,6 +43,20 @@ pub(crate) struct BinaryFile {
     pub(super) token: Option<Token>,
     /// A cancelled close, which goes on without anybody.
     pub(super) abandoned: Option<Verb>,
+}
+
+/// Whether a file is closed, for whoever asks often.
+#[derive(Default)]
+pub(super) struct Closed(AtomicBool);
+
+impl Closed {
+    pub(super) fn get(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// A place in the queue.
@@ -101,7 +120,7 @@ impl BinaryFile {
     }
 
     pub(super) fn check_open(&self) -> PyResult<()> {
-        if self.closed {
+        if self.closed.get() {
             return Err(PyValueError::new_err("I/O operation on closed file."));
         }
         Ok(())
@@ -253,9 +272,17 @@ impl BinaryFile {
         self.core.lost_flight();
         let written = self.core.write_now();
         self.sync_position();
-        self.closed = true;
+        self.closed.set();
         drop(self.core.take_file());
         written.map_err(|e| self.error(py, &e))
+    }
+
+    /// Takes bytes that only have to be copied, while the file is open. Nothing else happens here, and nothing fails.
+    pub(super) fn put_at_once(&mut self, data: &[u8]) -> bool {
+        let put =
+            !self.busy && self.facts.writable && self.units.count(data.len()) && self.core.put_at_once(data);
+        self.written |= put;
+        put
     }
 
     /// Counts a call that need not wait. True: it has to `give_way`.
@@ -333,7 +360,7 @@ pub(super) fn unsupported(py: Python<'_>, why: &str) -> PyErr {
 
 impl Drop for BinaryFile {
     fn drop(&mut self) {
-        if self.closed {
+        if self.closed.get() {
             return;
         }
         errors::in_drop(|py| {

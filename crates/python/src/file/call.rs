@@ -3,10 +3,11 @@
 use super::binary::{elsewhere, BinaryFile, Ticket};
 use super::limited::Limited;
 use super::verb::Verb;
+use crate::attached::Attached;
 use crate::coroutine::{bytes_len, coroutine_methods, Coroutine, Outcome};
 use crate::errors;
 use crate::files::driver;
-use crate::reused::{self, make, Pool, Reused};
+use crate::reused::{self, make, Call as _, Pool, Reused};
 use proactor_file::Step;
 use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning};
 use pyo3::gc::PyVisit;
@@ -15,8 +16,10 @@ use pyo3::prelude::*;
 use pyo3::PyTraverseError;
 
 /// The awaitable of one method of an open file. Await it once.
-#[pyclass(module = "proactor._native")]
-pub(crate) struct FileCall {
+#[pyclass(frozen, module = "proactor._native")]
+pub(crate) struct FileCall(Attached<Call>);
+
+pub(crate) struct Call {
     /// None when it is over.
     file: Option<Py<BinaryFile>>,
     name: &'static str,
@@ -51,15 +54,17 @@ impl FileCall {
         name: &'static str,
         verb: Verb,
     ) -> PyResult<Bound<'py, Self>> {
-        let file_call = FileCall {
+        let call = Call {
             file: Some(file.clone().unbind()),
             name,
             verb,
             state: State::New,
         };
-        make(file.py(), file_call)
+        make(file.py(), call)
     }
+}
 
+impl Call {
     fn file<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, BinaryFile>> {
         let file = self.file.as_ref().map(|file| file.bind(py).clone());
         file.ok_or_else(|| PyRuntimeError::new_err("cannot reuse already awaited coroutine"))
@@ -84,7 +89,7 @@ impl FileCall {
     /// Another call goes on with this one's work, and has the turn, while a coroutine of Python's holds the limiter.
     fn hand_over(&mut self, file: &Bound<'_, BinaryFile>) -> PyResult<Outcome> {
         let py = file.py();
-        let rest = FileCall {
+        let rest = Call {
             file: Some(file.clone().unbind()),
             name: self.name,
             verb: std::mem::replace(&mut self.verb, Verb::Enter),
@@ -114,7 +119,7 @@ impl FileCall {
         {
             let mut this = file.borrow_mut();
             if let Verb::Close { .. } = self.verb {
-                if this.closed {
+                if this.closed.get() {
                     return Ok(Some(Outcome::Return(None)));
                 }
                 // It frees what others may want.
@@ -243,28 +248,28 @@ impl Coroutine for FileCall {
     }
 
     fn stop(slf: &Bound<'_, Self>) -> PyResult<()> {
-        slf.try_borrow_mut()?.end_early(slf.py())
+        slf.get().0.borrow_mut(slf.py())?.end_early(slf.py())
     }
 
     fn throw_in(slf: &Bound<'_, Self>, error: PyErr) -> PyResult<Py<PyAny>> {
         let py = slf.py();
-        let mut this = slf.try_borrow_mut()?;
-        match std::mem::replace(&mut this.state, State::Done) {
+        let mut call = slf.get().0.borrow_mut(py)?;
+        match std::mem::replace(&mut call.state, State::Done) {
             State::Limited { limited, rest } => {
                 let what = limited.throw(py, error)?;
-                this.state = State::Limited { limited, rest };
+                call.state = State::Limited { limited, rest };
                 Ok(what)
             }
             state => {
-                this.state = state;
-                this.end_early(py)?;
+                call.state = state;
+                call.end_early(py)?;
                 Err(error)
             }
         }
     }
 
-    fn qualname(&self) -> String {
-        format!("BinaryFile.{}", self.name)
+    fn qualname(slf: &Bound<'_, Self>) -> String {
+        format!("BinaryFile.{}", slf.get().0.borrow(slf.py()).name)
     }
 
     // A file may not be kept alive at all.
@@ -278,6 +283,23 @@ impl Coroutine for FileCall {
 }
 
 impl Reused for FileCall {
+    type Call = Call;
+
+    fn new(call: Call) -> Self {
+        FileCall(Attached::new(call))
+    }
+
+    fn call(&self) -> &Attached<Call> {
+        &self.0
+    }
+
+    fn pool() -> &'static Pool {
+        static POOL: Pool = Pool::new();
+        &POOL
+    }
+}
+
+impl reused::Call for Call {
     fn advance(&mut self, py: Python<'_>, sent: &Bound<'_, PyAny>) -> PyResult<Outcome> {
         let file = self.file(py)?;
         match std::mem::replace(&mut self.state, State::Done) {
@@ -329,7 +351,7 @@ impl Reused for FileCall {
     }
 
     fn over(&self) -> Self {
-        FileCall {
+        Call {
             file: None,
             name: self.name,
             verb: Verb::Enter,
@@ -340,18 +362,16 @@ impl Reused for FileCall {
     fn is_over(&self) -> bool {
         self.file.is_none()
     }
-
-    fn pool() -> &'static Pool {
-        static POOL: Pool = Pool::new();
-        &POOL
-    }
 }
 
 coroutine_methods! { FileCall =>
     // A pending call and its task know each other.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        self.file.as_ref().map_or(Ok(()), |file| visit.call(file))?;
-        match &self.state {
+        let Some(call) = self.0.seen_by_collector() else {
+            return Ok(());
+        };
+        call.file.as_ref().map_or(Ok(()), |file| visit.call(file))?;
+        match &call.state {
             State::Queued(future) | State::Waiting(future) => visit.call(future),
             State::Limited { limited, rest } => {
                 limited.traverse(&visit)?;
@@ -361,29 +381,34 @@ coroutine_methods! { FileCall =>
         }
     }
 
-    fn __clear__(&mut self) {
+    fn __clear__(&self, py: Python<'_>) {
         // Whoever waits for the turn gets it.
-        drop(self.end());
+        let held = self.0.get(py).map(|mut call| call.end());
+        drop(held);
     }
 
     /// A write longer than the buffer is under way, or done: it goes on when this is cancelled.
     #[getter]
     fn begun(&self, py: Python<'_>) -> bool {
-        match &self.state {
-            State::Limited { rest, .. } => rest.try_borrow(py).is_ok_and(|rest| rest.begun(py)),
-            _ => matches!(self.verb, Verb::Large { buffer: None, .. }),
-        }
+        self.0.get(py).is_some_and(|call| match &call.state {
+            State::Limited { rest, .. } => rest.get().begun(py),
+            _ => matches!(call.verb, Verb::Large { buffer: None, .. }),
+        })
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        match &self.file {
-            None => Ok(format!("<proactor {}, done>", self.name)),
-            Some(file) => Ok(format!("<proactor {} of {}>", self.name, file.bind(py).repr()?)),
+        let (name, file) = {
+            let call = self.0.borrow(py);
+            (call.name, call.file.as_ref().map(|file| file.clone_ref(py)))
+        };
+        match file {
+            None => Ok(format!("<proactor {name}, done>")),
+            Some(file) => Ok(format!("<proactor {name} of {}>", file.bind(py).repr()?)),
         }
     }
 }
 
-impl Drop for FileCall {
+impl Drop for Call {
     fn drop(&mut self) {
         if matches!(self.state, State::Done) {
             return;

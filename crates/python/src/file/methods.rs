@@ -335,7 +335,7 @@ impl BinaryFile {
     /// Whether it is closed.
     #[getter]
     fn closed(&self) -> bool {
-        self.closed
+        self.closed.get()
     }
 
     /// The descriptor. Raises ValueError when the file is closed.
@@ -368,7 +368,7 @@ impl BinaryFile {
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let name = self.facts.name.bind(py).repr()?;
-        let closed = if self.closed { " closed" } else { "" };
+        let closed = if self.closed.get() { " closed" } else { "" };
         Ok(format!(
             "<proactor.BinaryFile name={name} mode='{}'{closed}>",
             self.facts.mode

@@ -6,6 +6,7 @@
 //! position alone: it waits for no turn, and its ops are its own. `TextCore` and `TextCall` are the quick part of text
 //! files, which are Python over a `BinaryFile`.
 
+mod ascii;
 mod binary;
 mod call;
 mod direct;
@@ -20,6 +21,7 @@ mod positional;
 mod ranges;
 mod text;
 mod text_call;
+mod text_state;
 mod turn;
 mod verb;
 
@@ -41,5 +43,6 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<text_call::TextCall>()?;
     reused::install::<call::FileCall>(module.py());
     reused::install::<text_call::TextCall>(module.py());
+    text::install(module.py())?;
     module.add_function(wrap_pyfunction!(opening::open_binary, module)?)
 }

@@ -444,8 +444,8 @@ impl Coroutine for FileOp {
         Err(error)
     }
 
-    fn qualname(&self) -> String {
-        format!("BinaryFile.{}", self.name)
+    fn qualname(slf: &Bound<'_, Self>) -> String {
+        format!("BinaryFile.{}", slf.borrow().name)
     }
 }
 

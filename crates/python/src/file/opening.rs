@@ -21,6 +21,7 @@ use pyo3::types::{PyBool, PyInt};
 use std::collections::VecDeque;
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
 
 /// Size of a buffer in bytes: a write of it is done by a worker in about the time that 1,000 lines take to be written.
 const BLOCK_BYTES: usize = 32 * 1024;
@@ -354,7 +355,7 @@ impl Opening {
         };
         let file = BinaryFile {
             core: Buffered::new(handle, options),
-            closed: false,
+            closed: Arc::default(),
             written: false,
             facts: Facts {
                 name: self.plan.name.clone_ref(py),
@@ -365,6 +366,7 @@ impl Opening {
                 shares_position: origin != Origin::Path,
                 borrowed: !self.plan.closefd,
             },
+            units: Arc::clone(&driver.borrow().turn.units),
             driver: driver.clone().unbind(),
             busy: false,
             waiter: None,
@@ -435,7 +437,7 @@ impl Coroutine for Opening {
         Err(slf.borrow().explained(slf.py(), error))
     }
 
-    fn qualname(&self) -> String {
+    fn qualname(_slf: &Bound<'_, Self>) -> String {
         "open".to_owned()
     }
 

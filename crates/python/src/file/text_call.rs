@@ -1,10 +1,12 @@
 //! One awaited method of a text file: at once if it can be, otherwise Python's coroutine for it.
 
 use super::binary::BinaryFile;
-use super::text::{Put, Slow, TextCore};
+use super::text::{HasTurn, TextCore};
+use super::text_state::{Put, Slow};
+use crate::attached::Attached;
 use crate::coroutine::{coroutine_methods, Coroutine, Outcome};
 use crate::errors;
-use crate::reused::{self, make, Pool, Reused};
+use crate::reused::{self, make, Call as _, Pool, Reused};
 use pyo3::exceptions::{PyException, PyRuntimeError, PyRuntimeWarning};
 use pyo3::ffi;
 use pyo3::gc::PyVisit;
@@ -13,11 +15,12 @@ use pyo3::prelude::*;
 use pyo3::PyTraverseError;
 
 /// The awaitable of one method of a text file. Await it once.
-#[pyclass(module = "proactor._native")]
-pub(crate) struct TextCall {
+#[pyclass(frozen, module = "proactor._native")]
+pub(crate) struct TextCall(Attached<Call>);
+
+pub(crate) struct Call {
     /// None when it is over.
     file: Option<Py<TextCore>>,
-    name: &'static str,
     verb: Verb,
     state: State,
 }
@@ -31,30 +34,40 @@ pub(super) enum Verb {
     Write {
         text: Py<PyAny>,
     },
+    /// Of a call that is over.
+    Written,
 }
 
 enum State {
     New,
     /// Is done, and lets the loop go round once.
     GaveWay(Py<PyAny>),
+    /// Has the turn, has done nothing yet, and lets the loop go round once.
+    Paused(HasTurn),
     /// Python's coroutine does it.
     Slow(Py<PyAny>),
     Done,
 }
 
 impl TextCall {
+    #[inline]
     pub(super) fn new<'py>(file: &Bound<'py, TextCore>, verb: Verb) -> PyResult<Bound<'py, Self>> {
-        let call = TextCall {
+        let call = Call {
             file: Some(file.clone().unbind()),
-            name: match verb {
-                Verb::Line { .. } => "readline",
-                Verb::Next => "__anext__",
-                Verb::Write { .. } => "write",
-            },
             verb,
             state: State::New,
         };
         make(file.py(), call)
+    }
+}
+
+impl Call {
+    fn name(&self) -> &'static str {
+        match self.verb {
+            Verb::Line { .. } => "readline",
+            Verb::Next => "__anext__",
+            Verb::Write { .. } | Verb::Written => "write",
+        }
     }
 
     fn file<'a, 'py>(&'a self, py: Python<'py>) -> PyResult<&'a Bound<'py, TextCore>> {
@@ -63,51 +76,56 @@ impl TextCall {
     }
 
     fn begin(&mut self, py: Python<'_>) -> PyResult<Outcome> {
-        let mut file = self.file(py)?.borrow_mut();
+        let Verb::Write { text: what } = &self.verb else {
+            return self.take_line(py, None);
+        };
+        let (put, buffer) = {
+            let text = self.file(py)?.get().0.borrow_mut(py)?;
+            (text.put(py, what.bind(py))?, text.buffer(py))
+        };
+        let (Some(put), Some(buffer)) = (put, buffer) else {
+            let coroutine = self
+                .file(py)?
+                .call_method1(intern!(py, "_write_in_turn"), (what,))?;
+            return self.send_on(coroutine, py.None().bind(py));
+        };
+        self.after_put(&buffer, &put)
+    }
+
+    /// A line, at once if it can be.
+    fn take_line(&mut self, py: Python<'_>, turn: Option<HasTurn>) -> PyResult<Outcome> {
+        let file = self.file(py)?.clone();
+        let mut text = file.get().0.borrow_mut(py)?;
         let slow = match &self.verb {
-            Verb::Next | Verb::Line { size: -1 } => match file.line_at_hand(py)? {
+            Verb::Next | Verb::Line { size: -1 } => match text.line_at_hand(py, turn.is_some())? {
                 Ok(line) => return Ok(Outcome::Return(Some(line.unbind()))),
                 Err(slow) => slow,
             },
-            Verb::Line { .. } => Slow::Ask,
-            Verb::Write { text } => match file.put(py, text.bind(py))? {
-                Some(put) => {
-                    let buffer = file.buffer(py);
-                    // Python code may run from here on.
-                    drop(file);
-                    let characters = put.characters.into_pyobject(py)?.into_any().unbind();
-                    if put.wants_op || put.gives_way {
-                        if let Some(buffer) = buffer {
-                            return self.after_put(&buffer, &put, characters);
-                        }
-                    }
-                    return Ok(Outcome::Return(Some(characters)));
-                }
-                None => Slow::Ask,
-            },
+            _ => Slow::Ask,
         };
-        let buffer = file.buffer(py);
-        drop(file);
-        if let (Slow::Pause, Some(buffer)) = (&slow, buffer) {
+        if let (Slow::Pause, Some(buffer)) = (&slow, text.buffer(py)) {
+            let turn = turn.unwrap_or_else(|| HasTurn::take(py, &text.turn));
+            // Python code may run from here on.
+            drop(text);
             BinaryFile::give_way(&buffer)?;
+            self.state = State::Paused(turn);
+            return Ok(Outcome::Suspend(py.None()));
         }
-        let (file, pause) = (self.file(py)?, matches!(slow, Slow::Pause));
+        drop(text);
         let coroutine = match &self.verb {
-            Verb::Next => file.call_method1(intern!(py, "_next"), (pause,)),
-            Verb::Line { size } => file.call_method1(intern!(py, "_readline"), (*size, pause)),
-            Verb::Write { text } => file.call_method1(intern!(py, "_write_in_turn"), (text,)),
+            Verb::Line { size } => file.call_method1(intern!(py, "_readline"), (*size, turn.is_some())),
+            _ => file.call_method1(intern!(py, "_next"), (turn.is_some(),)),
         }?;
+        if let Some(turn) = turn {
+            turn.hand_over();
+        }
         self.send_on(coroutine, py.None().bind(py))
     }
 
     /// What was put goes on its way, and the loop goes round if it has to.
-    fn after_put(
-        &mut self,
-        buffer: &Bound<'_, BinaryFile>,
-        put: &Put,
-        characters: Py<PyAny>,
-    ) -> PyResult<Outcome> {
+    fn after_put(&mut self, buffer: &Bound<'_, BinaryFile>, put: &Put) -> PyResult<Outcome> {
         let py = buffer.py();
+        let characters = put.characters.into_pyobject(py)?.into_any().unbind();
         if put.wants_op {
             match BinaryFile::start_op(buffer) {
                 // What could not be started will be tried again by the next call.
@@ -149,7 +167,7 @@ impl Coroutine for TextCall {
     }
 
     fn stop(slf: &Bound<'_, Self>) -> PyResult<()> {
-        let mut this = slf.try_borrow_mut()?;
+        let mut this = slf.get().0.borrow_mut(slf.py())?;
         match std::mem::replace(&mut this.state, State::Done) {
             State::Slow(coroutine) => coroutine
                 .call_method0(slf.py(), intern!(slf.py(), "close"))
@@ -159,7 +177,7 @@ impl Coroutine for TextCall {
     }
 
     fn throw_in(slf: &Bound<'_, Self>, error: PyErr) -> PyResult<Py<PyAny>> {
-        let mut this = slf.try_borrow_mut()?;
+        let mut this = slf.get().0.borrow_mut(slf.py())?;
         match std::mem::replace(&mut this.state, State::Done) {
             State::Slow(coroutine) => {
                 let what = coroutine.call_method1(slf.py(), intern!(slf.py(), "throw"), (error,))?;
@@ -170,8 +188,8 @@ impl Coroutine for TextCall {
         }
     }
 
-    fn qualname(&self) -> String {
-        format!("TextFile.{}", self.name)
+    fn qualname(slf: &Bound<'_, Self>) -> String {
+        format!("TextFile.{}", slf.get().0.borrow(slf.py()).name())
     }
 
     fn size_of(py: Python<'_>, value: &Py<PyAny>) -> usize {
@@ -181,29 +199,45 @@ impl Coroutine for TextCall {
 }
 
 impl Reused for TextCall {
-    fn advance(&mut self, py: Python<'_>, sent: &Bound<'_, PyAny>) -> PyResult<Outcome> {
-        match std::mem::replace(&mut self.state, State::Done) {
-            State::New => self.begin(py),
-            State::GaveWay(result) => {
-                self.file(py)?.borrow()._go_on(py);
-                Ok(Outcome::Return(Some(result)))
-            }
-            State::Slow(coroutine) => self.send_on(coroutine.into_bound(py), sent),
-            State::Done => Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine")),
-        }
+    type Call = Call;
+
+    fn new(call: Call) -> Self {
+        TextCall(Attached::new(call))
     }
 
-    fn over(&self) -> Self {
-        TextCall {
-            file: None,
-            name: self.name,
-            verb: Verb::Next,
-            state: State::Done,
-        }
+    fn call(&self) -> &Attached<Call> {
+        &self.0
     }
 
-    fn is_over(&self) -> bool {
-        self.file.is_none()
+    #[inline]
+    fn at_once<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
+        let mut call = self.0.get(py)?;
+        let (State::New, Some(file)) = (&call.state, &call.file) else {
+            return None;
+        };
+        let value = {
+            let mut text = file.get().0.get(py)?;
+            match &call.verb {
+                Verb::Next | Verb::Line { size: -1 } => text.line_at_once(py),
+                Verb::Write { text: what } => text.put_at_once(py, what.bind(py)),
+                Verb::Line { .. } | Verb::Written => None,
+            }?
+        };
+        call.state = State::Done;
+        let file = call.file.take();
+        let what = match call.verb {
+            Verb::Write { .. } => std::mem::replace(&mut call.verb, Verb::Written),
+            _ => Verb::Next,
+        };
+        drop(call);
+        // Not as they drop themselves: that asks whether the thread is attached.
+        if let Verb::Write { text } = what {
+            text.drop_ref(py);
+        }
+        if let Some(file) = file {
+            file.drop_ref(py);
+        }
+        Some(value)
     }
 
     fn pool() -> &'static Pool {
@@ -212,32 +246,76 @@ impl Reused for TextCall {
     }
 }
 
+impl reused::Call for Call {
+    fn advance(&mut self, py: Python<'_>, sent: &Bound<'_, PyAny>) -> PyResult<Outcome> {
+        match std::mem::replace(&mut self.state, State::Done) {
+            State::New => self.begin(py),
+            State::GaveWay(result) => {
+                self.file(py)?.get()._go_on(py);
+                Ok(Outcome::Return(Some(result)))
+            }
+            State::Paused(turn) => {
+                self.file(py)?.get()._go_on(py);
+                self.take_line(py, Some(turn))
+            }
+            State::Slow(coroutine) => self.send_on(coroutine.into_bound(py), sent),
+            State::Done => Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine")),
+        }
+    }
+
+    fn over(&self) -> Self {
+        let verb = match self.verb {
+            Verb::Line { size } => Verb::Line { size },
+            Verb::Next => Verb::Next,
+            Verb::Write { .. } | Verb::Written => Verb::Written,
+        };
+        Call {
+            file: None,
+            verb,
+            state: State::Done,
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.file.is_none()
+    }
+}
+
 coroutine_methods! { TextCall =>
     // A pending call and its task know each other.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        self.file.as_ref().map_or(Ok(()), |file| visit.call(file))?;
-        match &self.state {
+        let Some(call) = self.0.seen_by_collector() else {
+            return Ok(());
+        };
+        call.file.as_ref().map_or(Ok(()), |file| visit.call(file))?;
+        match &call.state {
             State::Slow(coroutine) => visit.call(coroutine),
+            State::Paused(turn) => turn.traverse(&visit),
             _ => Ok(()),
         }
     }
 
-    fn __clear__(&mut self) {
-        drop(self.end());
+    fn __clear__(&self, py: Python<'_>) {
+        let held = self.0.get(py).map(|mut call| call.end());
+        drop(held);
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        match &self.file {
-            None => Ok(format!("<proactor {}, done>", self.name)),
-            Some(file) => Ok(format!("<proactor {} of {}>", self.name, file.bind(py).repr()?)),
+        let (name, file) = {
+            let call = self.0.borrow(py);
+            (call.name(), call.file.as_ref().map(|file| file.clone_ref(py)))
+        };
+        match file {
+            None => Ok(format!("<proactor {name}, done>")),
+            Some(file) => Ok(format!("<proactor {name} of {}>", file.bind(py).repr()?)),
         }
     }
 }
 
-impl Drop for TextCall {
+impl Drop for Call {
     fn drop(&mut self) {
         if matches!(self.state, State::New) {
-            let text = format!("coroutine 'TextFile.{}' was never awaited", self.name);
+            let text = format!("coroutine 'TextFile.{}' was never awaited", self.name());
             errors::in_drop(|py| errors::warn_in_drop::<PyRuntimeWarning>(py, &text));
         }
     }

@@ -423,7 +423,7 @@ fn close(
         }
     }
     file.sync_position();
-    file.closed = true;
+    file.closed.set();
     let Some(handle) = file.core.take_file() else {
         return outcome(failed);
     };

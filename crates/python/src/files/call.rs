@@ -196,8 +196,8 @@ impl Coroutine for Call {
         Ok(())
     }
 
-    fn qualname(&self) -> String {
-        self.name.to_owned()
+    fn qualname(slf: &Bound<'_, Self>) -> String {
+        slf.borrow().name.to_owned()
     }
 }
 

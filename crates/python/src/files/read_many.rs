@@ -126,7 +126,7 @@ impl Coroutine for ReadMany {
         Ok(())
     }
 
-    fn qualname(&self) -> String {
+    fn qualname(_slf: &Bound<'_, Self>) -> String {
         "ReadMany.__anext__".to_owned()
     }
 

@@ -1,0 +1,115 @@
+"""The quick calls of a text file: what they leave alone, and what may take their place."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from pathlib import Path
+from typing import Any
+
+import proactor
+import pytest
+from conftest import Run
+
+
+def test_a_call_that_is_not_awaited_does_nothing(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_text("first\nsecond\n")
+
+    async def main() -> None:
+        async with proactor.open(path, "r+") as file:
+            await file.readline()
+            with pytest.warns(RuntimeWarning, match="TextFile.__anext__' was never awaited"):
+                file.__anext__()
+            assert await file.readline() == "second\n"
+            with pytest.warns(RuntimeWarning, match="TextFile.write' was never awaited"):
+                file.write("lost")
+            await file.write("third\n")
+
+    run(main())
+    assert path.read_text() == "first\nsecond\nthird\n"
+
+
+def test_in_the_order_of_awaiting(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "f"
+
+    async def main() -> None:
+        async with proactor.open(path, "w") as file:
+            made_first, made_second = file.write("a"), file.write("b")
+            assert await made_second == 1
+            assert await made_first == 1
+            with pytest.raises(RuntimeError, match="already awaited"):
+                await made_first
+
+    run(main())
+    assert path.read_text() == "ba"
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4095, 4096, 4097, 20_000])
+def test_lines_of_every_length(run: Run, tmp_path: Path, length: int) -> None:
+    path = tmp_path / "f"
+    line = "x" * (length - 1) + "\n"
+
+    async def main() -> None:
+        async with proactor.open(path, "w") as file:
+            for _ in range(40):
+                assert await file.write(line) == length
+        async with proactor.open(path) as file:
+            assert [found async for found in file] == [line] * 40
+            assert await file.tell() == 40 * length
+
+    run(main())
+
+
+def test_a_circle_with_a_call_is_found(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "f"
+
+    async def main() -> None:
+        async with proactor.open(path, "w") as file:
+            text = Text("text")
+            text.call = file.write(text)
+            seen = gc.get_referents(text.call)
+            assert any(it is file for it in seen)
+            text.call.close()
+
+    run(main())
+
+
+class Text(str):
+    call: Any
+
+
+class Doubled(proactor.TextFile):
+    """Says everything twice, and never stops."""
+
+    async def __anext__(self) -> str:  # type: ignore[override]
+        return 2 * await super().readline()
+
+    async def write(self, text: str, /) -> int:  # type: ignore[override]
+        return await super().write(2 * text)
+
+
+class Derived(proactor.TextFile):
+    pass
+
+
+def test_a_derived_class_has_its_own_way(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "f"
+
+    async def main() -> None:
+        async with proactor.open(path, "wb") as raw:
+            assert await Doubled(raw, "utf-8", "strict", None, mode="w").write("ab") == 4
+            assert await Derived(raw, "utf-8", "strict", None, mode="w").write("c\n") == 2
+        async with proactor.open(path, "rb") as raw:
+            assert await anext(Doubled(raw, "utf-8", "strict", None, mode="r")) == "ababc\nababc\n"
+            await raw.seek(0)
+            assert [line async for line in Derived(raw, "utf-8", "strict", None, mode="r")] == ["ababc\n"]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run(main())
+
+
+def test_methods_of_other_objects_are_refused() -> None:
+    with pytest.raises(TypeError):
+        proactor.TextFile.write("not a file", "text")  # type: ignore[arg-type]
