@@ -179,9 +179,7 @@ def open(
         open_binary(file, mode, -1, closefd, opener, engine=engine, direct=direct).close()
         raise ValueError("can't have unbuffered text I/O")
     block = -1 if buffering == 1 else buffering
-    opening = open_binary(
-        file, mode, block, closefd, opener, engine=engine, direct=direct, limiter=limiter
-    )
+    opening = open_binary(file, mode, block, closefd, opener, engine=engine, direct=direct, limiter=limiter)
     try:
         encoding = io.text_encoding(encoding, 2)  # type: ignore[attr-defined]
         settings = resolve(encoding, errors, newline)

@@ -20,6 +20,7 @@ T = TypeVar("T")
 MIB = 1 << 20
 # Above this a file always goes to the engine.
 LARGE_BYTES = 3 * MIB + 12345
+COLD_BYTES = 2 * MIB + 4321
 DEADLINE_S = 30
 
 

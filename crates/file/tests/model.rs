@@ -58,6 +58,8 @@ struct Rig {
     driver: Driver,
     file: Buffered,
     fails: bool,
+    /// The next op is put back once.
+    puts_back: bool,
 }
 
 impl Rig {
@@ -78,6 +80,7 @@ impl Rig {
             driver,
             file: Buffered::new(fd, options),
             fails: false,
+            puts_back: false,
         }
     }
 
@@ -126,7 +129,18 @@ impl Rig {
                     }
                     return Ok(value);
                 }
-                Step::Blocked => self.take(),
+                Step::Blocked => {
+                    self.puts_back = !self.puts_back;
+                    match self.file.start() {
+                        Some(op) if self.puts_back => self.file.put_back(op),
+                        Some(op) => {
+                            self.check(&op);
+                            self.driver.submit(op).unwrap();
+                            self.take();
+                        }
+                        None => self.take(),
+                    }
+                }
             }
         }
     }
