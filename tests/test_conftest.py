@@ -100,6 +100,22 @@ def test_a_leak_fails_its_test(tmp_path: Path, leak: str, message: str) -> None:
     assert message in done.stdout
 
 
+CIRCLE = """
+class Complains:
+    def __del__(self): raise RuntimeError("left in a circle")
+def test_it():
+    it = Complains()
+    it.itself = it
+def test_another(): pass
+"""
+
+
+def test_what_is_left_in_a_circle_fails_its_module(tmp_path: Path) -> None:
+    done = run_suite(tmp_path, CIRCLE, ci=False)
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED
+    assert "left in a circle" in done.stdout
+
+
 def test_run_uses_the_loop_and_cleans_up(run: Run, event_loop_factory: LoopFactory) -> None:
     async def with_executor() -> tuple[str, asyncio.Task[None], int]:
         loop = asyncio.get_running_loop()

@@ -68,6 +68,16 @@ const RESTARTS: [i32; 4] = [512, 513, 514, 516];
 const HANG_UP: i32 = (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) as i32;
 
 impl Driver {
+    /// A poll that goes on has found something.
+    fn tell_events(&mut self, raw: &Raw) {
+        self.ready.push_back(Completion {
+            token: raw.token,
+            result: Ok(Output::Events(raw.res as u16)),
+            op: None,
+            more: true,
+        });
+    }
+
     /// Takes a raw result: goes on with ops of several steps, starts linked ones, or makes the op ready.
     /// `inline`: the result did not come from the backend.
     pub(super) fn finish(&mut self, raw: Raw, inline: bool) {
@@ -78,13 +88,7 @@ impl Driver {
         };
         if raw.more {
             if !slot.abandoned {
-                let result = Ok(Output::Events(raw.res as u16));
-                self.ready.push_back(Completion {
-                    token,
-                    result,
-                    op: None,
-                    more: true,
-                });
+                self.tell_events(&raw);
             }
             return;
         }
@@ -96,13 +100,7 @@ impl Driver {
         let polls = matches!(&slot.op, Op::Poll(o) if o.multishot) && raw.res & HANG_UP == 0;
         if polls && raw.res > 0 && !slot.cancelled && !inline {
             self.backlog.push_back(token);
-            let result = Ok(Output::Events(raw.res as u16));
-            self.ready.push_back(Completion {
-                token,
-                result,
-                op: None,
-                more: true,
-            });
+            self.tell_events(&raw);
             return;
         }
         if let (true, Some(fd)) = (inline, &slot.options.notify) {

@@ -7,6 +7,7 @@ pub(crate) mod perform;
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
 
 /// The most one read or write transfers (Linux, `MAX_RW_COUNT`): INT_MAX rounded down to a page.
 pub(crate) const MAX_RW_BYTES: usize = 0x7fff_f000;
@@ -62,6 +63,37 @@ pub(crate) fn eventfd_drain(fd: RawFd) {
     let _ = unsafe { libc::read(fd, (&raw mut count).cast(), 8) };
 }
 
+/// Makes a timer's descriptor readable at this time, or never.
+pub(crate) fn timerfd_set(timer: RawFd, at: Option<Instant>) {
+    // 0 would disarm the timer.
+    let left = at.map_or(Duration::ZERO, |at| {
+        at.saturating_duration_since(Instant::now())
+            .max(Duration::from_nanos(1))
+    });
+    let spec = libc::itimerspec {
+        it_interval: timespec(Duration::ZERO),
+        it_value: timespec(left),
+    };
+    // SAFETY: the spec is a live local; the old value is not asked for.
+    unsafe { libc::timerfd_settime(timer, 0, &raw const spec, std::ptr::null_mut()) };
+}
+
+/// Waits at most this long for something to happen, and says how many of the events are filled in.
+pub(crate) fn epoll_wait(
+    epoll: RawFd,
+    events: &mut [libc::epoll_event],
+    timeout: Option<Duration>,
+) -> io::Result<usize> {
+    // Milliseconds, rounded up so that nobody wakes just before the time and spins.
+    let timeout_ms = timeout.map_or(-1, |t| {
+        i32::try_from(t.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
+    });
+    // SAFETY: the kernel fills in no more than the slice has, which the caller has lent for as long.
+    let count =
+        check(unsafe { libc::epoll_wait(epoll, events.as_mut_ptr(), events.len() as i32, timeout_ms) })?;
+    Ok(count as usize)
+}
+
 /// Watches `fd` for input, level-triggered, with its number as data.
 pub(crate) fn epoll_add(epoll: RawFd, fd: RawFd) -> io::Result<()> {
     let mut event = libc::epoll_event {
@@ -100,7 +132,7 @@ pub(crate) fn dup(fd: RawFd) -> io::Result<OwnedFd> {
     check(unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) }).map(owned)
 }
 
-pub(crate) fn timespec(duration: std::time::Duration) -> libc::timespec {
+pub(crate) fn timespec(duration: Duration) -> libc::timespec {
     libc::timespec {
         tv_sec: duration.as_secs().min(i64::MAX as u64) as libc::time_t,
         tv_nsec: duration.subsec_nanos().into(),

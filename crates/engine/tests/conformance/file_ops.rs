@@ -110,36 +110,20 @@ fn allocate(t: &Case) {
 fn advise(t: &Case) {
     let mut d = t.driver();
     let file = t.file("f", b"0123456789");
-    for advice in [
-        libc::POSIX_FADV_SEQUENTIAL,
-        libc::POSIX_FADV_WILLNEED,
-        libc::POSIX_FADV_DONTNEED,
+    for (advice, expected) in [
+        (libc::POSIX_FADV_SEQUENTIAL, Ok(0)),
+        (libc::POSIX_FADV_WILLNEED, Ok(0)),
+        (libc::POSIX_FADV_DONTNEED, Ok(0)),
+        (99, Err(libc::EINVAL)),
     ] {
-        assert_eq!(
-            run(
-                &mut d,
-                Advise {
-                    file: (&file).into(),
-                    offset: 0,
-                    len: 0,
-                    advice
-                }
-            ),
-            Ok(0)
-        );
+        let op = Advise {
+            file: (&file).into(),
+            offset: 0,
+            len: 0,
+            advice,
+        };
+        assert_eq!(run(&mut d, op), expected, "{advice}");
     }
-    assert_eq!(
-        run(
-            &mut d,
-            Advise {
-                file: (&file).into(),
-                offset: 0,
-                len: 0,
-                advice: 99
-            }
-        ),
-        Err(libc::EINVAL)
-    );
 }
 
 fn each_on(handle: &Handle) -> Vec<Op> {

@@ -104,20 +104,7 @@ impl Reactor {
         let Some(Reverse((deadline, _))) = self.deadlines.peek() else {
             return;
         };
-        // 0 would disarm the timer.
-        let left = deadline
-            .saturating_duration_since(Instant::now())
-            .max(Duration::from_nanos(1));
-        let zero = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        let spec = libc::itimerspec {
-            it_interval: zero,
-            it_value: sys::timespec(left),
-        };
-        // SAFETY: the spec is a live local; the old value is not asked for.
-        unsafe { libc::timerfd_settime(self.timer.as_raw_fd(), 0, &raw const spec, std::ptr::null_mut()) };
+        sys::timerfd_set(self.timer.as_raw_fd(), Some(*deadline));
     }
 
     /// Waits for `events` on the op's file, then does the op. EPERM: this file is always ready.
@@ -165,21 +152,9 @@ impl Reactor {
     /// Waits at most this long for something to happen, and finishes what has become possible.
     pub(super) fn wait(&mut self, timeout: Option<Duration>, done: &mut Vec<Raw>) -> io::Result<ForPool> {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; BATCH];
-        // Milliseconds, rounded up so that nobody wakes just before the time and spins.
-        let timeout_ms = timeout.map_or(-1, |t| {
-            i32::try_from(t.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
-        });
-        // SAFETY: the array is live and BATCH long.
-        let count = sys::check(unsafe {
-            libc::epoll_wait(
-                self.epoll.as_raw_fd(),
-                events.as_mut_ptr(),
-                BATCH as i32,
-                timeout_ms,
-            )
-        })?;
+        let count = sys::epoll_wait(self.epoll.as_raw_fd(), &mut events, timeout)?;
         let mut for_pool = Vec::new();
-        for event in &events[..count as usize] {
+        for event in &events[..count] {
             match event.u64 {
                 MAILBOX => sys::eventfd_drain(self.mailbox),
                 TIMER => {

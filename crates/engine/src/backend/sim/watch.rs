@@ -72,37 +72,15 @@ impl Watch {
 
     /// None disarms.
     pub(super) fn arm(&self, at: Option<Instant>) {
-        // 0 would disarm the timer.
-        let left = at.map_or(Duration::ZERO, |at| {
-            at.saturating_duration_since(Instant::now())
-                .max(Duration::from_nanos(1))
-        });
-        let spec = libc::itimerspec {
-            it_interval: sys::timespec(Duration::ZERO),
-            it_value: sys::timespec(left),
-        };
-        // SAFETY: the spec is a live local; the old value is not asked for.
-        unsafe { libc::timerfd_settime(self.timer.as_raw_fd(), 0, &raw const spec, std::ptr::null_mut()) };
+        sys::timerfd_set(self.timer.as_raw_fd(), at);
     }
 
     /// Waits at most this long, and says which watched descriptors have which events.
     pub(super) fn wait(&self, timeout: Option<Duration>) -> io::Result<Vec<(Token, u32)>> {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; BATCH];
-        // Milliseconds, rounded up so that nobody wakes just before the time and spins.
-        let timeout_ms = timeout.map_or(-1, |t| {
-            i32::try_from(t.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
-        });
-        // SAFETY: the array is live and BATCH long.
-        let count = sys::check(unsafe {
-            libc::epoll_wait(
-                self.epoll.as_raw_fd(),
-                events.as_mut_ptr(),
-                BATCH as i32,
-                timeout_ms,
-            )
-        })?;
+        let count = sys::epoll_wait(self.epoll.as_raw_fd(), &mut events, timeout)?;
         let mut ready = Vec::new();
-        for event in &events[..count as usize] {
+        for event in &events[..count] {
             match event.u64 {
                 BELL => sys::eventfd_drain(self.bell.as_raw_fd()),
                 TIMER => sys::eventfd_drain(self.timer.as_raw_fd()),
