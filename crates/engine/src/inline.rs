@@ -3,13 +3,17 @@
 //! A cached page, a waiting byte in a pipe, a path whose every part is in the kernel's cache: such an op costs one system
 //! call here, and no queue, no wake-up. Knows no backend. Invariant: nothing in here may block.
 
+mod local;
+
 use crate::driver::complete::outcome;
 use crate::driver::Output;
 use crate::error::Error;
 use crate::op::{Call, Facts, FileKind, Handle, Op, Open, ReadFile, RwFlags, Statx, Step};
 use crate::sys::{self, perform};
+use local::{is_local, UNIQUE_MOUNT};
+use std::ffi::CStr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// `RESOLVE_CACHED`, Linux 5.12: fail with EAGAIN instead of reading directories from disk.
 const RESOLVE_CACHED: u64 = 0x20;
@@ -63,7 +67,7 @@ pub(crate) fn attempt(op: &mut Op, skip: &mut usize) -> Option<i32> {
             }
         }
         Op::Open(o) => open(o),
-        Op::Statx(o) => statx(o),
+        Op::Statx(o) => cached_statx(o.dir.fd(), &o.path, o.flags, o.mask, &mut o.stat),
         Op::ReadFile(o) => read_file(o),
         _ => None,
     }
@@ -163,66 +167,51 @@ fn cached_open(dir: i32, path: *const libc::c_char, flags: u64, resolve: u64) ->
     }
 }
 
+impl Statx {
+    /// `statx` of a path or, if that is empty, of the descriptor `dir`, if it needs no waiting; `stat` is the answer. `None`:
+    /// submit it. As [`Op::attempt`], without an op that would have to own the path.
+    pub fn now(dir: RawFd, path: &CStr, flags: i32, stat: &mut libc::statx) -> Option<Result<(), Error>> {
+        let res = cached_statx(dir, path, flags, libc::STATX_BASIC_STATS, stat)?;
+        Some(if res < 0 {
+            Err(Error::new(-res, "statx"))
+        } else {
+            Ok(())
+        })
+    }
+}
+
 /// What the kernel has in memory of a path that is all in its cache, or of an open file, on a local file system.
 ///
 /// (Before Linux 6.10 whoever watches the file by inotify sees it opened and closed.)
-fn statx(o: &mut Statx) -> Option<i32> {
+fn cached_statx(dir: RawFd, path: &CStr, flags: i32, mask: u32, stat: &mut libc::statx) -> Option<i32> {
     let known = libc::AT_SYMLINK_NOFOLLOW | libc::AT_NO_AUTOMOUNT | libc::AT_EMPTY_PATH;
-    if o.flags & !known != 0 {
+    if flags & !known != 0 {
         return None;
     }
-    if o.path.is_empty() {
-        let fd = o.dir.fd();
-        return (o.flags & libc::AT_EMPTY_PATH != 0 && fd >= 0)
-            .then(|| statx_of(fd, o))
+    if path.is_empty() {
+        return (flags & libc::AT_EMPTY_PATH != 0 && dir >= 0)
+            .then(|| statx_of(dir, mask, stat))
             .flatten();
     }
-    let no_follow = if o.flags & libc::AT_SYMLINK_NOFOLLOW == 0 {
+    let no_follow = if flags & libc::AT_SYMLINK_NOFOLLOW == 0 {
         0
     } else {
         libc::O_NOFOLLOW
     };
-    let flags = libc::O_PATH | libc::O_CLOEXEC | no_follow;
-    match cached_open(o.dir.fd(), o.path.as_ptr(), flags as u64, 0)? {
-        fd if fd >= 0 => statx_of(sys::owned(fd).as_raw_fd(), o),
+    let open_flags = libc::O_PATH | libc::O_CLOEXEC | no_follow;
+    match cached_open(dir, path.as_ptr(), open_flags as u64, 0)? {
+        fd if fd >= 0 => statx_of(sys::owned(fd).as_raw_fd(), mask, stat),
         e if [libc::ENOENT, libc::ENOTDIR, libc::ELOOP, libc::EACCES].contains(&-e) => Some(e),
         // No room for a descriptor, which a plain statx needs not; or what the backend will say better.
         _ => None,
     }
 }
 
-fn statx_of(fd: RawFd, o: &mut Statx) -> Option<i32> {
+fn statx_of(fd: RawFd, mask: u32, stat: &mut libc::statx) -> Option<i32> {
     // Without it a network file system would ask its server before we know that it is one.
     let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
-    let res = perform::statx(fd, c"".as_ptr(), flags, o.mask, &mut o.stat);
-    (res == 0 && is_local(fd, &o.stat)).then_some(0)
-}
-
-/// The file systems that have in memory all that statx asks for, once the name is cached. (An overlay asks those below.)
-#[allow(clippy::unnecessary_cast)] // their type is the C library's choice
-const LOCAL: [i64; 6] = [
-    libc::BTRFS_SUPER_MAGIC as i64,
-    libc::EXT4_SUPER_MAGIC as i64, // ext2 and ext3 too
-    libc::F2FS_SUPER_MAGIC as i64,
-    libc::OVERLAYFS_SUPER_MAGIC as i64,
-    libc::TMPFS_MAGIC as i64,
-    libc::XFS_SUPER_MAGIC as i64,
-];
-
-/// The last block device seen with such a file system, major number first; fstatfs costs more than all the rest. Numbers
-/// with the major 0, as of tmpfs and NFS, go from one mount to the next.
-static LOCAL_DEVICE: AtomicU64 = AtomicU64::new(0);
-
-fn is_local(fd: RawFd, stat: &libc::statx) -> bool {
-    let device = u64::from(stat.stx_dev_major) << 32 | u64::from(stat.stx_dev_minor);
-    if stat.stx_dev_major != 0 && device == LOCAL_DEVICE.load(Ordering::Relaxed) {
-        return true;
-    }
-    let local = perform::file_system(fd).is_ok_and(|kind| LOCAL.contains(&kind));
-    if local && stat.stx_dev_major != 0 {
-        LOCAL_DEVICE.store(device, Ordering::Relaxed);
-    }
-    local
+    let res = perform::statx(fd, c"".as_ptr(), flags, mask | UNIQUE_MOUNT, stat);
+    (res == 0 && is_local(fd, stat)).then_some(0)
 }
 
 /// A longer copy would keep the caller from its other work: at 10 GB/s it takes 100 microseconds.
