@@ -12,12 +12,13 @@ import os
 import pathlib
 import pwd
 import stat
+import sys
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from contextlib import aclosing
-from inspect import signature
 from typing import TYPE_CHECKING, Any, overload
 
 from proactor import _files, _native
+from proactor._glob import select
 from proactor._native import path_is
 from proactor._open import open as open_file
 from proactor._pool import run
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Path"]
 
+# The Pythons whose pathlib has learned these arguments of `glob`.
+_SINCE = {"case_sensitive": (3, 12), "recurse_symlinks": (3, 13)}
 # What `exists` and its kin take for an answer and not for a failure, as pathlib does.
 _ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.EBADF, errno.ELOOP}
 
@@ -182,9 +185,9 @@ class Path(PurePosixPath):
     ) -> AsyncGenerator[Self, None]:
         """What is there below the path and matches, in no order, by the rules of this Python's pathlib.
 
-        Before Python 3.12 `case_sensitive=False`, and before 3.13 `recurse_symlinks=True`, is a
-        NotImplementedError. Bad patterns raise pathlib's errors at the first step. Left or cancelled, a
-        thread that is at work goes on to the next match.
+        `case_sensitive=False` takes letters of either case; `recurse_symlinks=True` has `**` go into links to
+        directories too. Both work on every Python. Bad patterns raise pathlib's errors at the first step.
+        Left or cancelled, a thread that is at work goes on to the next match.
         """
         matches = _matches(str(self), "glob", pattern, case_sensitive, recurse_symlinks)
         async with aclosing(in_slices(matches)) as paths:
@@ -374,18 +377,25 @@ def _names(folder: str) -> Generator[str, None, None]:
 
 def _matches(
     folder: str, method: str, pattern: StrPath, case_sensitive: bool | None, recurse_symlinks: bool
-) -> Generator[pathlib.Path, None, None]:
-    options: dict[str, Any] = {}
+) -> Generator[StrPath, None, None]:
     # True is what None means on Linux.
-    if case_sensitive is False:
+    case_sensitive = case_sensitive is not False
+    text = os.fspath(pattern)
+    options: dict[str, Any] = {}
+    if not case_sensitive:
         options["case_sensitive"] = False
     if recurse_symlinks:
         options["recurse_symlinks"] = True
-    matches = getattr(pathlib.Path(folder), method)
-    for name in options:
-        if name not in signature(matches).parameters:
-            raise NotImplementedError(f"this Python's pathlib knows no {name} in {method}()")
-    yield from matches(os.fspath(pattern), **options)
+    if all(_SINCE[name] <= sys.version_info for name in options):
+        yield from getattr(pathlib.Path(folder), method)(text, **options)
+    else:
+        yield from select(
+            folder,
+            text,
+            recursive=method == "rglob",
+            case_sensitive=case_sensitive,
+            recurse_symlinks=recurse_symlinks,
+        )
 
 
 def _sorted_out(folder: str, follow_symlinks: bool) -> tuple[list[str], list[str]]:

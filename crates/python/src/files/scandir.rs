@@ -5,15 +5,12 @@
 
 use super::driver::{self, LoopDriver, Waiter};
 use super::entry::{DirEntry, Folder};
-use crate::coroutine::{make, send_by_hand, Coroutine, Outcome, Pool};
+use super::scandir_step::{ScandirStep, Verb};
 use crate::errors;
-use crate::files::call::thrown;
 use crate::path::{c_path, fspath};
 use proactor::{Error, Output, Token};
 use proactor_file::{Batch, Directory};
-use pyo3::exceptions::{
-    PyResourceWarning, PyRuntimeError, PyRuntimeWarning, PyStopAsyncIteration, PyTypeError,
-};
+use pyo3::exceptions::{PyResourceWarning, PyRuntimeError, PyStopAsyncIteration, PyTypeError};
 use pyo3::ffi;
 use pyo3::gc::PyVisit;
 use pyo3::intern;
@@ -39,7 +36,7 @@ pub(crate) struct ScandirIterator {
     batch_bytes: Option<usize>,
     error: Option<PyErr>,
     /// Whose turns the steps are charged to.
-    driver: Option<Py<LoopDriver>>,
+    pub(super) driver: Option<Py<LoopDriver>>,
     reading: Option<Token>,
     waiting: Vec<Py<PyAny>>,
 }
@@ -90,7 +87,7 @@ impl ScandirIterator {
     }
 
     /// Closes the directory as soon as no worker is reading it; iterating ends. Twice is harmless.
-    fn close(slf: &Bound<'_, Self>) -> PyResult<()> {
+    pub(super) fn close(slf: &Bound<'_, Self>) -> PyResult<()> {
         let py = slf.py();
         let mut this = slf.borrow_mut();
         let (directory, error) = (this.directory.take(), this.error.take());
@@ -176,15 +173,30 @@ fn wake_all(py: Python<'_>, waiting: Vec<Py<PyAny>>) -> PyResult<()> {
 }
 
 impl ScandirIterator {
-    /// The next entry that has been read.
-    fn take(&mut self, py: Python<'_>) -> PyResult<Option<Py<DirEntry>>> {
-        let folder = &self.folder;
-        let entry = self.batch.take().map(|entry| DirEntry::new(py, folder, entry));
-        entry.transpose()
+    /// The next entry, if it has been read. Raises what reading has met, and StopAsyncIteration at the end.
+    pub(super) fn next_now(&mut self, py: Python<'_>) -> PyResult<Option<Py<DirEntry>>> {
+        if let Some(entry) = self.batch.take() {
+            return DirEntry::new(py, &self.folder, entry).map(Some);
+        }
+        match self.error.take() {
+            Some(error) => Err(error),
+            None if self.directory.is_none() => Err(PyStopAsyncIteration::new_err(())),
+            None => Ok(None),
+        }
+    }
+
+    /// Itself, if it is open, or closed.
+    pub(super) fn open_now(slf: &Bound<'_, Self>) -> PyResult<Option<Py<PyAny>>> {
+        let mut this = slf.borrow_mut();
+        if let Some(error) = this.error.take() {
+            return Err(error);
+        }
+        let is_over = this.is_open || this.directory.is_none();
+        Ok(is_over.then(|| slf.clone().into_any().unbind()))
     }
 
     /// Has the next batch read, unless that is under way, and gives a future to wait for.
-    fn wait(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+    pub(super) fn wait(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         let py = slf.py();
         let future = driver::new_future(py)?.unbind();
         let driver = driver::current(py, None)?;
@@ -260,244 +272,6 @@ impl Drop for ScandirIterator {
                 let text = format!("unclosed scandir iterator {name}");
                 errors::warn_in_drop::<PyResourceWarning>(py, text.trim_end());
             });
-        }
-    }
-}
-
-/// What is to be done when it is driven.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Verb {
-    Open,
-    Next,
-    Exit,
-}
-
-enum StepState {
-    New,
-    GaveWay,
-    Waiting(Py<PyAny>),
-    Done,
-}
-
-/// The awaitable of one step of `scandir`. Await it once.
-#[pyclass(module = "proactor._native")]
-pub(crate) struct ScandirStep {
-    iterator: Option<Py<ScandirIterator>>,
-    verb: Verb,
-    state: StepState,
-}
-
-impl ScandirStep {
-    fn new(iterator: Bound<'_, ScandirIterator>, verb: Verb) -> PyResult<Bound<'_, Self>> {
-        let py = iterator.py();
-        let step = ScandirStep {
-            iterator: Some(iterator.unbind()),
-            verb,
-            state: StepState::New,
-        };
-        make(py, step)
-    }
-
-    fn run(&mut self, py: Python<'_>) -> PyResult<Outcome> {
-        let over = || PyRuntimeError::new_err("cannot reuse already awaited coroutine");
-        let slf = self.iterator.as_ref().ok_or_else(over)?.bind(py);
-        let mut this = slf.borrow_mut();
-        match self.verb {
-            Verb::Next => {
-                if let Some(entry) = this.take(py)? {
-                    return Ok(Outcome::Return(Some(entry.into_any())));
-                }
-                if let Some(error) = this.error.take() {
-                    return Err(error);
-                }
-                if this.directory.is_none() {
-                    return Err(PyStopAsyncIteration::new_err(()));
-                }
-            }
-            Verb::Open => {
-                if let Some(error) = this.error.take() {
-                    return Err(error);
-                }
-                if this.is_open || this.directory.is_none() {
-                    return Ok(Outcome::Return(Some(slf.clone().into_any().unbind())));
-                }
-            }
-            Verb::Exit => {
-                drop(this);
-                return ScandirIterator::close(slf).map(|()| Outcome::Return(None));
-            }
-        }
-        drop(this);
-        let future = ScandirIterator::wait(slf)?;
-        let suspended = driver::suspend_on(future.bind(py))?;
-        self.state = StepState::Waiting(future);
-        Ok(Outcome::Suspend(suspended))
-    }
-
-    /// Whether the loop is to have its turn first.
-    fn gives_way(&self, py: Python<'_>) -> PyResult<bool> {
-        let Some(iterator) = self.iterator.as_ref().filter(|_| self.verb == Verb::Next) else {
-            return Ok(false);
-        };
-        let this = iterator.bind(py).borrow();
-        let Some(driver) = &this.driver else {
-            return Ok(false);
-        };
-        let driver = driver.bind(py);
-        let gives = driver.borrow_mut().turn.charge(0);
-        if gives {
-            driver::give_way(driver)?;
-        }
-        Ok(gives)
-    }
-
-    /// Gives the step up, wherever it is.
-    fn stop(&mut self, py: Python<'_>) -> PyResult<()> {
-        let was = std::mem::replace(&mut self.state, StepState::Done);
-        match (&self.iterator, was) {
-            // What is being opened will be closed.
-            (Some(iterator), StepState::Waiting(_)) if self.verb == Verb::Open => {
-                ScandirIterator::close(iterator.bind(py))
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-impl Coroutine for ScandirStep {
-    fn drive(&mut self, py: Python<'_>, _sent: &Bound<'_, PyAny>) -> PyResult<Outcome> {
-        match std::mem::replace(&mut self.state, StepState::Done) {
-            StepState::New if self.gives_way(py)? => {
-                self.state = StepState::GaveWay;
-                Ok(Outcome::Suspend(py.None()))
-            }
-            StepState::New => self.run(py),
-            StepState::GaveWay => {
-                if let Some(iterator) = &self.iterator {
-                    if let Some(driver) = &iterator.borrow(py).driver {
-                        driver.borrow_mut(py).turn.go_on();
-                    }
-                }
-                self.run(py)
-            }
-            StepState::Waiting(future) => match driver::is_done(future.bind(py))? {
-                true => self.run(py),
-                // Driven by hand, not by the loop.
-                false => {
-                    let suspended = driver::suspend_on(future.bind(py)).map(Outcome::Suspend);
-                    self.state = StepState::Waiting(future);
-                    suspended
-                }
-            },
-            StepState::Done => Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine")),
-        }
-    }
-
-    // An iterator may not be kept alive at all, and an entry is not worth it.
-    fn size_of(py: Python<'_>, value: &Py<PyAny>) -> usize {
-        if value.bind(py).is_instance_of::<ScandirIterator>() {
-            usize::MAX
-        } else {
-            0
-        }
-    }
-
-    fn over(&self) -> Self {
-        ScandirStep {
-            iterator: None,
-            verb: self.verb,
-            state: StepState::Done,
-        }
-    }
-
-    fn is_over(&self) -> bool {
-        self.iterator.is_none()
-    }
-
-    fn pool() -> &'static Pool {
-        static POOL: Pool = Pool::new();
-        &POOL
-    }
-}
-
-#[pymethods]
-impl ScandirStep {
-    fn __await__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    fn __iter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    // (The type's own slot is faster: `coroutine.rs`.)
-    fn __next__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        send_by_hand(slf, slf.py().None().bind(slf.py()))
-    }
-
-    /// Goes on, as a coroutine's `send`.
-    fn send(slf: &Bound<'_, Self>, value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        send_by_hand(slf, value)
-    }
-
-    /// Ends the step with an exception, as a coroutine's `throw`.
-    #[pyo3(signature = (typ, val=None, tb=None))]
-    fn throw(
-        &mut self,
-        typ: &Bound<'_, PyAny>,
-        val: Option<&Bound<'_, PyAny>>,
-        tb: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Py<PyAny>> {
-        self.stop(typ.py())?;
-        Err(thrown(typ, val, tb)?)
-    }
-
-    /// Gives the step up, as a coroutine's `close`.
-    fn close(&mut self, py: Python<'_>) -> PyResult<()> {
-        self.stop(py)
-    }
-
-    // A pending step and its task know each other.
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.iterator)?;
-        match &self.state {
-            StepState::Waiting(future) => visit.call(future),
-            _ => Ok(()),
-        }
-    }
-
-    fn __clear__(&mut self) {
-        drop(self.end());
-    }
-
-    #[getter]
-    fn __name__(&self) -> &'static str {
-        match self.verb {
-            Verb::Open => "open",
-            Verb::Next => "__anext__",
-            Verb::Exit => "__aexit__",
-        }
-    }
-
-    #[getter]
-    fn __qualname__(&self) -> String {
-        format!("ScandirIterator.{}", self.__name__())
-    }
-}
-
-impl Drop for ScandirStep {
-    fn drop(&mut self) {
-        match self.state {
-            StepState::New => errors::in_drop(|py| {
-                let text = format!("coroutine '{}' was never awaited", self.__qualname__());
-                errors::warn_in_drop::<PyRuntimeWarning>(py, &text);
-            }),
-            StepState::Waiting(_) => errors::in_drop(|py| {
-                if let Err(e) = self.stop(py) {
-                    e.write_unraisable(py, None);
-                }
-            }),
-            StepState::GaveWay | StepState::Done => {}
         }
     }
 }
