@@ -8,11 +8,11 @@ mod local;
 use crate::driver::complete::outcome;
 use crate::driver::Output;
 use crate::error::Error;
-use crate::op::{Call, Facts, FileKind, Handle, Op, Open, ReadFile, RwFlags, Statx, Step};
+use crate::op::{Call, Facts, File, FileKind, Handle, Op, Open, ReadFile, RwFlags, Statx, Step};
 use crate::sys::{self, perform};
 use local::{is_local, UNIQUE_MOUNT};
 use std::ffi::CStr;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// `RESOLVE_CACHED`, Linux 5.12: fail with EAGAIN instead of reading directories from disk.
@@ -66,7 +66,10 @@ pub(crate) fn attempt(op: &mut Op, skip: &mut usize) -> Option<i32> {
                 _ => Some(-libc::EBADF),
             }
         }
-        Op::Open(o) => open(o),
+        Op::Open(o) => match o.now()? {
+            Ok(file) => Some(file.into_fd().ok()?.into_raw_fd()),
+            Err(e) => Some(-e.errno()),
+        },
         Op::Statx(o) => cached_statx(o.dir.fd(), &o.path, o.flags, o.mask, &mut o.stat),
         Op::ReadFile(o) => read_file(o),
         _ => None,
@@ -119,28 +122,32 @@ fn remember(file: &Handle, tried: Result<i32, bool>) -> Option<i32> {
     tried.ok()
 }
 
-/// A plain open for reading of a path that is all in the cache.
-fn open(o: &mut Open) -> Option<i32> {
-    // O_TMPFILE contains O_DIRECTORY, which is harmless.
-    let creates = libc::O_CREAT | libc::O_TRUNC | (libc::O_TMPFILE & !libc::O_DIRECTORY) | libc::O_PATH;
-    if o.mode != 0 || o.flags as i32 & (creates | libc::O_NONBLOCK | libc::O_ACCMODE) != 0 {
-        return None;
+impl Open {
+    /// Opens a file for reading, if its path is all in the cache and it is a regular file or a directory. `None`: submit
+    /// it. As [`Op::attempt`], and what is learned of the file on the way need not be asked again.
+    pub fn now(&self) -> Option<Result<File, Error>> {
+        // O_TMPFILE contains O_DIRECTORY, which is harmless.
+        let creates = libc::O_CREAT | libc::O_TRUNC | (libc::O_TMPFILE & !libc::O_DIRECTORY) | libc::O_PATH;
+        let flags = self.flags as i32;
+        if self.mode != 0 || flags & (creates | libc::O_NONBLOCK | libc::O_ACCMODE) != 0 {
+            return None;
+        }
+        let fd = cached_open(self.dir.fd(), self.path.as_ptr(), self.flags, self.resolve)?;
+        if fd < 0 {
+            return Some(Err(Error::new(-fd, "open")));
+        }
+        let fd = sys::owned(fd);
+        let stat = is_plain(&fd)?;
+        // SAFETY: no pointers. Takes back the O_NONBLOCK that `cached_open` has added.
+        unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags) };
+        Some(Ok(File::known(fd, Facts::new(&stat, flags))))
     }
-    let fd = cached_open(o.dir.fd(), o.path.as_ptr(), o.flags, o.resolve)?;
-    if fd < 0 {
-        return Some(fd);
-    }
-    let fd = sys::owned(fd);
-    is_plain(&fd)?;
-    // SAFETY: no pointers. Takes back the O_NONBLOCK that `cached_open` has added.
-    unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, o.flags as i32) };
-    Some(std::os::fd::IntoRawFd::into_raw_fd(fd))
 }
 
-/// A file whose open has done nothing that a peer could notice. (A pipe's open has, and waits besides.)
-fn is_plain(fd: &OwnedFd) -> Option<()> {
+/// What fstat says of a file whose open has done nothing that a peer could notice. (A pipe's open has, and waits besides.)
+fn is_plain(fd: &OwnedFd) -> Option<libc::stat> {
     let stat = perform::fstat(fd.as_raw_fd()).ok()?;
-    matches!(stat.st_mode & libc::S_IFMT, libc::S_IFREG | libc::S_IFDIR).then_some(())
+    matches!(stat.st_mode & libc::S_IFMT, libc::S_IFREG | libc::S_IFDIR).then_some(stat)
 }
 
 fn cached_open(dir: i32, path: *const libc::c_char, flags: u64, resolve: u64) -> Option<i32> {
@@ -265,8 +272,5 @@ fn size_of(fd: &OwnedFd) -> Option<usize> {
         return Some(size);
     }
     // An empty file, one that states no size (/proc), a directory, a large one: look closer.
-    is_plain(fd)?;
-    perform::fstat(fd.as_raw_fd())
-        .ok()
-        .map(|stat| stat.st_size as usize)
+    is_plain(fd).map(|stat| stat.st_size as usize)
 }

@@ -10,6 +10,7 @@ use pyo3::ffi;
 use pyo3::impl_::trampoline::{inquiry, iternextfunc, ternaryfunc, MethodDef};
 use pyo3::prelude::*;
 use pyo3::pyclass::boolean_struct::False;
+use pyo3::types::{PyTuple, PyType};
 use pyo3::PyClass;
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
@@ -30,6 +31,15 @@ pub(crate) trait Coroutine: PyClass<Frozen = False> + Into<PyClassInitializer<Se
 
     /// Bytes that may stay alive a little longer than the result's user wants.
     fn size_of(py: Python<'_>, value: &Py<PyAny>) -> usize;
+
+    /// Gives it up, wherever it is.
+    fn stop(&mut self, py: Python<'_>) -> PyResult<()>;
+
+    /// Ends it with an exception; gives what it suspends on, if it goes on all the same.
+    fn throw_in(&mut self, py: Python<'_>, error: PyErr) -> PyResult<Py<PyAny>> {
+        self.stop(py)?;
+        Err(error)
+    }
 
     /// One of this name that is over: it holds nothing and does nothing, not even when it is dropped.
     fn over(&self) -> Self;
@@ -99,6 +109,77 @@ pub(crate) fn make<T: Coroutine>(py: Python<'_>, value: T) -> PyResult<Bound<'_,
     // SAFETY: an object with a collector's header, complete, and not tracked while it was idle.
     unsafe { ffi::PyObject_GC_Track(object.as_ptr().cast()) };
     Ok(object)
+}
+
+/// A coroutine class's methods in Python, and those of its own: `coroutine_methods!(Class { fn ... })`.
+macro_rules! coroutine_methods {
+    ($class:ident { $($own:tt)* }) => {
+        #[pymethods]
+        impl $class {
+            fn __await__(slf: Py<Self>) -> Py<Self> {
+                slf
+            }
+
+            fn __iter__(slf: Py<Self>) -> Py<Self> {
+                slf
+            }
+
+            // (The type's own slot is faster: `install`.)
+            fn __next__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+                $crate::coroutine::send_by_hand(slf, slf.py().None().bind(slf.py()))
+            }
+
+            /// Goes on, as a coroutine's `send`.
+            fn send(slf: &Bound<'_, Self>, value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+                $crate::coroutine::send_by_hand(slf, value)
+            }
+
+            /// Ends it with an exception, as a coroutine's `throw`.
+            #[pyo3(signature = (typ, val=None, tb=None))]
+            fn throw(
+                &mut self,
+                typ: &Bound<'_, PyAny>,
+                val: Option<&Bound<'_, PyAny>>,
+                tb: Option<&Bound<'_, PyAny>>,
+            ) -> PyResult<Py<PyAny>> {
+                let error = $crate::coroutine::thrown(typ, val, tb).unwrap_or_else(|error| error);
+                $crate::coroutine::Coroutine::throw_in(self, typ.py(), error)
+            }
+
+            /// Gives it up, as a coroutine's `close`.
+            fn close(&mut self, py: Python<'_>) -> PyResult<()> {
+                $crate::coroutine::Coroutine::stop(self, py)
+            }
+
+            fn __clear__(&mut self) {
+                drop($crate::coroutine::Coroutine::end(self));
+            }
+
+            $($own)*
+        }
+    };
+}
+pub(crate) use coroutine_methods;
+
+/// The exception that `throw` was given, in any of its three forms.
+pub(crate) fn thrown(
+    typ: &Bound<'_, PyAny>,
+    val: Option<&Bound<'_, PyAny>>,
+    tb: Option<&Bound<'_, PyAny>>,
+) -> PyResult<PyErr> {
+    let instance = match (typ.is_instance_of::<PyType>(), val) {
+        (true, Some(val)) if !val.is_none() && val.is_instance(typ)? => val.clone(),
+        (true, Some(val)) if !val.is_none() => match val.cast::<PyTuple>() {
+            Ok(args) => typ.call1(args)?,
+            Err(_) => typ.call1((val,))?,
+        },
+        (true, _) => typ.call0()?,
+        (false, _) => typ.clone(),
+    };
+    if let Some(tb) = tb.filter(|tb| !tb.is_none()) {
+        instance.call_method1("with_traceback", (tb,))?;
+    }
+    Ok(PyErr::from_value(instance))
 }
 
 /// A coroutine's `send`.

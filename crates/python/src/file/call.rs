@@ -2,9 +2,9 @@
 
 use super::binary::{elsewhere, BinaryFile, Ticket};
 use super::verb::Verb;
-use crate::coroutine::{make, send_by_hand, Coroutine, Outcome, Pool};
+use crate::coroutine::{coroutine_methods, make, Coroutine, Outcome, Pool};
 use crate::errors;
-use crate::files::call::{bytes_len, thrown};
+use crate::files::call::bytes_len;
 use crate::files::driver;
 use proactor_file::Step;
 use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning};
@@ -143,39 +143,6 @@ impl FileCall {
         Ok(Outcome::Suspend(suspended))
     }
 
-    /// Gives the call up, wherever it is.
-    fn stop(&mut self, py: Python<'_>) -> PyResult<()> {
-        let Some(file) = self.file.as_ref().map(|file| file.bind(py).clone()) else {
-            return Ok(());
-        };
-        let file = &file;
-        match std::mem::replace(&mut self.state, State::Done) {
-            State::New | State::Done => Ok(()),
-            State::GaveWay => self.leave(file),
-            State::Queued(ticket) => {
-                let ticket = ticket.bind(py);
-                let granted = driver::is_done(ticket)?
-                    && !ticket.call_method0(intern!(py, "cancelled"))?.is_truthy()?;
-                if granted {
-                    return self.leave(file);
-                }
-                ticket.call_method0(intern!(py, "cancel"))?;
-                if matches!(self.verb, Verb::Close { .. }) {
-                    file.borrow_mut().queue.push_back(Ticket::Close);
-                    if !file.borrow().busy {
-                        // Whoever had the turn has found nobody to pass it to.
-                        return BinaryFile::pass_turn(file);
-                    }
-                }
-                Ok(())
-            }
-            State::Waiting(_) => {
-                file.borrow_mut().waiter = None;
-                self.leave(file)
-            }
-        }
-    }
-
     /// Had the turn.
     fn leave(&mut self, file: &Bound<'_, BinaryFile>) -> PyResult<()> {
         if matches!(self.verb, Verb::Close { .. }) {
@@ -242,6 +209,38 @@ impl Coroutine for FileCall {
         }
     }
 
+    fn stop(&mut self, py: Python<'_>) -> PyResult<()> {
+        let Some(file) = self.file.as_ref().map(|file| file.bind(py).clone()) else {
+            return Ok(());
+        };
+        let file = &file;
+        match std::mem::replace(&mut self.state, State::Done) {
+            State::New | State::Done => Ok(()),
+            State::GaveWay => self.leave(file),
+            State::Queued(ticket) => {
+                let ticket = ticket.bind(py);
+                let granted = driver::is_done(ticket)?
+                    && !ticket.call_method0(intern!(py, "cancelled"))?.is_truthy()?;
+                if granted {
+                    return self.leave(file);
+                }
+                ticket.call_method0(intern!(py, "cancel"))?;
+                if matches!(self.verb, Verb::Close { .. }) {
+                    file.borrow_mut().queue.push_back(Ticket::Close);
+                    if !file.borrow().busy {
+                        // Whoever had the turn has found nobody to pass it to.
+                        return BinaryFile::pass_turn(file);
+                    }
+                }
+                Ok(())
+            }
+            State::Waiting(_) => {
+                file.borrow_mut().waiter = None;
+                self.leave(file)
+            }
+        }
+    }
+
     fn over(&self) -> Self {
         FileCall {
             file: None,
@@ -261,43 +260,7 @@ impl Coroutine for FileCall {
     }
 }
 
-#[pymethods]
-impl FileCall {
-    fn __await__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    fn __iter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    // (The type's own slot is faster: `coroutine.rs`.)
-    fn __next__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        send_by_hand(slf, slf.py().None().bind(slf.py()))
-    }
-
-    /// Goes on, as a coroutine's `send`.
-    fn send(slf: &Bound<'_, Self>, value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        send_by_hand(slf, value)
-    }
-
-    /// Ends the call with an exception, as a coroutine's `throw`.
-    #[pyo3(signature = (typ, val=None, tb=None))]
-    fn throw(
-        &mut self,
-        typ: &Bound<'_, PyAny>,
-        val: Option<&Bound<'_, PyAny>>,
-        tb: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Py<PyAny>> {
-        self.stop(typ.py())?;
-        Err(thrown(typ, val, tb)?)
-    }
-
-    /// Gives the call up, as a coroutine's `close`.
-    fn close(&mut self, py: Python<'_>) -> PyResult<()> {
-        self.stop(py)
-    }
-
+coroutine_methods!(FileCall {
     // A pending call and its task know each other.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.file.as_ref().map_or(Ok(()), |file| visit.call(file))?;
@@ -305,11 +268,6 @@ impl FileCall {
             State::Queued(future) | State::Waiting(future) => visit.call(future),
             _ => Ok(()),
         }
-    }
-
-    fn __clear__(&mut self) {
-        // Whoever waits for the turn gets it.
-        drop(self.end());
     }
 
     /// A write longer than the buffer is under way, or done: it goes on when this is cancelled.
@@ -334,7 +292,7 @@ impl FileCall {
             Some(file) => Ok(format!("<proactor {} of {}>", self.name, file.bind(py).repr()?)),
         }
     }
-}
+});
 
 impl Drop for FileCall {
     fn drop(&mut self) {

@@ -3,8 +3,9 @@
 //! The work is a `Job`. It goes on as far as it can without waiting, and names the ops that it needs one after the other.
 
 use super::binary::{elsewhere, BinaryFile};
+use crate::coroutine::thrown;
 use crate::errors;
-use crate::files::call::{bytes_len, thrown};
+use crate::files::call::bytes_len;
 use crate::files::driver::{self, LoopDriver, Waiter};
 use crate::ready::stop_iteration;
 use proactor::op::Op;

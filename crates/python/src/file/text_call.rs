@@ -2,9 +2,8 @@
 
 use super::binary::BinaryFile;
 use super::text::{Put, Slow, TextCore};
-use crate::coroutine::{make, send_by_hand, Coroutine, Outcome, Pool};
+use crate::coroutine::{coroutine_methods, make, Coroutine, Outcome, Pool};
 use crate::errors;
-use crate::files::call::thrown;
 use pyo3::exceptions::{PyException, PyRuntimeError, PyRuntimeWarning};
 use pyo3::ffi;
 use pyo3::gc::PyVisit;
@@ -161,6 +160,24 @@ impl Coroutine for TextCall {
         value.bind(py).len().unwrap_or(0)
     }
 
+    fn stop(&mut self, py: Python<'_>) -> PyResult<()> {
+        match std::mem::replace(&mut self.state, State::Done) {
+            State::Slow(coroutine) => coroutine.call_method0(py, intern!(py, "close")).map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    fn throw_in(&mut self, py: Python<'_>, error: PyErr) -> PyResult<Py<PyAny>> {
+        match std::mem::replace(&mut self.state, State::Done) {
+            State::Slow(coroutine) => {
+                let what = coroutine.call_method1(py, intern!(py, "throw"), (error,))?;
+                self.state = State::Slow(coroutine);
+                Ok(what)
+            }
+            _ => Err(error),
+        }
+    }
+
     fn over(&self) -> Self {
         TextCall {
             file: None,
@@ -180,54 +197,7 @@ impl Coroutine for TextCall {
     }
 }
 
-#[pymethods]
-impl TextCall {
-    fn __await__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    fn __iter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    // (The type's own slot is faster: `coroutine.rs`.)
-    fn __next__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        send_by_hand(slf, slf.py().None().bind(slf.py()))
-    }
-
-    /// Goes on, as a coroutine's `send`.
-    fn send(slf: &Bound<'_, Self>, value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        send_by_hand(slf, value)
-    }
-
-    /// Ends the call with an exception, as a coroutine's `throw`.
-    #[pyo3(signature = (typ, val=None, tb=None))]
-    fn throw(
-        &mut self,
-        typ: &Bound<'_, PyAny>,
-        val: Option<&Bound<'_, PyAny>>,
-        tb: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Py<PyAny>> {
-        let py = typ.py();
-        let error = thrown(typ, val, tb)?;
-        match std::mem::replace(&mut self.state, State::Done) {
-            State::Slow(coroutine) => {
-                let what = coroutine.call_method1(py, intern!(py, "throw"), (error,))?;
-                self.state = State::Slow(coroutine);
-                Ok(what)
-            }
-            _ => Err(error),
-        }
-    }
-
-    /// Gives the call up, as a coroutine's `close`.
-    fn close(&mut self, py: Python<'_>) -> PyResult<()> {
-        match std::mem::replace(&mut self.state, State::Done) {
-            State::Slow(coroutine) => coroutine.call_method0(py, intern!(py, "close")).map(drop),
-            _ => Ok(()),
-        }
-    }
-
+coroutine_methods!(TextCall {
     // A pending call and its task know each other.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.file.as_ref().map_or(Ok(()), |file| visit.call(file))?;
@@ -235,10 +205,6 @@ impl TextCall {
             State::Slow(coroutine) => visit.call(coroutine),
             _ => Ok(()),
         }
-    }
-
-    fn __clear__(&mut self) {
-        drop(self.end());
     }
 
     #[getter]
@@ -257,7 +223,7 @@ impl TextCall {
             Some(file) => Ok(format!("<proactor {} of {}>", self.name, file.bind(py).repr()?)),
         }
     }
-}
+});
 
 impl Drop for TextCall {
     fn drop(&mut self) {

@@ -4,6 +4,7 @@
 //! coroutine. If the op can be finished without waiting, awaiting it never suspends.
 
 use super::driver::{self, LoopDriver, Waiter};
+use crate::coroutine::thrown;
 use crate::errors;
 use crate::memory::{self, BytesAllocator, Unseen};
 use crate::path::c_path;
@@ -14,7 +15,7 @@ use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning};
 use pyo3::gc::PyVisit;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyTuple, PyType};
+use pyo3::types::PyBytes;
 use pyo3::PyTraverseError;
 
 /// The awaitable of one file operation. Await it once.
@@ -252,27 +253,6 @@ impl Drop for Call {
             State::Done => {}
         }
     }
-}
-
-/// The exception that `throw` was given, in any of its three forms.
-pub(crate) fn thrown(
-    typ: &Bound<'_, PyAny>,
-    val: Option<&Bound<'_, PyAny>>,
-    tb: Option<&Bound<'_, PyAny>>,
-) -> PyResult<PyErr> {
-    let instance = match (typ.is_instance_of::<PyType>(), val) {
-        (true, Some(val)) if !val.is_none() && val.is_instance(typ)? => val.clone(),
-        (true, Some(val)) if !val.is_none() => match val.cast::<PyTuple>() {
-            Ok(args) => typ.call1(args)?,
-            Err(_) => typ.call1((val,))?,
-        },
-        (true, _) => typ.call0()?,
-        (false, _) => typ.clone(),
-    };
-    if let Some(tb) = tb.filter(|tb| !tb.is_none()) {
-        instance.call_method1("with_traceback", (tb,))?;
-    }
-    Ok(PyErr::from_value(instance))
 }
 
 /// Reads a whole file and returns its bytes.

@@ -4,9 +4,10 @@
 //! `concurrency` at once, while the ones before them are being used. With `workers`, other threads read chunks of the
 //! cached files too. Invariant: no more than `concurrency` files are in flight or held, whatever the consumer does.
 
-use super::call::{bytes_len, read_now, thrown};
+use super::call::{bytes_len, read_now};
 use super::driver::{self, LoopDriver, Waiter};
 use super::help::Help;
+use crate::coroutine::thrown;
 use crate::path::c_path;
 use crate::ready::stop_iteration;
 use proactor::op::ReadFile;

@@ -2,9 +2,8 @@
 
 use super::driver;
 use super::scandir::ScandirIterator;
-use crate::coroutine::{make, send_by_hand, Coroutine, Outcome, Pool};
+use crate::coroutine::{coroutine_methods, make, Coroutine, Outcome, Pool};
 use crate::errors;
-use crate::files::call::thrown;
 use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning};
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
@@ -79,18 +78,6 @@ impl ScandirStep {
         }
         Ok(gives)
     }
-
-    /// Gives the step up, wherever it is.
-    fn stop(&mut self, py: Python<'_>) -> PyResult<()> {
-        let was = std::mem::replace(&mut self.state, StepState::Done);
-        match (&self.iterator, was) {
-            // What is being opened will be closed.
-            (Some(iterator), StepState::Waiting(_)) if self.verb == Verb::Open => {
-                ScandirIterator::close(iterator.bind(py))
-            }
-            _ => Ok(()),
-        }
-    }
 }
 
 impl Coroutine for ScandirStep {
@@ -131,6 +118,17 @@ impl Coroutine for ScandirStep {
         }
     }
 
+    fn stop(&mut self, py: Python<'_>) -> PyResult<()> {
+        let was = std::mem::replace(&mut self.state, StepState::Done);
+        match (&self.iterator, was) {
+            // What is being opened will be closed.
+            (Some(iterator), StepState::Waiting(_)) if self.verb == Verb::Open => {
+                ScandirIterator::close(iterator.bind(py))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn over(&self) -> Self {
         ScandirStep {
             iterator: None,
@@ -149,43 +147,7 @@ impl Coroutine for ScandirStep {
     }
 }
 
-#[pymethods]
-impl ScandirStep {
-    fn __await__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    fn __iter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    // (The type's own slot is faster: `coroutine.rs`.)
-    fn __next__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        send_by_hand(slf, slf.py().None().bind(slf.py()))
-    }
-
-    /// Goes on, as a coroutine's `send`.
-    fn send(slf: &Bound<'_, Self>, value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        send_by_hand(slf, value)
-    }
-
-    /// Ends the step with an exception, as a coroutine's `throw`.
-    #[pyo3(signature = (typ, val=None, tb=None))]
-    fn throw(
-        &mut self,
-        typ: &Bound<'_, PyAny>,
-        val: Option<&Bound<'_, PyAny>>,
-        tb: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Py<PyAny>> {
-        self.stop(typ.py())?;
-        Err(thrown(typ, val, tb)?)
-    }
-
-    /// Gives the step up, as a coroutine's `close`.
-    fn close(&mut self, py: Python<'_>) -> PyResult<()> {
-        self.stop(py)
-    }
-
+coroutine_methods!(ScandirStep {
     // A pending step and its task know each other.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.iterator)?;
@@ -193,10 +155,6 @@ impl ScandirStep {
             StepState::Waiting(future) => visit.call(future),
             _ => Ok(()),
         }
-    }
-
-    fn __clear__(&mut self) {
-        drop(self.end());
     }
 
     #[getter]
@@ -212,7 +170,7 @@ impl ScandirStep {
     fn __qualname__(&self) -> String {
         format!("ScandirIterator.{}", self.__name__())
     }
-}
+});
 
 impl Drop for ScandirStep {
     fn drop(&mut self) {

@@ -3,9 +3,8 @@
 use super::driver::{self, LoopDriver, Waiter};
 use super::entry::DirEntry;
 use super::stat::stat_result;
-use crate::coroutine::{make, send_by_hand, Coroutine, Outcome, Pool};
+use crate::coroutine::{coroutine_methods, make, Coroutine, Outcome, Pool};
 use crate::errors;
-use crate::files::call::thrown;
 use crate::path::{c_path, with_c_path};
 use proactor::op::{Handle, Statx};
 use proactor::{Error, Token};
@@ -230,15 +229,6 @@ impl StatCall {
         };
         errors::os_error(py, &Error::new(errno, "statx"), name.map(|name| name.bind(py)))
     }
-
-    /// Gives the call up, wherever it is.
-    fn stop(&mut self, py: Python<'_>) {
-        if let State::Waiting { driver, token, .. } = std::mem::replace(&mut self.state, State::Done) {
-            if let Ok(mut driver) = driver.try_borrow_mut(py) {
-                driver.abandon(token);
-            }
-        }
-    }
 }
 
 /// As stat(2) since Linux 4.11.
@@ -306,6 +296,15 @@ impl Coroutine for StatCall {
         0
     }
 
+    fn stop(&mut self, py: Python<'_>) -> PyResult<()> {
+        if let State::Waiting { driver, token, .. } = std::mem::replace(&mut self.state, State::Done) {
+            if let Ok(mut driver) = driver.try_borrow_mut(py) {
+                driver.abandon(token);
+            }
+        }
+        Ok(())
+    }
+
     fn over(&self) -> Self {
         StatCall {
             name: self.name,
@@ -326,43 +325,7 @@ impl Coroutine for StatCall {
     }
 }
 
-#[pymethods]
-impl StatCall {
-    fn __await__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    fn __iter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    // (The type's own slot is faster: `coroutine.rs`.)
-    fn __next__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        send_by_hand(slf, slf.py().None().bind(slf.py()))
-    }
-
-    /// Goes on, as a coroutine's `send`.
-    fn send(slf: &Bound<'_, Self>, value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        send_by_hand(slf, value)
-    }
-
-    /// Ends the call with an exception, as a coroutine's `throw`. What is in flight is abandoned.
-    #[pyo3(signature = (typ, val=None, tb=None))]
-    fn throw(
-        &mut self,
-        typ: &Bound<'_, PyAny>,
-        val: Option<&Bound<'_, PyAny>>,
-        tb: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Py<PyAny>> {
-        self.stop(typ.py());
-        Err(thrown(typ, val, tb)?)
-    }
-
-    /// Gives the call up, as a coroutine's `close`.
-    fn close(&mut self, py: Python<'_>) {
-        self.stop(py);
-    }
-
+coroutine_methods!(StatCall {
     // A pending call and its task know each other.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         match &self.subject {
@@ -375,10 +338,6 @@ impl StatCall {
             State::Known(answer) => visit.call(answer),
             _ => Ok(()),
         }
-    }
-
-    fn __clear__(&mut self) {
-        drop(self.end());
     }
 
     #[getter]
@@ -399,7 +358,7 @@ impl StatCall {
         };
         Ok(format!("<proactor {} of {of}>", self.name))
     }
-}
+});
 
 impl Drop for StatCall {
     fn drop(&mut self) {
@@ -408,7 +367,7 @@ impl Drop for StatCall {
                 let text = format!("coroutine '{}' was never awaited", self.name);
                 errors::warn_in_drop::<PyRuntimeWarning>(py, &text);
             }),
-            State::Waiting { .. } => errors::in_drop(|py| self.stop(py)),
+            State::Waiting { .. } => errors::in_drop(|py| drop(self.stop(py))),
             State::GaveWay(_) | State::Done => {}
         }
     }
