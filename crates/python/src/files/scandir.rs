@@ -201,15 +201,18 @@ impl ScandirIterator {
         let future = driver::new_future(py)?.unbind();
         let driver = driver::current(py, None)?;
         let mut this = slf.borrow_mut();
+        let Some(directory) = &this.directory else {
+            // Closed since the future was made, which was Python's.
+            drop(this);
+            driver::wake(future.bind(py))?;
+            return Ok(future);
+        };
         if this.reading.is_none() {
-            // It may be over since the future was made, which was Python's.
-            if let Some(directory) = &this.directory {
-                let op = directory.read(this.batch_bytes);
-                let waiter = Waiter::Scan(slf.clone().unbind());
-                let token = driver.borrow_mut().submit(py, op, waiter)?;
-                this.reading = Some(token);
-                this.driver = Some(driver.clone().unbind());
-            }
+            let op = directory.read(this.batch_bytes);
+            let waiter = Waiter::Scan(slf.clone().unbind());
+            let token = driver.borrow_mut().submit(py, op, waiter)?;
+            this.reading = Some(token);
+            this.driver = Some(driver.clone().unbind());
         } else if this.driver.as_ref().is_some_and(|own| !own.is(&driver)) {
             return Err(PyRuntimeError::new_err(
                 "the directory is being read by another loop",
