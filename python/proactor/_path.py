@@ -12,12 +12,14 @@ import os
 import pathlib
 import pwd
 import stat
-from collections.abc import AsyncGenerator, Callable, Generator
+import sys
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from contextlib import aclosing
-from inspect import signature
 from typing import TYPE_CHECKING, Any, overload
 
-from proactor import _files
+from proactor import _files, _native
+from proactor._glob import select
+from proactor._native import path_is
 from proactor._open import open as open_file
 from proactor._pool import run
 from proactor._purepath import PurePosixPath
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Path"]
 
+# The Pythons whose pathlib has learned these arguments of `glob`.
+_SINCE = {"case_sensitive": (3, 12), "recurse_symlinks": (3, 13)}
 # What `exists` and its kin take for an answer and not for a failure, as pathlib does.
 _ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.EBADF, errno.ELOOP}
 
@@ -53,59 +57,63 @@ class Path(PurePosixPath):
     # What is there
 
     async def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """As `os.stat`."""
-        return await run(os.stat, self, follow_symlinks=follow_symlinks)
+        """As `os.stat`. This and what asks for a kind is answered at once where `proactor.os.stat` is."""
+        return await _native.stat(self, follow_symlinks=follow_symlinks)
 
     async def lstat(self) -> os.stat_result:
         """As `stat`, of a link itself."""
         return await self.stat(follow_symlinks=False)
 
-    async def _status(self, *, follow_symlinks: bool = True) -> os.stat_result | None:
-        """None if there is nothing, or a name that cannot be."""
+    def _is(self, kind: int, follow_symlinks: bool = True) -> Coroutine[Any, Any, bool]:
+        """Whether it is there and of a kind, S_IFREG and so on, or with 0 of any."""
+        if type(self).stat is Path.stat:
+            return path_is(self, kind, follow_symlinks)
+        return self._is_by_stat(kind, follow_symlinks)
+
+    async def _is_by_stat(self, kind: int, follow_symlinks: bool) -> bool:
+        """`_is` for a class with a `stat` of its own."""
         try:
-            return await self.stat(follow_symlinks=follow_symlinks)
+            mode = (await self.stat(follow_symlinks=follow_symlinks)).st_mode
         except OSError as error:
             if error.errno not in _ABSENT:
                 raise
         except ValueError:
             pass
-        return None
-
-    async def _is(self, kind: Callable[[int], bool], *, follow_symlinks: bool = True) -> bool:
-        status = await self._status(follow_symlinks=follow_symlinks)
-        return status is not None and kind(status.st_mode)
+        else:
+            return kind in (0, stat.S_IFMT(mode))
+        return False
 
     async def exists(self, *, follow_symlinks: bool = True) -> bool:
         """Whether there is anything; without `follow_symlinks`, a dangling link counts."""
-        return await self._status(follow_symlinks=follow_symlinks) is not None
+        return await self._is(0, follow_symlinks)
 
     async def is_dir(self, *, follow_symlinks: bool = True) -> bool:
         """Whether it is a directory, or a link to one."""
-        return await self._is(stat.S_ISDIR, follow_symlinks=follow_symlinks)
+        return await self._is(stat.S_IFDIR, follow_symlinks)
 
     async def is_file(self, *, follow_symlinks: bool = True) -> bool:
         """Whether it is a regular file, or a link to one."""
-        return await self._is(stat.S_ISREG, follow_symlinks=follow_symlinks)
+        return await self._is(stat.S_IFREG, follow_symlinks)
 
     async def is_symlink(self) -> bool:
         """Whether it is a symbolic link, dangling or not."""
-        return await self._is(stat.S_ISLNK, follow_symlinks=False)
+        return await self._is(stat.S_IFLNK, False)
 
     async def is_socket(self) -> bool:
         """Whether it is a socket, or a link to one."""
-        return await self._is(stat.S_ISSOCK)
+        return await self._is(stat.S_IFSOCK)
 
     async def is_fifo(self) -> bool:
         """Whether it is a FIFO, or a link to one."""
-        return await self._is(stat.S_ISFIFO)
+        return await self._is(stat.S_IFIFO)
 
     async def is_block_device(self) -> bool:
         """Whether it is a block device, or a link to one."""
-        return await self._is(stat.S_ISBLK)
+        return await self._is(stat.S_IFBLK)
 
     async def is_char_device(self) -> bool:
         """Whether it is a character device, or a link to one."""
-        return await self._is(stat.S_ISCHR)
+        return await self._is(stat.S_IFCHR)
 
     async def is_mount(self) -> bool:
         """Whether something is mounted there."""
@@ -177,9 +185,9 @@ class Path(PurePosixPath):
     ) -> AsyncGenerator[Self, None]:
         """What is there below the path and matches, in no order, by the rules of this Python's pathlib.
 
-        Before Python 3.12 `case_sensitive=False`, and before 3.13 `recurse_symlinks=True`, is a
-        NotImplementedError. Bad patterns raise pathlib's errors at the first step. Left or cancelled, a
-        thread that is at work goes on to the next match.
+        `case_sensitive=False` takes letters of either case; `recurse_symlinks=True` has `**` go into links to
+        directories too. Both work on every Python. Bad patterns raise pathlib's errors at the first step.
+        Left or cancelled, a thread that is at work goes on to the next match.
         """
         matches = _matches(str(self), "glob", pattern, case_sensitive, recurse_symlinks)
         async with aclosing(in_slices(matches)) as paths:
@@ -369,18 +377,25 @@ def _names(folder: str) -> Generator[str, None, None]:
 
 def _matches(
     folder: str, method: str, pattern: StrPath, case_sensitive: bool | None, recurse_symlinks: bool
-) -> Generator[pathlib.Path, None, None]:
-    options: dict[str, Any] = {}
+) -> Generator[StrPath, None, None]:
     # True is what None means on Linux.
-    if case_sensitive is False:
+    case_sensitive = case_sensitive is not False
+    text = os.fspath(pattern)
+    options: dict[str, Any] = {}
+    if not case_sensitive:
         options["case_sensitive"] = False
     if recurse_symlinks:
         options["recurse_symlinks"] = True
-    matches = getattr(pathlib.Path(folder), method)
-    for name in options:
-        if name not in signature(matches).parameters:
-            raise NotImplementedError(f"this Python's pathlib knows no {name} in {method}()")
-    yield from matches(os.fspath(pattern), **options)
+    if all(_SINCE[name] <= sys.version_info for name in options):
+        yield from getattr(pathlib.Path(folder), method)(text, **options)
+    else:
+        yield from select(
+            folder,
+            text,
+            recursive=method == "rglob",
+            case_sensitive=case_sensitive,
+            recurse_symlinks=recurse_symlinks,
+        )
 
 
 def _sorted_out(folder: str, follow_symlinks: bool) -> tuple[list[str], list[str]]:

@@ -49,6 +49,11 @@ def run(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> async
     return future
 
 
+async def call(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """`run` as a coroutine: nothing begins before it is awaited."""
+    return await run(function, *args, **kwargs)
+
+
 def _perform(job: list[Any]) -> None:
     """What a thread does. (`run_in_executor` makes a future more, and logs if the loop is closed by now.)"""
     loop: asyncio.AbstractEventLoop

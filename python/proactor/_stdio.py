@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import os
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, AnyStr
@@ -17,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from proactor import _pool
 from proactor._methods import PLAIN, Methods
-from proactor._native import BinaryFile, Opening, open_binary
+from proactor._native import BinaryFile, open_binary
 from proactor._open import start_close
 from proactor._text import TextFile
 from proactor._text_base import Turn
@@ -61,7 +60,9 @@ class Channel:
         if descriptor is None:
             self.text = wrap(stream)
         else:
-            self.bytes = self.bytes or await open_stream(descriptor, mode)
+            # Nothing is held back: what is written keeps its place among what others print.
+            buffering = -1 if mode == "rb" else 0
+            self.bytes = self.bytes or await open_binary(descriptor, mode, buffering, closefd=False)
             self.text = TextFile(self.bytes, stream.encoding, stream.errors, None, mode=mode[0])
         self._stream = stream
         self._encoding, self._errors = getattr(stream, "encoding", None), getattr(stream, "errors", None)
@@ -80,15 +81,6 @@ class Channel:
 
     def __del__(self) -> None:
         self.close()
-
-
-def open_stream(descriptor: int, mode: str) -> Opening:
-    if mode == "rb":
-        return open_binary(descriptor, mode, -1, closefd=False)
-    # Through a ring the kernel (6.18) writes to a terminal at once, and waits in the loop's thread when it is
-    # stopped.
-    engine = "threads" if os.isatty(descriptor) else None
-    return open_binary(descriptor, mode, 0, closefd=False, engine=engine)
 
 
 def own_descriptor(stream: Any, mode: str) -> int | None:

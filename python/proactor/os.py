@@ -29,9 +29,8 @@ from os import (
 from typing import TYPE_CHECKING, Any, AnyStr, overload
 
 from proactor import ospath as path
+from proactor._native import DirEntry, ScandirIterator, fstat, lstat, stat
 from proactor._pool import in_place, run, threaded
-from proactor._scandir import DirEntry, ScandirIterator
-from proactor._stat import fstat, lstat, stat
 from proactor._walk import fwalk, walk
 
 if TYPE_CHECKING:
@@ -175,7 +174,9 @@ def scandir(path: Any = None) -> ScandirIterator[Any]:
 
     `path` is the working directory by default; a descriptor stays open. Also `entries = await scandir(path)`,
     or `async for entry in scandir(path)`, which, as in `os`, should not be left early. The directory is
-    opened then, and an OSError comes then. The entries are `DirEntry`; iterating suspends once per 1,000 of
-    them or 10 ms. An iterator that is forgotten half-way warns (ResourceWarning) and is closed.
+    opened then, and an OSError comes then; TypeError and ValueError of a bad path come at once. The entries
+    are `DirEntry`; iterating suspends once for 32 KiB, later 128 KiB of entries (of short names 1,000 and
+    4,000), which a worker reads, and gives the loop its turn after 2 ms. An iterator that is forgotten
+    half-way warns (ResourceWarning) and is closed.
     """
     return ScandirIterator(path)

@@ -34,16 +34,15 @@ from os.path import (
     splitext,
     supports_unicode_filenames,
 )
-from stat import S_ISDIR, S_ISLNK, S_ISREG
 from typing import TYPE_CHECKING, Any, AnyStr, overload
 
+from proactor._native import exists, fstat, isdir, isfile, islink, lexists, stat
 from proactor._pool import in_place, run, threaded
-from proactor._stat import fstat, lstat, stat
 
 if TYPE_CHECKING:
     from os import PathLike
 
-    from _typeshed import BytesPath, FileDescriptorOrPath, StrOrBytesPath, StrPath
+    from _typeshed import BytesPath, FileDescriptorOrPath, StrPath
 
 __all__ = [
     "abspath",
@@ -87,48 +86,6 @@ __all__ = [
 ]
 
 ismount = threaded(_path.ismount)
-
-
-async def exists(path: FileDescriptorOrPath) -> bool:
-    """Whether there is such a file; False for a broken link, and for a path that cannot be asked for."""
-    try:
-        await stat(path)
-    except (OSError, ValueError):
-        return False
-    return True
-
-
-async def lexists(path: StrOrBytesPath) -> bool:
-    """Whether there is such a file, or a link, broken or not."""
-    try:
-        await lstat(path)
-    except (OSError, ValueError):
-        return False
-    return True
-
-
-async def isfile(path: FileDescriptorOrPath) -> bool:
-    """Whether it is a regular file, or a link to one."""
-    try:
-        return S_ISREG((await stat(path)).st_mode)
-    except (OSError, ValueError):
-        return False
-
-
-async def isdir(s: FileDescriptorOrPath) -> bool:
-    """Whether it is a directory, or a link to one."""
-    try:
-        return S_ISDIR((await stat(s)).st_mode)
-    except (OSError, ValueError):
-        return False
-
-
-async def islink(path: StrOrBytesPath) -> bool:
-    """Whether it is a symbolic link, broken or not."""
-    try:
-        return S_ISLNK((await lstat(path)).st_mode)
-    except (OSError, ValueError):
-        return False
 
 
 async def getsize(filename: FileDescriptorOrPath) -> int:

@@ -95,7 +95,7 @@ def test_the_same_entries() -> None:
         else:
             ours, original = getattr(proactor.os.DirEntry, name), getattr(os.DirEntry, name)
             assert shape(ours)[1:] == shape(original)[1:], name
-            assert inspect.iscoroutinefunction(ours) == (name != "inode"), name
+            assert name == "inode" or "coroutine" in ours.__doc__, name
 
 
 def test_the_same_constants() -> None:

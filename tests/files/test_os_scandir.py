@@ -1,21 +1,21 @@
-"""`proactor.os.scandir`: `os.scandir`'s entries, read in threads a batch at a time."""
+"""`proactor.os.scandir`: `os.scandir`'s entries, read by the loop's engine a batch at a time."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Coroutine
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from conftest import Run
-from file_helpers import descriptors, in_time, until
+from file_helpers import descriptors, in_time, turns
 from os_helpers import now, unprivileged
-from proactor import _pool, _scandir
-from proactor.os import DirEntry, scandir
+from proactor.os import DirEntry, ScandirIterator, scandir
+
+# Of entries with short names: one is read at once.
+ONE = 40
 
 
 @pytest.fixture
@@ -35,12 +35,15 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory that takes two batches, so that it stays open in between."""
-    monkeypatch.setattr(_scandir, "MOST_ENTRIES", 1)
+def two(tmp_path: Path) -> Path:
+    """A directory that takes several batches of `ONE`, so that it stays open in between."""
     for name in "ab":
         (tmp_path / name).touch()
     return tmp_path
+
+
+def one_by_one(path: Path) -> ScandirIterator[str]:
+    return ScandirIterator(path, batch_bytes=ONE)
 
 
 async def answer(question: Coroutine[Any, Any, Any]) -> Any:
@@ -186,7 +189,22 @@ def test_no_path_at_all(run: Run) -> None:
     with pytest.raises(TypeError) as expected:
         os.scandir(1.5)  # type: ignore[call-overload]
     with pytest.raises(TypeError) as caught:
-        run(scandir(1.5)._open())  # type: ignore[call-overload]
+        scandir(1.5)  # type: ignore[call-overload]
+    assert str(caught.value) == str(expected.value)
+
+
+def test_no_descriptor(run: Run) -> None:
+    async def main() -> None:
+        # (To `os.scandir` it is the working directory.)
+        with pytest.raises(OSError, match="Bad file descriptor") as caught:
+            await scandir(-1)
+        assert caught.value.filename == -1
+
+    run(main())
+    with pytest.raises(OverflowError) as expected:
+        os.scandir(1 << 40)
+    with pytest.raises(OverflowError) as caught:
+        scandir(1 << 40)
     assert str(caught.value) == str(expected.value)
 
 
@@ -207,43 +225,6 @@ def test_permission_denied(run: Run, tmp_path: Path) -> None:
         os.close(before)
 
 
-@pytest.fixture
-def hops(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What threads were asked to do."""
-    made: list[Any] = []
-    run = _pool.run
-
-    def counted(function: Callable[..., Any], *arguments: Any, **options: Any) -> asyncio.Future[Any]:
-        made.append(function)
-        return run(function, *arguments, **options)
-
-    monkeypatch.setattr(_scandir, "run", counted)
-    return made
-
-
-def test_a_kind_that_could_not_be_found_out_is_asked_for_again(run: Run, folder: Path) -> None:
-    class Unknown:
-        def __init__(self, name: str) -> None:
-            self.name, self.path = name, str(folder / name)
-
-        def is_symlink(self) -> bool:
-            raise PermissionError(13, "no", self.name)
-
-    async def kinds(name: str) -> list[bool]:
-        entry: DirEntry[str] = DirEntry(Unknown(name), None)  # type: ignore[arg-type]
-        return [
-            await entry.is_symlink(),
-            await entry.is_dir(),
-            await entry.is_dir(follow_symlinks=False),
-            await entry.is_file(),
-            await entry.is_file(follow_symlinks=False),
-        ]
-
-    assert run(kinds("file")) == [False, False, False, True, True]
-    assert run(kinds("to folder")) == [True, True, False, False, False]
-    assert run(kinds("nothing")) == [False] * 5
-
-
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with 10,000 entries."""
@@ -253,34 +234,53 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return many
 
 
-def test_ten_thousand_entries_take_eleven_calls(
-    run: Run, many: Path, hops: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_scandir, "MOST_SECONDS", 1e9)
-
+def test_ten_thousand_entries(run: Run, many: Path) -> None:
     async def main() -> list[str]:
         return [entry.name async for entry in scandir(many) if await entry.is_file()]
 
     assert run(main()) == os.listdir(many)
-    assert len(hops) == 11  # the last finds nothing
 
 
-def test_a_slow_directory_gives_what_it_has(
-    run: Run, folder: Path, hops: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_scandir, "MOST_SECONDS", -1)
+def test_what_was_read_comes_without_waiting(run: Run, many: Path) -> None:
+    async def main() -> None:
+        async with scandir(many) as entries:
+            names: list[str] = []
+            while len(names) < 100:
+                step = entries.__anext__()
+                try:
+                    # None: the loop has its turn.
+                    assert step.send(None) is None
+                    step.send(None)
+                except StopIteration as end:
+                    names.append(end.value.name)
+        assert names == os.listdir(many)[:100]
 
-    async def main() -> list[str]:
-        return [entry.name async for entry in scandir(folder)]
+    run(main())
 
-    assert run(main()) == os.listdir(folder)
-    assert len(hops) == 9
+
+def test_the_loop_has_its_turn(run: Run, many: Path) -> None:
+    async def main() -> None:
+        with turns() as count:
+            for _ in range(1_000):
+                entries = await scandir(many)
+                before, seen = count(), 0
+                # Of the first batch: nothing is waited for.
+                while seen < 900:
+                    await entries.__anext__()
+                    seen += 1
+                entries.close()
+                if count() > before:
+                    return
+        raise AssertionError("it never gave way")
+
+    run(main())
 
 
 def test_leaving_early_closes(run: Run, two: Path) -> None:
     async def main() -> None:
+        assert [entry async for entry in scandir(two)]  # the engine has its descriptors by now
         before = descriptors()
-        async with scandir(two) as entries:
+        async with one_by_one(two) as entries:
             async for _ in entries:
                 break
             assert len(descriptors()) == len(before) + 1
@@ -294,7 +294,7 @@ def test_leaving_early_closes(run: Run, two: Path) -> None:
 
 def test_awaiting_and_closing(run: Run, two: Path) -> None:
     async def main() -> list[str]:
-        entries = await scandir(two)
+        entries = await one_by_one(two)
         assert await entries is entries
         names = [(await entries.__anext__()).name]
         async with entries as same:
@@ -307,41 +307,21 @@ def test_awaiting_and_closing(run: Run, two: Path) -> None:
 
 def test_never_opened(run: Run, two: Path) -> None:
     async def main() -> None:
-        entries = scandir(two)
+        entries = one_by_one(two)
         entries.close()
         assert [entry async for entry in entries] == []
-        scandir(two)
+        one_by_one(two)
 
     run(main())
 
 
 def test_a_forgotten_one_warns(run: Run, two: Path) -> None:
     async def main() -> None:
-        entries = await scandir(two)
+        entries = await one_by_one(two)
         with pytest.warns(ResourceWarning, match="unclosed scandir iterator"):
             del entries
 
     run(main())
-
-
-class Slow:
-    """`os.scandir` for the module, which waits until it is told to go on."""
-
-    def __init__(self) -> None:
-        self.started = threading.Event()
-        self.go_on = threading.Event()
-
-    def scandir(self, path: Any) -> Iterator[os.DirEntry[Any]]:
-        self.started.set()
-        assert self.go_on.wait(30)
-        return os.scandir(path)
-
-
-@pytest.fixture
-def slow(monkeypatch: pytest.MonkeyPatch) -> Slow:
-    slow = Slow()
-    monkeypatch.setattr(_scandir, "os", SimpleNamespace(scandir=slow.scandir))
-    return slow
 
 
 async def cancel(task: asyncio.Task[Any]) -> None:
@@ -350,39 +330,42 @@ async def cancel(task: asyncio.Task[Any]) -> None:
         await in_time(task)
 
 
-def test_a_cancelled_open_is_closed_quietly(run: Run, two: Path, slow: Slow) -> None:
+def test_a_cancelled_open_is_closed_quietly(run: Run, two: Path) -> None:
     async def main() -> None:
         async def enter() -> None:
-            async with scandir(two):
+            async with one_by_one(two):
                 raise AssertionError("it opened")
 
         task = asyncio.create_task(enter())
-        await until(slow.started.is_set)
+        await asyncio.sleep(0)
         await cancel(task)
-        slow.go_on.set()
 
     run(main())
 
 
-def test_a_cancelled_step_loses_nothing(run: Run, two: Path, slow: Slow) -> None:
+def test_a_cancelled_step_loses_nothing(run: Run, two: Path) -> None:
     async def main() -> list[str]:
-        entries = scandir(two)
-        task = asyncio.ensure_future(entries.__anext__())
-        await until(slow.started.is_set)
-        await cancel(task)
-        slow.go_on.set()
-        return [entry.name async for entry in entries]
+        entries = one_by_one(two)
+        names: list[str] = []
+        for _ in range(100):
+            # In flight, or there already.
+            task = asyncio.ensure_future(entries.__anext__())
+            await asyncio.sleep(0)
+            if task.done():
+                names.append(task.result().name)
+                break
+            await cancel(task)
+        return names + [entry.name async for entry in entries]
 
     assert run(main()) == os.listdir(two)
 
 
-def test_the_error_of_a_cancelled_step_is_the_next_ones(run: Run, two: Path, slow: Slow) -> None:
+def test_the_error_of_a_cancelled_step_is_the_next_ones(run: Run, two: Path) -> None:
     async def main() -> None:
         entries = scandir(two / "nothing")
         task = asyncio.ensure_future(entries.__anext__())
-        await until(slow.started.is_set)
+        await asyncio.sleep(0)
         await cancel(task)
-        slow.go_on.set()
         with pytest.raises(FileNotFoundError):
             await entries.__anext__()
         assert [entry async for entry in entries] == []
@@ -390,44 +373,53 @@ def test_the_error_of_a_cancelled_step_is_the_next_ones(run: Run, two: Path, slo
     run(main())
 
 
-def test_closing_while_a_thread_reads(run: Run, two: Path, slow: Slow) -> None:
+def test_closing_while_it_is_read(run: Run, two: Path) -> None:
     async def main() -> None:
         entries = scandir(two)
         task = asyncio.ensure_future(entries.__anext__())
-        await until(slow.started.is_set)
+        await asyncio.sleep(0)
         entries.close()
-        slow.go_on.set()
         with pytest.raises(StopAsyncIteration):
             await in_time(task)
 
     run(main())
 
 
-def test_an_error_half_way_comes_after_what_was_read(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def scan(path: Any) -> Iterator[Any]:
-        yield SimpleNamespace(name="first", is_symlink=lambda: False)
-        raise OSError(5, "Input/output error")
+def test_another_loop_goes_on(run: Run, two: Path) -> None:
+    """Also where the first one was closed while it read."""
+    for wait in (True, False):
+        entries = one_by_one(two)
+        names: list[str] = []
 
-    monkeypatch.setattr(_scandir, "os", SimpleNamespace(scandir=scan))
+        async def begin(entries: ScandirIterator[str] = entries, names: list[str] = names) -> None:
+            names.append((await entries.__anext__()).name)
 
+        async def leave(entries: ScandirIterator[str] = entries) -> None:
+            entries.__anext__().send(None)
+
+        async def go_on(entries: ScandirIterator[str] = entries) -> list[str]:
+            return [entry.name async for entry in entries]
+
+        run(begin() if wait else leave())
+        assert names + run(go_on()) == os.listdir(two)
+
+
+def test_a_directory_that_is_removed_meanwhile(run: Run, tmp_path: Path) -> None:
     async def main() -> None:
-        entries = await scandir("x")
-        assert (await entries.__anext__()).name == "first"
-        with pytest.raises(OSError, match="Input/output"):
-            await entries.__anext__()
-        with pytest.raises(StopAsyncIteration):
-            await entries.__anext__()
+        (tmp_path / "folder").mkdir()
+        entries = await one_by_one(tmp_path / "folder")
+        (tmp_path / "folder").rmdir()
+        assert [entry async for entry in entries] == []
 
     run(main())
 
 
-def test_several_tasks_share_one_iterator(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_scandir, "MOST_ENTRIES", 3)
+def test_several_tasks_share_one_iterator(run: Run, tmp_path: Path) -> None:
     for number in range(100):
         (tmp_path / str(number)).touch()
 
     async def main() -> list[str]:
-        entries = scandir(tmp_path)
+        entries = ScandirIterator(tmp_path, batch_bytes=100)
 
         async def take() -> list[str]:
             return [entry.name async for entry in entries]

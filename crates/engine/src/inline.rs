@@ -3,13 +3,17 @@
 //! A cached page, a waiting byte in a pipe, a path whose every part is in the kernel's cache: such an op costs one system
 //! call here, and no queue, no wake-up. Knows no backend. Invariant: nothing in here may block.
 
+mod local;
+
 use crate::driver::complete::outcome;
 use crate::driver::Output;
 use crate::error::Error;
-use crate::op::{Call, Facts, FileKind, Handle, Op, Open, ReadFile, RwFlags, Statx, Step};
+use crate::op::{Call, Facts, File, FileKind, Handle, Op, Open, ReadFile, RwFlags, Statx, Step};
 use crate::sys::{self, perform};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use local::{is_local, UNIQUE_MOUNT};
+use std::ffi::CStr;
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// `RESOLVE_CACHED`, Linux 5.12: fail with EAGAIN instead of reading directories from disk.
 const RESOLVE_CACHED: u64 = 0x20;
@@ -62,8 +66,11 @@ pub(crate) fn attempt(op: &mut Op, skip: &mut usize) -> Option<i32> {
                 _ => Some(-libc::EBADF),
             }
         }
-        Op::Open(o) => open(o),
-        Op::Statx(o) => statx(o),
+        Op::Open(o) => match o.now()? {
+            Ok(file) => Some(file.into_fd().ok()?.into_raw_fd()),
+            Err(e) => Some(-e.errno()),
+        },
+        Op::Statx(o) => cached_statx(o.dir.fd(), &o.path, o.flags, o.mask, &mut o.stat),
         Op::ReadFile(o) => read_file(o),
         _ => None,
     }
@@ -115,28 +122,32 @@ fn remember(file: &Handle, tried: Result<i32, bool>) -> Option<i32> {
     tried.ok()
 }
 
-/// A plain open for reading of a path that is all in the cache.
-fn open(o: &mut Open) -> Option<i32> {
-    // O_TMPFILE contains O_DIRECTORY, which is harmless.
-    let creates = libc::O_CREAT | libc::O_TRUNC | (libc::O_TMPFILE & !libc::O_DIRECTORY) | libc::O_PATH;
-    if o.mode != 0 || o.flags as i32 & (creates | libc::O_NONBLOCK | libc::O_ACCMODE) != 0 {
-        return None;
+impl Open {
+    /// Opens a file for reading, if its path is all in the cache and it is a regular file or a directory. `None`: submit
+    /// it. As [`Op::attempt`], and what is learned of the file on the way need not be asked again.
+    pub fn now(&self) -> Option<Result<File, Error>> {
+        // O_TMPFILE contains O_DIRECTORY, which is harmless.
+        let creates = libc::O_CREAT | libc::O_TRUNC | (libc::O_TMPFILE & !libc::O_DIRECTORY) | libc::O_PATH;
+        let flags = self.flags as i32;
+        if self.mode != 0 || flags & (creates | libc::O_NONBLOCK | libc::O_ACCMODE) != 0 {
+            return None;
+        }
+        let fd = cached_open(self.dir.fd(), self.path.as_ptr(), self.flags, self.resolve)?;
+        if fd < 0 {
+            return Some(Err(Error::new(-fd, "open")));
+        }
+        let fd = sys::owned(fd);
+        let stat = is_plain(&fd)?;
+        // SAFETY: no pointers. Takes back the O_NONBLOCK that `cached_open` has added.
+        unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags) };
+        Some(Ok(File::known(fd, Facts::new(&stat, flags))))
     }
-    let fd = cached_open(o.dir.fd(), o.path.as_ptr(), o.flags, o.resolve)?;
-    if fd < 0 {
-        return Some(fd);
-    }
-    let fd = sys::owned(fd);
-    is_plain(&fd)?;
-    // SAFETY: no pointers. Takes back the O_NONBLOCK that `cached_open` has added.
-    unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, o.flags as i32) };
-    Some(std::os::fd::IntoRawFd::into_raw_fd(fd))
 }
 
-/// A file whose open has done nothing that a peer could notice. (A pipe's open has, and waits besides.)
-fn is_plain(fd: &OwnedFd) -> Option<()> {
+/// What fstat says of a file whose open has done nothing that a peer could notice. (A pipe's open has, and waits besides.)
+fn is_plain(fd: &OwnedFd) -> Option<libc::stat> {
     let stat = perform::fstat(fd.as_raw_fd()).ok()?;
-    matches!(stat.st_mode & libc::S_IFMT, libc::S_IFREG | libc::S_IFDIR).then_some(())
+    matches!(stat.st_mode & libc::S_IFMT, libc::S_IFREG | libc::S_IFDIR).then_some(stat)
 }
 
 fn cached_open(dir: i32, path: *const libc::c_char, flags: u64, resolve: u64) -> Option<i32> {
@@ -163,66 +174,51 @@ fn cached_open(dir: i32, path: *const libc::c_char, flags: u64, resolve: u64) ->
     }
 }
 
+impl Statx {
+    /// `statx` of a path or, if that is empty, of the descriptor `dir`, if it needs no waiting; `stat` is the answer. `None`:
+    /// submit it. As [`Op::attempt`], without an op that would have to own the path.
+    pub fn now(dir: RawFd, path: &CStr, flags: i32, stat: &mut libc::statx) -> Option<Result<(), Error>> {
+        let res = cached_statx(dir, path, flags, libc::STATX_BASIC_STATS, stat)?;
+        Some(if res < 0 {
+            Err(Error::new(-res, "statx"))
+        } else {
+            Ok(())
+        })
+    }
+}
+
 /// What the kernel has in memory of a path that is all in its cache, or of an open file, on a local file system.
 ///
 /// (Before Linux 6.10 whoever watches the file by inotify sees it opened and closed.)
-fn statx(o: &mut Statx) -> Option<i32> {
+fn cached_statx(dir: RawFd, path: &CStr, flags: i32, mask: u32, stat: &mut libc::statx) -> Option<i32> {
     let known = libc::AT_SYMLINK_NOFOLLOW | libc::AT_NO_AUTOMOUNT | libc::AT_EMPTY_PATH;
-    if o.flags & !known != 0 {
+    if flags & !known != 0 {
         return None;
     }
-    if o.path.is_empty() {
-        let fd = o.dir.fd();
-        return (o.flags & libc::AT_EMPTY_PATH != 0 && fd >= 0)
-            .then(|| statx_of(fd, o))
+    if path.is_empty() {
+        return (flags & libc::AT_EMPTY_PATH != 0 && dir >= 0)
+            .then(|| statx_of(dir, mask, stat))
             .flatten();
     }
-    let no_follow = if o.flags & libc::AT_SYMLINK_NOFOLLOW == 0 {
+    let no_follow = if flags & libc::AT_SYMLINK_NOFOLLOW == 0 {
         0
     } else {
         libc::O_NOFOLLOW
     };
-    let flags = libc::O_PATH | libc::O_CLOEXEC | no_follow;
-    match cached_open(o.dir.fd(), o.path.as_ptr(), flags as u64, 0)? {
-        fd if fd >= 0 => statx_of(sys::owned(fd).as_raw_fd(), o),
+    let open_flags = libc::O_PATH | libc::O_CLOEXEC | no_follow;
+    match cached_open(dir, path.as_ptr(), open_flags as u64, 0)? {
+        fd if fd >= 0 => statx_of(sys::owned(fd).as_raw_fd(), mask, stat),
         e if [libc::ENOENT, libc::ENOTDIR, libc::ELOOP, libc::EACCES].contains(&-e) => Some(e),
         // No room for a descriptor, which a plain statx needs not; or what the backend will say better.
         _ => None,
     }
 }
 
-fn statx_of(fd: RawFd, o: &mut Statx) -> Option<i32> {
+fn statx_of(fd: RawFd, mask: u32, stat: &mut libc::statx) -> Option<i32> {
     // Without it a network file system would ask its server before we know that it is one.
     let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
-    let res = perform::statx(fd, c"".as_ptr(), flags, o.mask, &mut o.stat);
-    (res == 0 && is_local(fd, &o.stat)).then_some(0)
-}
-
-/// The file systems that have in memory all that statx asks for, once the name is cached. (An overlay asks those below.)
-#[allow(clippy::unnecessary_cast)] // their type is the C library's choice
-const LOCAL: [i64; 6] = [
-    libc::BTRFS_SUPER_MAGIC as i64,
-    libc::EXT4_SUPER_MAGIC as i64, // ext2 and ext3 too
-    libc::F2FS_SUPER_MAGIC as i64,
-    libc::OVERLAYFS_SUPER_MAGIC as i64,
-    libc::TMPFS_MAGIC as i64,
-    libc::XFS_SUPER_MAGIC as i64,
-];
-
-/// The last block device seen with such a file system, major number first; fstatfs costs more than all the rest. Numbers
-/// with the major 0, as of tmpfs and NFS, go from one mount to the next.
-static LOCAL_DEVICE: AtomicU64 = AtomicU64::new(0);
-
-fn is_local(fd: RawFd, stat: &libc::statx) -> bool {
-    let device = u64::from(stat.stx_dev_major) << 32 | u64::from(stat.stx_dev_minor);
-    if stat.stx_dev_major != 0 && device == LOCAL_DEVICE.load(Ordering::Relaxed) {
-        return true;
-    }
-    let local = perform::file_system(fd).is_ok_and(|kind| LOCAL.contains(&kind));
-    if local && stat.stx_dev_major != 0 {
-        LOCAL_DEVICE.store(device, Ordering::Relaxed);
-    }
-    local
+    let res = perform::statx(fd, c"".as_ptr(), flags, mask | UNIQUE_MOUNT, stat);
+    (res == 0 && is_local(fd, stat)).then_some(0)
 }
 
 /// A longer copy would keep the caller from its other work: at 10 GB/s it takes 100 microseconds.
@@ -276,8 +272,5 @@ fn size_of(fd: &OwnedFd) -> Option<usize> {
         return Some(size);
     }
     // An empty file, one that states no size (/proc), a directory, a large one: look closer.
-    is_plain(fd)?;
-    perform::fstat(fd.as_raw_fd())
-        .ok()
-        .map(|stat| stat.st_size as usize)
+    is_plain(fd).map(|stat| stat.st_size as usize)
 }

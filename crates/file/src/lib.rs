@@ -29,6 +29,7 @@
 mod buffered;
 mod copying;
 mod direct;
+mod directory;
 mod input;
 mod lock;
 mod long;
@@ -43,5 +44,6 @@ mod writing;
 pub use buffered::{Buffered, Options, Step};
 pub use copying::{advise, copy_range, send};
 pub use direct::Direct;
+pub use directory::{Batch, Directory, Entry};
 pub use lock::Lock;
 pub use transfer::Transfer;

@@ -1,9 +1,11 @@
 //! Paths: `str`, `bytes` or anything with `__fspath__`.
 
 use pyo3::exceptions::PyValueError;
+use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyString};
-use std::ffi::{CString, OsString};
+use std::ffi::{CStr, CString, OsString};
 use std::os::unix::ffi::OsStringExt;
 
 /// The path as the kernel takes it.
@@ -12,18 +14,52 @@ use std::os::unix::ffi::OsStringExt;
 /// TypeError for another type, ValueError for an embedded NUL, UnicodeEncodeError for a `str` that the file system's
 /// encoding cannot express.
 pub(crate) fn c_path(path: &Bound<'_, PyAny>) -> PyResult<CString> {
-    let bytes = if let Ok(text) = path.cast::<PyString>() {
-        match text.to_str() {
-            Ok(utf8) => return to_c(utf8.as_bytes()),
-            // Surrogates that stand for bytes that are no UTF-8.
-            Err(_) => path.extract::<OsString>()?.into_vec(),
-        }
-    } else if let Ok(bytes) = path.cast::<PyBytes>() {
-        return to_c(bytes.as_bytes());
-    } else {
-        return c_path(&fspath(path)?);
-    };
-    to_c(&bytes)
+    with_c_path(path, CStr::to_owned)
+}
+
+/// As `c_path`, without a copy where the object has the path as it is.
+pub(crate) fn with_c_path<R>(path: &Bound<'_, PyAny>, work: impl FnOnce(&CStr) -> R) -> PyResult<R> {
+    if let Ok(text) = path.cast::<PyString>() {
+        return match text.to_str() {
+            Ok(utf8) if utf8.is_ascii() || encodes_in_utf8(path.py())? => as_c(utf8.as_bytes(), work),
+            // Another encoding, or surrogates that stand for bytes that are no UTF-8.
+            _ => {
+                let encoded = CString::new(path.extract::<OsString>()?.into_vec());
+                Ok(work(&encoded.map_err(|_| embedded_null())?))
+            }
+        };
+    }
+    if let Ok(bytes) = path.cast::<PyBytes>() {
+        return as_c(bytes.as_bytes(), work);
+    }
+    with_c_path(&fspath(path)?, work)
+}
+
+/// `bytes` are what a `str` or `bytes` object holds.
+fn as_c<R>(bytes: &[u8], work: impl FnOnce(&CStr) -> R) -> PyResult<R> {
+    // SAFETY: CPython ends both kinds of contents with a NUL, which belongs to the object as they do.
+    let bytes = unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len() + 1) };
+    CStr::from_bytes_with_nul(bytes)
+        .map(work)
+        .map_err(|_| embedded_null())
+}
+
+fn embedded_null() -> PyErr {
+    PyValueError::new_err("embedded null byte")
+}
+
+/// Whether the file system's encoding is UTF-8, as it is unless the locale says otherwise.
+fn encodes_in_utf8(py: Python<'_>) -> PyResult<bool> {
+    static IS_UTF8: PyOnceLock<bool> = PyOnceLock::new();
+    let is_utf8 = IS_UTF8.get_or_try_init(py, || -> PyResult<bool> {
+        let encoding = py
+            .import("sys")?
+            .getattr("getfilesystemencoding")?
+            .call0()?
+            .extract::<String>()?;
+        Ok(encoding.eq_ignore_ascii_case("utf-8"))
+    });
+    is_utf8.copied()
 }
 
 /// `os.fspath`: a `str` or `bytes`.
@@ -31,10 +67,6 @@ pub(crate) fn c_path(path: &Bound<'_, PyAny>) -> PyResult<CString> {
 /// # Errors
 /// TypeError for another type, and what `__fspath__` raises.
 pub(crate) fn fspath<'py>(path: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    path.py().import("os")?.getattr("fspath")?.call1((path,))
-}
-
-/// From a slice: exactly one allocation, with room for the final NUL.
-fn to_c(bytes: &[u8]) -> PyResult<CString> {
-    CString::new(bytes).map_err(|_| PyValueError::new_err("embedded null byte"))
+    // SAFETY: a live object; the result is a new reference, or NULL with an exception set.
+    unsafe { Bound::from_owned_ptr_or_err(path.py(), ffi::PyOS_FSPath(path.as_ptr())) }
 }

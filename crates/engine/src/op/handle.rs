@@ -30,27 +30,29 @@ pub(crate) struct Facts {
 
 impl Facts {
     pub(crate) fn of(fd: RawFd) -> io::Result<Self> {
-        // SAFETY: zero is a valid initial value for `stat`, which lives until the call returns.
-        let stat = unsafe {
-            let mut stat: libc::stat = std::mem::zeroed();
-            sys::check(libc::fstat(fd, &raw mut stat))?;
-            stat
-        };
+        let stat = sys::perform::fstat(fd)?;
+        // SAFETY: no pointers.
+        let flags = sys::check(unsafe { libc::fcntl(fd, libc::F_GETFL) })?;
+        let mut facts = Self::new(&stat, flags);
+        // SAFETY: no pointers.
+        facts.terminal = stat.st_mode & libc::S_IFMT == libc::S_IFCHR && unsafe { libc::isatty(fd) } == 1;
+        Ok(facts)
+    }
+
+    /// Of a file that is no terminal.
+    pub(crate) fn new(stat: &libc::stat, flags: i32) -> Self {
         let kind = match stat.st_mode & libc::S_IFMT {
             libc::S_IFREG | libc::S_IFBLK => FileKind::Disk,
             // Anonymous descriptors (eventfd, timerfd, ...) have no type bits; they behave as streams.
             libc::S_IFIFO | libc::S_IFSOCK | libc::S_IFCHR | 0 => FileKind::Stream,
             _ => FileKind::Other,
         };
-        // SAFETY: no pointers.
-        let flags = sys::check(unsafe { libc::fcntl(fd, libc::F_GETFL) })?;
-        Ok(Facts {
+        Facts {
             kind,
             direct: flags & libc::O_DIRECT != 0,
             anonymous: stat.st_mode & libc::S_IFMT == 0,
-            // SAFETY: no pointers.
-            terminal: stat.st_mode & libc::S_IFMT == libc::S_IFCHR && unsafe { libc::isatty(fd) } == 1,
-        })
+            terminal: false,
+        }
     }
 }
 
@@ -85,6 +87,13 @@ impl File {
             facts: OnceLock::new(),
             nowait_refused: AtomicBool::new(false),
         }))
+    }
+
+    /// As `new`, of a file of which this is known.
+    pub(crate) fn known(fd: OwnedFd, facts: Facts) -> Self {
+        let file = Self::new(fd);
+        let _ = file.0.facts.set(facts);
+        file
     }
 
     /// The alignment that O_DIRECT needs on this file: from `statx(STATX_DIOALIGN)` since Linux 6.1, before that the

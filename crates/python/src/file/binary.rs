@@ -292,13 +292,8 @@ impl BinaryFile {
 
     /// A call is about to let the loop go round once.
     pub(super) fn give_way(slf: &Bound<'_, Self>) -> PyResult<()> {
-        let py = slf.py();
-        let driver = slf.borrow().driver.bind(py).clone();
-        let first = driver.borrow_mut().turn.give_way();
-        if first {
-            driver::schedule_turn(&driver).inspect_err(|_| driver.borrow_mut().turn.next())?;
-        }
-        Ok(())
+        let driver = slf.borrow().driver.bind(slf.py()).clone();
+        driver::give_way(&driver)
     }
 
     /// The turn goes to the next who wants it.

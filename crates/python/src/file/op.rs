@@ -195,16 +195,10 @@ impl FileOp {
             return Err(elsewhere());
         }
         let weight = slf.borrow().job.weight();
-        let mut turns = driver.borrow_mut();
-        if !turns.turn.charge(weight) {
-            drop(turns);
+        if !driver.borrow_mut().turn.charge(weight) {
             return Self::settle_all(slf);
         }
-        let first = turns.turn.give_way();
-        drop(turns);
-        if first {
-            driver::schedule_turn(&driver)?;
-        }
+        driver::give_way(&driver)?;
         slf.borrow_mut().state = State::GaveWay;
         Ok(Outcome::Suspend(py.None()))
     }

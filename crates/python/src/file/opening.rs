@@ -11,9 +11,9 @@ use crate::coroutine::{coroutine_methods, Coroutine, Outcome};
 use crate::errors;
 use crate::files::driver::{self, LoopDriver, Waiter};
 use crate::path::{c_path, fspath};
-use proactor::op::{File, FileKind, Op, Open};
-use proactor::{Error, Output, Token};
-use proactor_file::{Buffered, Options};
+use proactor::op::{File, FileKind, Open};
+use proactor::{Error, Token};
+use proactor_file::{Buffered, Direct, Options};
 use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -179,10 +179,9 @@ impl Opening {
         match std::mem::replace(&mut self.state, State::Done) {
             State::Path(path) => {
                 let driver = driver::current(py, self.plan.engine.as_deref())?;
-                let mut op: Op = Open::new(path.clone(), self.flags()).into();
-                match op.attempt() {
-                    Some(Ok(Output::File(fd))) => self.opened(&driver, fd, Origin::Path),
-                    Some(Ok(_)) => Err(PyRuntimeError::new_err("an open without a file")),
+                let op = Open::new(path.clone(), self.flags());
+                match op.now() {
+                    Some(Ok(file)) => self.opened(&driver, file, Origin::Path),
                     Some(Err(e)) => Err(self.explained(py, self.error(py, &e))),
                     None => match self.plan.limiter.as_ref().filter(|_| !self.granted) {
                         Some(limiter) => self.hand_over(limiter.clone_ref(py).bind(py), path),
@@ -201,7 +200,7 @@ impl Opening {
                     }
                 };
                 let owned = owned.map_err(|e| os_error(e.raw_os_error().unwrap_or(libc::EBADF)))?;
-                self.opened(&driver, owned, Origin::Caller)
+                self.opened(&driver, File::new(owned), Origin::Caller)
             }
             State::Opener { opener, path } => {
                 let fd = opener.bind(py).call1((path, self.flags()))?;
@@ -213,7 +212,11 @@ impl Opening {
                 }
                 let driver = driver::current(py, self.plan.engine.as_deref())?;
                 // SAFETY: the opener gives it to us.
-                self.opened(&driver, unsafe { OwnedFd::from_raw_fd(fd) }, Origin::Opener)
+                self.opened(
+                    &driver,
+                    File::new(unsafe { OwnedFd::from_raw_fd(fd) }),
+                    Origin::Opener,
+                )
             }
             State::Waiting {
                 future,
@@ -231,7 +234,7 @@ impl Opening {
                 let opened = future.bind(py).call_method0(intern!(py, "result"))?;
                 let fd = opened.cast::<OpenedFd>()?.borrow_mut().fd.take();
                 let fd = fd.ok_or_else(|| PyRuntimeError::new_err("the descriptor was taken"))?;
-                self.opened(driver.bind(py), fd, Origin::Path)
+                self.opened(driver.bind(py), File::new(fd), Origin::Path)
             }
             State::Limited(limited) => self.send_on(py, limited),
             State::Done => Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine")),
@@ -284,7 +287,7 @@ impl Opening {
         error
     }
 
-    fn submit(&mut self, driver: &Bound<'_, LoopDriver>, op: Op) -> PyResult<Outcome> {
+    fn submit(&mut self, driver: &Bound<'_, LoopDriver>, op: Open) -> PyResult<Outcome> {
         let py = driver.py();
         let future = driver::new_future(py)?.unbind();
         let waiter = Waiter::Future {
@@ -302,17 +305,24 @@ impl Opening {
     }
 
     /// Makes the file object.
-    fn opened(&mut self, driver: &Bound<'_, LoopDriver>, fd: OwnedFd, origin: Origin) -> PyResult<Outcome> {
+    fn opened(&mut self, driver: &Bound<'_, LoopDriver>, handle: File, origin: Origin) -> PyResult<Outcome> {
         let py = driver.py();
-        let number = match self.plan.name.bind(py).extract::<RawFd>() {
-            Ok(number) if origin == Origin::Caller => number,
-            _ => fd.as_raw_fd(),
-        };
-        if is_directory(fd.as_raw_fd()) {
-            if origin == Origin::Caller && self.plan.closefd {
-                // Still the caller's, as nothing was opened.
-                std::mem::forget(fd);
+        match self.examine(py, &handle) {
+            Ok((position, direct)) => self.make(driver, handle, origin, position, direct),
+            Err(e) => {
+                if origin == Origin::Caller && self.plan.closefd {
+                    // Still the caller's, as nothing was opened.
+                    std::mem::forget(handle.into_fd());
+                }
+                Err(e)
             }
+        }
+    }
+
+    /// Whether it can be used as is planned: its position, if it has one, and how O_DIRECT has it.
+    fn examine(&self, py: Python<'_>, handle: &File) -> PyResult<(Option<u64>, Option<Arc<Direct>>)> {
+        let fd = handle.as_raw_fd();
+        if !matches!(handle.kind(), Ok(FileKind::Disk | FileKind::Stream)) && is_directory(fd) {
             return Err(self.error(py, &Error::new(libc::EISDIR, "open")));
         }
         let mode = self.plan.mode;
@@ -321,25 +331,30 @@ impl Opening {
         } else {
             libc::SEEK_CUR
         };
-        // SAFETY: no pointers. Pipes and terminals have no position.
-        let place = unsafe { libc::lseek(fd.as_raw_fd(), 0, whence) };
-        let position = u64::try_from(place).ok();
+        // SAFETY: no pointers. Pipes, terminals and some files of /proc have no position.
+        let position = u64::try_from(unsafe { libc::lseek(fd, 0, whence) }).ok();
         if mode.readable && mode.writable && self.plan.block > 0 && position.is_none() {
-            if origin == Origin::Caller && self.plan.closefd {
-                std::mem::forget(fd);
-            }
             return Err(unsupported(py, "File or stream is not seekable."));
         }
-        let handle = File::new(fd);
-        let direct = match self.plan.direct.then(|| direct::of(&handle)).transpose() {
-            Ok(direct) => direct,
-            Err(e) => {
-                if origin == Origin::Caller && self.plan.closefd {
-                    std::mem::forget(handle.into_fd());
-                }
-                return Err(self.error(py, &e));
-            }
+        let direct = self.plan.direct.then(|| direct::of(handle)).transpose();
+        Ok((position, direct.map_err(|e| self.error(py, &e))?))
+    }
+
+    fn make(
+        &mut self,
+        driver: &Bound<'_, LoopDriver>,
+        handle: File,
+        origin: Origin,
+        position: Option<u64>,
+        direct: Option<Arc<Direct>>,
+    ) -> PyResult<Outcome> {
+        let py = driver.py();
+        // A descriptor of the caller's that stays open is known by its own number.
+        let number = match origin {
+            Origin::Caller => self.plan.name.bind(py).extract()?,
+            _ => handle.as_raw_fd(),
         };
+        let mode = self.plan.mode;
         let disk = matches!(handle.kind(), Ok(FileKind::Disk));
         let limiter = self.plan.limiter.as_ref().filter(|_| disk);
         let limiter = limiter.map(|limiter| limiter.clone_ref(py));

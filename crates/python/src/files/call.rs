@@ -4,7 +4,6 @@
 //! coroutine. If the op can be finished without waiting, awaiting it never suspends.
 
 use super::driver::{self, LoopDriver, Waiter};
-use super::stat;
 use crate::coroutine::{coroutine_methods, Coroutine, Outcome};
 use crate::errors;
 use crate::memory::{self, BytesAllocator, Unseen};
@@ -29,11 +28,6 @@ pub(crate) struct Call {
 
 enum State {
     New(Op),
-    /// Lets the loop go round once before it begins.
-    GaveWay {
-        op: Op,
-        driver: Py<LoopDriver>,
-    },
     Waiting {
         future: Py<PyAny>,
         driver: Py<LoopDriver>,
@@ -57,39 +51,13 @@ impl Call {
         }
     }
 
-    fn driver<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, LoopDriver>> {
-        let engine = slf.borrow().engine.clone();
-        driver::current(slf.py(), engine.as_deref())
-    }
-
-    fn give_way(slf: &Bound<'_, Self>, op: Op, driver: Bound<'_, LoopDriver>) -> PyResult<Outcome> {
-        let first = driver.borrow_mut().turn.give_way();
-        if first {
-            driver::schedule_turn(&driver)?;
-        }
-        slf.borrow_mut().state = State::GaveWay {
-            op,
-            driver: driver.unbind(),
-        };
-        Ok(Outcome::Suspend(slf.py().None()))
-    }
-
     fn start(slf: &Bound<'_, Self>, mut op: Op, driver: &Bound<'_, LoopDriver>) -> PyResult<Outcome> {
         let py = slf.py();
         let path = slf.borrow().path.clone_ref(py);
-        match &mut op {
-            Op::ReadFile(read) => {
-                if let Some(value) = read_now(driver, read, path.bind(py)) {
-                    return Ok(Outcome::Return(Some(value?)));
-                }
+        if let Op::ReadFile(read) = &mut op {
+            if let Some(value) = read_now(driver, read, path.bind(py)) {
+                return Ok(Outcome::Return(Some(value?)));
             }
-            Op::Statx(_) => {
-                if let Some(result) = op.attempt() {
-                    result.map_err(|e| errors::os_error(py, &e, Some(path.bind(py))))?;
-                    return value_of_op(py, op).map(|value| Outcome::Return(Some(value)));
-                }
-            }
-            _ => {}
         }
         let future = driver::new_future(py)?.unbind();
         let waiter = Waiter::Future {
@@ -125,15 +93,6 @@ pub(super) fn read_now(
     }
 }
 
-/// What a finished op gives its awaiter, if that is in the op: the bytes of a file, or what `stat` says; else None.
-pub(super) fn value_of_op(py: Python<'_>, op: Op) -> PyResult<Py<PyAny>> {
-    match op {
-        Op::ReadFile(mut read) => file_bytes(py, &mut read),
-        Op::Statx(statx) => stat::result(py, statx.stat()),
-        _ => Ok(py.None()),
-    }
-}
-
 /// What a finished read has brought.
 pub(super) fn file_bytes(py: Python<'_>, read: &mut ReadFile) -> PyResult<Py<PyAny>> {
     let filled = read.len();
@@ -153,16 +112,8 @@ impl Coroutine for Call {
         let state = std::mem::replace(&mut slf.borrow_mut().state, State::Done);
         match state {
             State::New(op) => {
-                let driver = Self::driver(slf)?;
-                // A read is on its own; these come by the thousand.
-                if matches!(op, Op::Statx(_)) && driver.borrow_mut().turn.charge(0) {
-                    return Self::give_way(slf, op, driver);
-                }
-                Self::start(slf, op, &driver)
-            }
-            State::GaveWay { op, driver } => {
-                let driver = driver.into_bound(py);
-                driver.borrow_mut().turn.go_on();
+                let engine = slf.borrow().engine.clone();
+                let driver = driver::current(py, engine.as_deref())?;
                 Self::start(slf, op, &driver)
             }
             State::Waiting {
@@ -238,7 +189,7 @@ impl Drop for Call {
                     }
                 });
             }
-            State::GaveWay { .. } | State::Done => {}
+            State::Done => {}
         }
     }
 }

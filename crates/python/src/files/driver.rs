@@ -3,14 +3,13 @@
 //! Submissions of one loop iteration go to the kernel in one call (`flush`, scheduled once by `call_soon`). The driver's
 //! eventfd is a reader of the loop; each wake-up takes all completions and resolves their futures directly.
 
-use super::call::value_of_op;
-use super::read_many::ReadMany;
+pub(crate) use super::waiter::Waiter;
 use crate::aio_engine;
 use crate::errors;
-use crate::file::{BinaryFile, FileOp, OpenedFd, Turn};
+use crate::file::Turn;
 use crate::thread_bound::ThreadBound;
 use proactor::op::Op;
-use proactor::{Completion, Config, Options, Output, Refusal, SubmitError, Token};
+use proactor::{Completion, Config, Options, Refusal, SubmitError, Token};
 use proactor_file::Buffered;
 use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError};
 use pyo3::intern;
@@ -39,31 +38,6 @@ pub(crate) struct LoopDriver {
     closed: bool,
     /// Who has had how much of this turn of the loop.
     pub(crate) turn: Turn,
-}
-
-/// Who wants to know.
-pub(crate) enum Waiter {
-    /// The buffers of an open file.
-    File(Py<BinaryFile>),
-    /// One call on an open file.
-    Op(Py<FileOp>),
-    Nobody,
-    /// Buffers whose file object is gone: what is in them still has to be written.
-    Orphan(Box<Buffered>),
-    Future {
-        future: Py<PyAny>,
-        path: Py<PyAny>,
-    },
-    Many {
-        batch: Py<ReadMany>,
-        sequence: u64,
-        path: Py<PyAny>,
-    },
-    /// Several files of a batch, with their places and paths.
-    Chunk {
-        batch: Py<ReadMany>,
-        items: Vec<(u64, Py<PyAny>)>,
-    },
 }
 
 thread_local! {
@@ -290,14 +264,7 @@ impl Drop for Reader {
                 .map(|mut driver| driver.loop_closed());
             // Not while it is borrowed: the end of a task runs Python code.
             for (_, waiter) in waiting.into_iter().flatten() {
-                match waiter {
-                    Waiter::File(file) => BinaryFile::loop_closed(file.bind(py)),
-                    Waiter::Orphan(mut buffers) => {
-                        buffers.lost_flight();
-                        let _ = buffers.write_now();
-                    }
-                    _ => {}
-                }
+                waiter.loop_closed(py);
             }
         });
     }
@@ -352,8 +319,16 @@ pub(crate) fn schedule_flush(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
     scheduled.map(drop)
 }
 
-/// Sees to it that the calls that gave way share the next turn of the loop.
-pub(crate) fn schedule_turn(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
+/// Counts a call that is about to let the loop go round once. Those that did share the next turn of the loop.
+pub(crate) fn give_way(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
+    let first = slf.borrow_mut().turn.give_way();
+    if first {
+        schedule_turn(slf).inspect_err(|_| slf.borrow_mut().turn.next())?;
+    }
+    Ok(())
+}
+
+fn schedule_turn(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
     let py = slf.py();
     let next = slf.getattr(intern!(py, "_next_turn"))?;
     running_loop(py)?.call_method1(intern!(py, "call_soon"), (next,))?;
@@ -372,44 +347,11 @@ pub(crate) fn dispatch(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
     let mut failed = None;
     for (waiter, completion) in done {
         let Some(waiter) = waiter else { continue };
-        if let Err(e) = deliver(slf, waiter, completion) {
+        if let Err(e) = waiter.deliver(slf, completion) {
             failed.get_or_insert(e);
         }
     }
     failed.map_or(Ok(()), Err)
-}
-
-fn deliver(slf: &Bound<'_, LoopDriver>, waiter: Waiter, completion: Completion) -> PyResult<()> {
-    let py = slf.py();
-    match waiter {
-        Waiter::File(file) => BinaryFile::finished(file.bind(py), completion)?,
-        Waiter::Op(op) => FileOp::finished(op.bind(py), completion)?,
-        Waiter::Nobody => {}
-        Waiter::Orphan(mut buffers) => {
-            buffers.finish(completion.op, completion.result);
-            if let Err(mut left) = adopt(slf, buffers) {
-                let _ = left.write_now();
-            }
-        }
-        Waiter::Future { future, path } => {
-            let value = value_of(py, completion, path.bind(py));
-            resolve(future.bind(py), value)?;
-        }
-        Waiter::Many {
-            batch,
-            sequence,
-            path,
-        } => {
-            let value = value_of(py, completion, path.bind(py));
-            ReadMany::arrived(batch.bind(py), sequence, path, value)?;
-        }
-        Waiter::Chunk { batch, items } => {
-            if let Some(Op::ReadCached(op)) = completion.op {
-                ReadMany::chunk_arrived(batch.bind(py), slf, items, op)?;
-            }
-        }
-    }
-    Ok(())
 }
 
 /// Writes what is left in these buffers, with nobody waiting. They come back if there is no loop for that any more.
@@ -441,37 +383,6 @@ pub(crate) fn adopt(slf: &Bound<'_, LoopDriver>, mut buffers: Box<Buffered>) -> 
             buffers.finish(Some(*op), Err(proactor::Error::new(libc::ECANCELED, "write")));
             Err(buffers)
         }
-    }
-}
-
-fn resolve(future: &Bound<'_, PyAny>, value: PyResult<Py<PyAny>>) -> PyResult<()> {
-    let py = future.py();
-    if is_done(future)? {
-        return Ok(());
-    }
-    match value {
-        Ok(value) => future.call_method1(intern!(py, "set_result"), (value,))?,
-        Err(e) => future.call_method1(intern!(py, "set_exception"), (e,))?,
-    };
-    Ok(())
-}
-
-/// What the awaiter gets: what is in the op, or the count of a write.
-fn value_of(py: Python<'_>, completion: Completion, path: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-    if let Err(error) = &completion.result {
-        return Err(errors::os_error(py, error, Some(path)));
-    }
-    if let Ok(Output::File(fd)) = completion.result {
-        return Ok(Py::new(py, OpenedFd::new(fd))?.into_any());
-    }
-    match completion.op {
-        Some(op @ (Op::ReadFile(_) | Op::Statx(_))) => value_of_op(py, op),
-        _ => Ok(completion
-            .count()
-            .unwrap_or_default()
-            .into_pyobject(py)?
-            .into_any()
-            .unbind()),
     }
 }
 

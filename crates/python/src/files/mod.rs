@@ -1,22 +1,43 @@
 //! asyncio files: awaitables that finish at once where they can, and suspend on the loop's driver where not.
 //!
-//! `driver` is the bridge between one event loop and one engine driver; `call` is a single awaited op; `read_many` is a
-//! batch behind one asynchronous iterator, `help` the threads that it may use; `stat` is what a file is.
+//! `driver` is the bridge between one event loop and one engine driver, `waiter` who is told of its completions; `call` is a
+//! single awaited op; `read_many` is a batch behind one asynchronous iterator, `help` the threads that it may use; `stat`
+//! has the functions that say what a file is, and `status` their coroutine; `scandir` reads a directory, whose entries are
+//! `entry`'s.
 
 pub(crate) mod call;
 pub(crate) mod driver;
+mod entry;
 mod help;
 mod read_many;
+mod scandir;
+mod scandir_step;
 mod stat;
+mod status;
+mod waiter;
 
+use crate::reused;
 use pyo3::prelude::*;
 
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<driver::LoopDriver>()?;
     module.add_class::<call::Call>()?;
     module.add_class::<read_many::ReadMany>()?;
+    module.add_class::<entry::DirEntry>()?;
+    module.add_class::<scandir::ScandirIterator>()?;
+    module.add_class::<scandir_step::ScandirStep>()?;
+    module.add_class::<status::StatCall>()?;
+    reused::install::<scandir_step::ScandirStep>(module.py());
+    reused::install::<status::StatCall>(module.py());
     module.add_function(wrap_pyfunction!(call::read_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(call::write_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(stat::stat, module)?)?;
-    module.add_function(wrap_pyfunction!(stat::fstat, module)?)
+    module.add_function(wrap_pyfunction!(stat::lstat, module)?)?;
+    module.add_function(wrap_pyfunction!(stat::fstat, module)?)?;
+    module.add_function(wrap_pyfunction!(stat::exists, module)?)?;
+    module.add_function(wrap_pyfunction!(stat::lexists, module)?)?;
+    module.add_function(wrap_pyfunction!(stat::isfile, module)?)?;
+    module.add_function(wrap_pyfunction!(stat::isdir, module)?)?;
+    module.add_function(wrap_pyfunction!(stat::islink, module)?)?;
+    module.add_function(wrap_pyfunction!(stat::path_is, module)?)
 }

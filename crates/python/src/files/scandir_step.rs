@@ -1,0 +1,227 @@
+//! One awaited step of `scandir`: opening the directory, its next entry, or closing it.
+
+use super::driver;
+use super::scandir::ScandirIterator;
+use crate::attached::Attached;
+use crate::coroutine::{coroutine_methods, Coroutine, Outcome};
+use crate::errors;
+use crate::reused::{self, make, Call as _, Pool, Reused};
+use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning};
+use pyo3::gc::PyVisit;
+use pyo3::prelude::*;
+use pyo3::PyTraverseError;
+
+/// What is to be done when it is driven.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verb {
+    Open,
+    Next,
+    Exit,
+}
+
+enum StepState {
+    New,
+    GaveWay,
+    Waiting(Py<PyAny>),
+    Done,
+}
+
+/// The awaitable of one step of `scandir`. Await it once.
+#[pyclass(frozen, module = "proactor._native")]
+pub(crate) struct ScandirStep(Attached<Call>);
+
+pub(crate) struct Call {
+    iterator: Option<Py<ScandirIterator>>,
+    verb: Verb,
+    state: StepState,
+}
+
+impl ScandirStep {
+    pub(super) fn new(iterator: Bound<'_, ScandirIterator>, verb: Verb) -> PyResult<Bound<'_, Self>> {
+        let py = iterator.py();
+        let step = Call {
+            iterator: Some(iterator.unbind()),
+            verb,
+            state: StepState::New,
+        };
+        make(py, step)
+    }
+}
+
+impl Call {
+    fn run(&mut self, py: Python<'_>) -> PyResult<Outcome> {
+        let over = || PyRuntimeError::new_err("cannot reuse already awaited coroutine");
+        let slf = self.iterator.as_ref().ok_or_else(over)?.bind(py);
+        let ready = match self.verb {
+            Verb::Open => ScandirIterator::open_now(slf)?,
+            Verb::Next => slf.borrow_mut().next_now(py)?.map(Py::into_any),
+            Verb::Exit => return ScandirIterator::close(slf).map(|()| Outcome::Return(None)),
+        };
+        if ready.is_some() {
+            return Ok(Outcome::Return(ready));
+        }
+        let future = ScandirIterator::wait(slf)?;
+        let suspended = driver::suspend_on(future.bind(py))?;
+        self.state = StepState::Waiting(future);
+        Ok(Outcome::Suspend(suspended))
+    }
+
+    /// Whether the loop is to have its turn first.
+    fn gives_way(&self, py: Python<'_>) -> PyResult<bool> {
+        let Some(iterator) = self.iterator.as_ref().filter(|_| self.verb == Verb::Next) else {
+            return Ok(false);
+        };
+        let driver = iterator
+            .borrow(py)
+            .driver
+            .as_ref()
+            .map(|driver| driver.clone_ref(py));
+        let Some(driver) = driver else { return Ok(false) };
+        let driver = driver.bind(py);
+        let gives = driver.borrow_mut().turn.charge(0);
+        if gives {
+            driver::give_way(driver)?;
+        }
+        Ok(gives)
+    }
+}
+
+impl Coroutine for ScandirStep {
+    fn drive(slf: &Bound<'_, Self>, sent: &Bound<'_, PyAny>) -> PyResult<Outcome> {
+        reused::drive(slf, sent)
+    }
+
+    fn stop(slf: &Bound<'_, Self>) -> PyResult<()> {
+        slf.get().0.borrow_mut(slf.py())?.stop(slf.py())
+    }
+
+    fn qualname(slf: &Bound<'_, Self>) -> String {
+        slf.get().0.borrow(slf.py()).qualname()
+    }
+
+    // An iterator may not be kept alive at all, and an entry is not worth it.
+    fn size_of(py: Python<'_>, value: &Py<PyAny>) -> usize {
+        if value.bind(py).is_instance_of::<ScandirIterator>() {
+            usize::MAX
+        } else {
+            0
+        }
+    }
+}
+
+impl Reused for ScandirStep {
+    type Call = Call;
+
+    fn new(call: Call) -> Self {
+        ScandirStep(Attached::new(call))
+    }
+
+    fn call(&self) -> &Attached<Call> {
+        &self.0
+    }
+
+    fn pool() -> &'static Pool {
+        static POOL: Pool = Pool::new();
+        &POOL
+    }
+}
+
+impl reused::Call for Call {
+    fn advance(&mut self, py: Python<'_>, _sent: &Bound<'_, PyAny>) -> PyResult<Outcome> {
+        match std::mem::replace(&mut self.state, StepState::Done) {
+            StepState::New if self.gives_way(py)? => {
+                self.state = StepState::GaveWay;
+                Ok(Outcome::Suspend(py.None()))
+            }
+            StepState::New => self.run(py),
+            StepState::GaveWay => {
+                if let Some(iterator) = &self.iterator {
+                    if let Some(driver) = &iterator.borrow(py).driver {
+                        driver.borrow_mut(py).turn.go_on();
+                    }
+                }
+                self.run(py)
+            }
+            StepState::Waiting(future) => match driver::is_done(future.bind(py))? {
+                true => self.run(py),
+                // Driven by hand, not by the loop.
+                false => {
+                    let suspended = driver::suspend_on(future.bind(py)).map(Outcome::Suspend);
+                    self.state = StepState::Waiting(future);
+                    suspended
+                }
+            },
+            StepState::Done => Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine")),
+        }
+    }
+
+    fn over(&self) -> Self {
+        Call {
+            iterator: None,
+            verb: self.verb,
+            state: StepState::Done,
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.iterator.is_none()
+    }
+}
+
+impl Call {
+    fn stop(&mut self, py: Python<'_>) -> PyResult<()> {
+        let was = std::mem::replace(&mut self.state, StepState::Done);
+        match (&self.iterator, was) {
+            // What is being opened will be closed.
+            (Some(iterator), StepState::Waiting(_)) if self.verb == Verb::Open => {
+                ScandirIterator::close(iterator.bind(py))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn qualname(&self) -> String {
+        let name = match self.verb {
+            Verb::Open => "open",
+            Verb::Next => "__anext__",
+            Verb::Exit => "__aexit__",
+        };
+        format!("ScandirIterator.{name}")
+    }
+}
+
+coroutine_methods! { ScandirStep =>
+    // A pending step and its task know each other.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let Some(call) = self.0.seen_by_collector() else {
+            return Ok(());
+        };
+        visit.call(&call.iterator)?;
+        match &call.state {
+            StepState::Waiting(future) => visit.call(future),
+            _ => Ok(()),
+        }
+    }
+
+    fn __clear__(&self, py: Python<'_>) {
+        let held = self.0.get(py).map(|mut call| call.end());
+        drop(held);
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        match self.state {
+            StepState::New => errors::in_drop(|py| {
+                let text = format!("coroutine '{}' was never awaited", self.qualname());
+                errors::warn_in_drop::<PyRuntimeWarning>(py, &text);
+            }),
+            StepState::Waiting(_) => errors::in_drop(|py| {
+                if let Err(e) = self.stop(py) {
+                    e.write_unraisable(py, None);
+                }
+            }),
+            StepState::GaveWay | StepState::Done => {}
+        }
+    }
+}

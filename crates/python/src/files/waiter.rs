@@ -1,0 +1,133 @@
+//! Who waits for a completion, and what is told to whom.
+
+use super::call::file_bytes;
+use super::driver::{adopt, is_done, LoopDriver};
+use super::read_many::ReadMany;
+use super::scandir::ScandirIterator;
+use super::stat::stat_result;
+use crate::errors;
+use crate::file::{BinaryFile, FileOp, OpenedFd};
+use proactor::op::Op;
+use proactor::{Completion, Output};
+use proactor_file::Buffered;
+use pyo3::intern;
+use pyo3::prelude::*;
+
+/// Who wants to know.
+pub(crate) enum Waiter {
+    /// The buffers of an open file.
+    File(Py<BinaryFile>),
+    /// One call on an open file.
+    Op(Py<FileOp>),
+    Nobody,
+    /// Buffers whose file object is gone: what is in them still has to be written.
+    Orphan(Box<Buffered>),
+    Future {
+        future: Py<PyAny>,
+        path: Py<PyAny>,
+    },
+    /// It gets an `os.stat_result` or an errno.
+    Status(Py<PyAny>),
+    Scan(Py<ScandirIterator>),
+    Many {
+        batch: Py<ReadMany>,
+        sequence: u64,
+        path: Py<PyAny>,
+    },
+    /// Several files of a batch, with their places and paths.
+    Chunk {
+        batch: Py<ReadMany>,
+        items: Vec<(u64, Py<PyAny>)>,
+    },
+}
+
+impl Waiter {
+    /// Tells of a completion.
+    pub(super) fn deliver(self, slf: &Bound<'_, LoopDriver>, completion: Completion) -> PyResult<()> {
+        let py = slf.py();
+        match self {
+            Waiter::File(file) => BinaryFile::finished(file.bind(py), completion)?,
+            Waiter::Op(op) => FileOp::finished(op.bind(py), completion)?,
+            Waiter::Nobody => {}
+            Waiter::Orphan(mut buffers) => {
+                buffers.finish(completion.op, completion.result);
+                if let Err(mut left) = adopt(slf, buffers) {
+                    let _ = left.write_now();
+                }
+            }
+            Waiter::Future { future, path } => {
+                let value = value_of(py, completion, path.bind(py));
+                resolve(future.bind(py), value)?;
+            }
+            Waiter::Status(future) => {
+                let told = match (completion.result, &completion.op) {
+                    (Ok(_), Some(Op::Statx(op))) => stat_result(py, op.stat()).map(Bound::into_any),
+                    (result, _) => {
+                        let errno = result.map_or_else(|e| e.errno(), |_| libc::EIO);
+                        Ok(errno.into_pyobject(py)?.into_any())
+                    }
+                };
+                resolve(future.bind(py), told.map(Bound::unbind))?;
+            }
+            Waiter::Scan(iterator) => ScandirIterator::arrived(iterator.bind(py), completion.result)?,
+            Waiter::Many {
+                batch,
+                sequence,
+                path,
+            } => {
+                let value = value_of(py, completion, path.bind(py));
+                ReadMany::arrived(batch.bind(py), sequence, path, value)?;
+            }
+            Waiter::Chunk { batch, items } => {
+                if let Some(Op::ReadCached(op)) = completion.op {
+                    ReadMany::chunk_arrived(batch.bind(py), slf, items, op)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// There will be no completion: the loop is closed.
+    pub(super) fn loop_closed(self, py: Python<'_>) {
+        match self {
+            Waiter::File(file) => BinaryFile::loop_closed(file.bind(py)),
+            Waiter::Scan(iterator) => ScandirIterator::loop_closed(iterator.bind(py)),
+            Waiter::Orphan(mut buffers) => {
+                buffers.lost_flight();
+                let _ = buffers.write_now();
+            }
+            _ => {}
+        }
+    }
+}
+
+fn resolve(future: &Bound<'_, PyAny>, value: PyResult<Py<PyAny>>) -> PyResult<()> {
+    let py = future.py();
+    if is_done(future)? {
+        return Ok(());
+    }
+    match value {
+        Ok(value) => future.call_method1(intern!(py, "set_result"), (value,))?,
+        Err(e) => future.call_method1(intern!(py, "set_exception"), (e,))?,
+    };
+    Ok(())
+}
+
+/// What the awaiter gets: what is in the op, or the count of a write.
+fn value_of(py: Python<'_>, completion: Completion, path: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+    if let Err(error) = &completion.result {
+        return Err(errors::os_error(py, error, Some(path)));
+    }
+    if let Ok(Output::File(fd)) = completion.result {
+        return Ok(Py::new(py, OpenedFd::new(fd))?.into_any());
+    }
+    match completion.op {
+        Some(Op::ReadFile(mut read)) => file_bytes(py, &mut read),
+        _ => Ok(completion
+            .count()
+            .unwrap_or_default()
+            .into_pyobject(py)?
+            .into_any()
+            .unbind()),
+    }
+}
