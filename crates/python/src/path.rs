@@ -70,3 +70,14 @@ pub(crate) fn fspath<'py>(path: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny
     // SAFETY: a live object; the result is a new reference, or NULL with an exception set.
     unsafe { Bound::from_owned_ptr_or_err(path.py(), ffi::PyOS_FSPath(path.as_ptr())) }
 }
+
+/// What a function of `os` says of something that cannot be a path, in its own words; it does not get as far as to ask the
+/// system. `otherwise` if it has none.
+pub(crate) fn refused(function: &str, path: &Bound<'_, PyAny>, otherwise: PyErr) -> PyErr {
+    let os = path.py().import("os");
+    let function = os.and_then(|os| os.getattr(function));
+    function
+        .and_then(|function| function.call1((path,)))
+        .err()
+        .unwrap_or(otherwise)
+}

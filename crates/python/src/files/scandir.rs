@@ -7,7 +7,7 @@ use super::driver::{self, LoopDriver, Waiter};
 use super::entry::{DirEntry, Folder};
 use super::scandir_step::{ScandirStep, Verb};
 use crate::errors;
-use crate::path::{c_path, fspath};
+use crate::path::{c_path, fspath, refused};
 use proactor::{Error, Output, Token};
 use proactor_file::{Batch, Directory};
 use pyo3::exceptions::{PyResourceWarning, PyRuntimeError, PyStopAsyncIteration, PyTypeError};
@@ -129,24 +129,18 @@ fn source_of<'py>(
     let is_text = path.is_instance_of::<PyString>() || path.is_instance_of::<PyBytes>();
     // SAFETY: a live object.
     if !is_text && unsafe { ffi::PyIndex_Check(path.as_ptr()) } != 0 {
-        let fd: i32 = path.extract().map_err(|e| refused(&path).unwrap_or(e))?;
+        let fd: i32 = path.extract().map_err(|e| refused("scandir", &path, e))?;
         folder.dir = fd;
         return Ok((Directory::of(fd), folder, Some(path)));
     }
     let path = match fspath(&path) {
-        Err(e) if e.is_instance_of::<PyTypeError>(py) => return Err(refused(&path).unwrap_or(e)),
+        Err(e) if e.is_instance_of::<PyTypeError>(py) => return Err(refused("scandir", &path, e)),
         path => path?,
     };
-    let directory = Directory::at(c_path(&path)?);
+    let directory = Directory::at(c_path(&path).map_err(|e| refused("scandir", &path, e))?);
     folder.in_bytes = path.is_instance_of::<PyBytes>();
     folder.prefix = Some(with_separator(&path)?.unbind());
     Ok((directory, folder, Some(path)))
-}
-
-/// What `os.scandir` says of something that is no path. (It does not get as far as to ask the system.)
-fn refused(path: &Bound<'_, PyAny>) -> Option<PyErr> {
-    let scandir = path.py().import("os").and_then(|os| os.getattr("scandir"));
-    scandir.and_then(|scandir| scandir.call1((path,))).err()
 }
 
 fn with_separator<'py>(path: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {

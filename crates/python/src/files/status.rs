@@ -6,7 +6,7 @@ use super::stat::stat_result;
 use crate::attached::Attached;
 use crate::coroutine::{coroutine_methods, Coroutine, Outcome};
 use crate::errors;
-use crate::path::{c_path, with_c_path};
+use crate::path::{c_path, refused, with_c_path};
 use crate::reused::{self, make, Call as _, Pool, Reused};
 use proactor::op::{Handle, Statx};
 use proactor::{Error, Token};
@@ -148,7 +148,7 @@ impl Call {
                 let now = |path: &CStr| Statx::now(*dir, path, flags(*follow), &mut status);
                 match with_c_path(path.bind(py), now) {
                     Ok(now) => now,
-                    Err(e) => return self.no_path(py, e),
+                    Err(e) => return self.no_path(path.bind(py), e),
                 }
             }
         };
@@ -166,11 +166,13 @@ impl Call {
     }
 
     /// What there cannot be.
-    fn no_path(&self, py: Python<'_>, error: PyErr) -> PyResult<Outcome> {
+    fn no_path(&self, path: &Bound<'_, PyAny>, error: PyErr) -> PyResult<Outcome> {
+        let py = path.py();
         match self.question {
             Question::Is { no, .. } if no != No::Missing && error.is_instance_of::<PyValueError>(py) => {
                 Ok(truth(py, false))
             }
+            Question::Status if self.entry.is_none() => Err(refused(self.name, path, error)),
             _ => Err(error),
         }
     }
