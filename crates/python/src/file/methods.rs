@@ -56,11 +56,12 @@ impl BinaryFile {
     /// Reads into a writable buffer and returns the number of bytes: as many as it has room for, fewer only at the end.
     #[pyo3(signature = (buffer, /))]
     fn readinto<'py>(slf: &Bound<'py, Self>, buffer: &Bound<'_, PyAny>) -> PyResult<Bound<'py, FileCall>> {
-        let this = slf.borrow();
-        this.check_readable(slf.py())?;
+        slf.borrow().check_readable(slf.py())?;
+        let some = slf.borrow().core.block() == 0;
         let verb = Verb::ReadInto {
+            // A class's `__buffer__` may use this file: it must not be borrowed.
             target: Arc::new(Exported::new(buffer, true)?),
-            some: this.core.block() == 0,
+            some,
             long: false,
         };
         FileCall::new(slf, "readinto", verb)
