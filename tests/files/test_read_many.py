@@ -32,14 +32,13 @@ pytest_plugins = ["file_fixtures"]
 COUNT = 40
 
 
-@pytest.fixture
-def tree(tmp_path: Path) -> list[Path]:
-    """Small files, and some that always go to the engine."""
-    paths = []
-    for at in range(COUNT):
-        path = tmp_path / f"{at:03}"
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Small files, and some that always go to the engine. Nobody changes them."""
+    folder = tmp_path_factory.mktemp("tree")
+    paths = [folder / f"{at:03}" for at in range(COUNT)]
+    for at, path in enumerate(paths):
         path.write_bytes(expected(at))
-        paths.append(path)
     return paths
 
 

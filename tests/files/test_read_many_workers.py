@@ -25,10 +25,15 @@ def expected(at: int) -> bytes:
     return content(LARGE_BYTES if at % 100 == 63 else (at * 101) % 9000, at)
 
 
-@pytest.fixture
-def tree(tmp_path: Path) -> list[Path]:
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Nobody changes it."""
+    return make_tree(tmp_path_factory.mktemp("tree"))
+
+
+def make_tree(folder: Path) -> list[Path]:
     """Small files, of which some are empty, and a few that always go to the engine."""
-    paths = [tmp_path / f"{at:03}" for at in range(COUNT)]
+    paths = [folder / f"{at:03}" for at in range(COUNT)]
     for at, path in enumerate(paths):
         path.write_bytes(expected(at))
     return paths
@@ -215,7 +220,9 @@ def test_bad_workers(tree: list[Path]) -> None:
             proactor.read_many(tree, workers=bad)
 
 
-def test_files_that_vanish(run: Run, engine: str, tree: list[Path]) -> None:
+def test_files_that_vanish(run: Run, engine: str, tmp_path: Path) -> None:
+    tree = make_tree(tmp_path)
+
     async def main() -> dict[Any, Any]:
         found: dict[Any, Any] = {}
         async for path, value in proactor.read_many(tree, workers=2, engine=engine):
