@@ -299,7 +299,6 @@ class AlignedMemory:
 def aligned(n: int, alignment: int | None = None) -> memoryview: ...
 def direct_alignment(file: _File) -> tuple[int, int]: ...
 
-
 # Whole files
 
 # One awaited operation.

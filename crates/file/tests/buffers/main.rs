@@ -2,17 +2,16 @@
 //! ops, with results taken as late as can be.
 
 mod bytes;
+mod rig;
+mod single;
 
 use bytes::Bytes;
 use proactor::buffer::Buf;
-use proactor::op::{DirectAlignment, File, Handle, Op, Open};
-use proactor::{Completion, Config, Driver, Engine, Error, SimConfig};
+use proactor::op::DirectAlignment;
+use proactor::{Config, Driver, Engine, SimConfig};
 use proactor_file::{Buffered, Direct, Options, Step, Transfer};
 use proptest::prelude::*;
-use std::ffi::CString;
-use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use rig::{Rig, INJECTED, MEMORY_ALIGNMENT};
 use std::sync::Arc;
 
 #[derive(Debug, Clone)]
@@ -52,132 +51,6 @@ fn act() -> impl Strategy<Value = Act> {
         2 => ((0..120_u64), bytes(60)).prop_map(|(at, data)| Act::Pwrite(at, data)),
     ]
 }
-
-/// Drives one file, and takes an op's result only when it has to.
-struct Rig {
-    driver: Driver,
-    file: Buffered,
-    fails: bool,
-    /// The next op is put back once.
-    puts_back: bool,
-}
-
-impl Rig {
-    fn open(driver: Driver, path: &Path, options: Options, flags: i32) -> Self {
-        let c_path = CString::new(path.as_os_str().as_bytes()).unwrap();
-        let mut driver = driver;
-        let fd = loop {
-            // The simulator may fail an open too.
-            if let Ok(file) = driver
-                .run(Open::new(c_path.clone(), libc::O_RDWR | libc::O_CREAT | flags))
-                .unwrap()
-                .into_file()
-            {
-                break file;
-            }
-        };
-        Rig {
-            driver,
-            file: Buffered::new(fd, options),
-            fails: false,
-            puts_back: false,
-        }
-    }
-
-    fn start(&mut self) {
-        if let Some(op) = self.file.start() {
-            self.check(&op);
-            self.driver.submit(op).unwrap();
-        }
-    }
-
-    /// What O_DIRECT would refuse.
-    fn check(&self, op: &Op) {
-        let Some(direct) = self.file.direct() else { return };
-        let fd = self.file.file().unwrap().as_raw_fd();
-        let (file, offset, buffer) = match op {
-            Op::Read(o) => (&o.file, o.offset, &o.buffer),
-            Op::Write(o) => (&o.file, o.offset, &o.buffer),
-            Op::ReadV(_) => panic!("several buffers are never aligned"),
-            _ => return,
-        };
-        if matches!(file, Handle::File(file) if file.as_raw_fd() == fd) {
-            assert!(offset.unwrap().is_multiple_of(direct.block() as u64));
-            assert!(buffer.capacity().is_multiple_of(direct.block()));
-            assert!(buffer.as_slice().as_ptr().addr().is_multiple_of(MEMORY_ALIGNMENT));
-        }
-    }
-
-    fn take(&mut self) {
-        self.start();
-        let mut done: Vec<Completion> = Vec::new();
-        while done.is_empty() {
-            self.driver.wait(1, 1, None, &mut done).unwrap();
-        }
-        let done = done.remove(0);
-        self.file.finish(done.op, done.result);
-    }
-
-    fn once<T>(&mut self, mut ask: impl FnMut(&mut Buffered) -> Result<Step<T>, Error>) -> Result<T, Error> {
-        loop {
-            let step = ask(&mut self.file);
-            match step? {
-                Step::Ready(value) => {
-                    // What is on its way in the background.
-                    if self.file.wants_op() {
-                        self.start();
-                    }
-                    return Ok(value);
-                }
-                Step::Blocked => {
-                    self.puts_back = !self.puts_back;
-                    match self.file.start() {
-                        Some(op) if self.puts_back => self.file.put_back(op),
-                        Some(op) => {
-                            self.check(&op);
-                            self.driver.submit(op).unwrap();
-                            self.take();
-                        }
-                        None => self.take(),
-                    }
-                }
-            }
-        }
-    }
-
-    /// A transfer past the buffers, while their own ops may be in flight.
-    fn transfer(&mut self, mut transfer: Transfer) -> usize {
-        while let Some(op) = transfer.op() {
-            self.check(&op);
-            let done = self.driver.run(op).unwrap();
-            if let Err(e) = transfer.took(done.op, done.result) {
-                assert!(INJECTED.contains(&e.errno()), "{e}");
-                return transfer.done();
-            }
-        }
-        transfer.done()
-    }
-
-    /// As a caller who tries again after an error.
-    fn until<T>(&mut self, mut ask: impl FnMut(&mut Buffered) -> Result<Step<T>, Error>) -> T {
-        loop {
-            match self.once(&mut ask) {
-                Ok(value) => return value,
-                Err(e) => assert!(INJECTED.contains(&e.errno()), "{e}"),
-            }
-        }
-    }
-}
-
-const INJECTED: [i32; 7] = [
-    libc::EIO,
-    libc::EINTR,
-    libc::ENOSPC,
-    libc::EDQUOT,
-    libc::ENOMEM,
-    libc::EMFILE,
-    libc::ENFILE,
-];
 
 #[derive(Default)]
 struct Model {
@@ -354,8 +227,6 @@ fn faulty(seed: u64, error_rate: u8) -> Driver {
         .unwrap()
 }
 
-const MEMORY_ALIGNMENT: usize = 16;
-
 /// As of a file that is open with O_DIRECT: the simulator's own need no alignment, but the ops must have it.
 fn direct() -> Option<Arc<Direct>> {
     let alignment = DirectAlignment {
@@ -435,78 +306,4 @@ proptest! {
         let writes: Vec<Act> = acts.into_iter().filter(|act| matches!(act, Act::Write(_) | Act::Flush | Act::Restart)).collect();
         check(seed, 0, block, true, None, &writes);
     }
-}
-
-#[test]
-fn an_error_is_told_once_and_loses_nothing() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("f");
-    let mut rig = Rig::open(Driver::new().unwrap(), &path, Options::default(), 0);
-    rig.until(|file| file.put(b"kept"));
-    assert_eq!(rig.file.flush(), Ok(Step::Blocked));
-    let op = rig.file.start().unwrap();
-    rig.file.finish(Some(op), Err(Error::new(libc::ENOSPC, "write")));
-    assert!(!rig.file.put_at_once(b"x"), "an error has to be told");
-    assert_eq!(rig.file.put(b"x").unwrap_err().errno(), libc::ENOSPC);
-    assert_eq!(rig.file.put(b" and more"), Ok(Step::Ready(())));
-    rig.until(Buffered::settle);
-    assert_eq!(std::fs::read(&path).unwrap(), b"kept and more");
-}
-
-#[test]
-fn a_closed_file_closes_its_descriptor() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut rig = Rig::open(
-        Driver::new().unwrap(),
-        &dir.path().join("f"),
-        Options::default(),
-        0,
-    );
-    rig.until(|file| file.put(b"data"));
-    rig.until(Buffered::settle);
-    let file: File = rig.file.take_file().unwrap();
-    assert!(file.into_fd().is_ok(), "nobody else has it");
-}
-
-#[test]
-fn written_by_hand_when_nobody_drives() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("f");
-    let mut rig = Rig::open(
-        Driver::new().unwrap(),
-        &path,
-        Options {
-            block: 4,
-            ..Options::default()
-        },
-        0,
-    );
-    for part in [b"abcd", b"efgh"] {
-        assert_eq!(rig.file.put(part), Ok(Step::Ready(())));
-    }
-    let mut left = rig.file.take();
-    left.write_now().unwrap();
-    assert_eq!(std::fs::read(&path).unwrap(), b"abcdefgh");
-}
-
-#[test]
-fn a_read_in_flight_may_bring_what_is_no_longer_there() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("f");
-    std::fs::write(&path, b"old bytes").unwrap();
-    let mut rig = Rig::open(Driver::new().unwrap(), &path, Options::default(), 0);
-    assert_eq!(rig.file.fill(3), Ok(Step::Blocked));
-    let op = rig.file.start().unwrap();
-    let done = rig.driver.run(op).unwrap();
-    std::fs::write(&path, b"new bytes").unwrap();
-    rig.file.changed(0, 3);
-    // The next call begins, and then the read comes back.
-    rig.file.begin();
-    rig.file.finish(done.op, done.result);
-    assert_eq!(rig.until(|file| file.fill(9)), 9);
-    assert_eq!(rig.file.unread(), b"new bytes");
-    // Elsewhere: nothing is read again.
-    rig.file.changed(9, 100);
-    rig.file.begin();
-    assert_eq!(rig.file.unread(), b"new bytes");
 }
