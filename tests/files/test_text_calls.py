@@ -113,3 +113,21 @@ def test_a_derived_class_has_its_own_way(run: Run, tmp_path: Path) -> None:
 def test_methods_of_other_objects_are_refused() -> None:
     with pytest.raises(TypeError):
         proactor.TextFile.write("not a file", "text")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [((None,), TypeError), ((1.5,), TypeError), ((1, 2), TypeError), ((1 << 80,), OverflowError)],
+)
+def test_sizes_that_are_none(run: Run, tmp_path: Path, arguments: Any, error: type[Exception]) -> None:
+    path = tmp_path / "f"
+    path.write_text("a line\n")
+
+    async def main() -> None:
+        async with proactor.open(path) as file:
+            with pytest.raises(error):
+                file.readline(*arguments)
+            assert await file.readline(True) == "a"
+            assert await file.readline(-1) == " line\n"
+
+    run(main())

@@ -14,6 +14,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyType};
 use pyo3::PyTraverseError;
+use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// How many calls of a text file have its turn or wait for it. `_text_base.py` derives `Turn` from it, which lets them wait.
@@ -240,19 +241,17 @@ impl TextCore {
         Ok(())
     }
 
-    /// Reads one line with its end, or at most `size` characters of it. "" is the end of the file.
-    #[pyo3(signature = (size=-1, /), text_signature = "($self, size=-1, /)")]
-    fn readline<'py>(slf: &Bound<'py, Self>, size: isize) -> PyResult<Bound<'py, TextCall>> {
-        TextCall::new(slf, Verb::Line { size })
-    }
-
     /// A derived class has the quick methods itself: the interpreter goes round about for those of a base.
     #[classmethod]
     fn __init_subclass__(cls: &Bound<'_, PyType>) -> PyResult<()> {
-        if cls.getattr("__dict__")?.contains("write")? {
-            return Ok(());
+        let own = cls.getattr("__dict__")?;
+        for method in quick_methods(cls)? {
+            let name = method.getattr("__name__")?.cast_into::<PyString>()?;
+            if !own.contains(&name)? {
+                cls.setattr(name, method)?;
+            }
         }
-        cls.setattr("write", write_method(cls)?)
+        Ok(())
     }
 
     // (The type's own slot is faster: `anext`.)
@@ -280,6 +279,30 @@ unsafe extern "C" fn write(slf: *mut ffi::PyObject, text: *mut ffi::PyObject) ->
     }
 }
 
+/// `readline`, METH_FASTCALL.
+unsafe extern "C" fn readline(
+    slf: *mut ffi::PyObject,
+    args: *mut *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+) -> *mut ffi::PyObject {
+    // SAFETY: attached; a TextCore and `count` live objects. `__index__` may run Python code, which finds nothing borrowed.
+    unsafe {
+        let size = match count {
+            0 => -1,
+            1 => ffi::PyNumber_AsSsize_t(*args, ffi::PyExc_OverflowError),
+            _ => {
+                let text = c"readline() takes at most 1 argument";
+                ffi::PyErr_SetString(ffi::PyExc_TypeError, text.as_ptr());
+                return std::ptr::null_mut();
+            }
+        };
+        if size == -1 && count == 1 && !ffi::PyErr_Occurred().is_null() {
+            return std::ptr::null_mut();
+        }
+        call(slf, Verb::Line { size })
+    }
+}
+
 /// # Safety
 /// The thread is attached, and it is a TextCore.
 unsafe fn call(slf: *mut ffi::PyObject, verb: Verb) -> *mut ffi::PyObject {
@@ -297,24 +320,43 @@ unsafe fn call(slf: *mut ffi::PyObject, verb: Verb) -> *mut ffi::PyObject {
     }
 }
 
-/// The method `write` of a class, TextCore or one that derives from it.
-fn write_method<'py>(class: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyAny>> {
-    let doc = c"write($self, text, /)\n--\n\nWrites a string and returns its length in characters.";
-    let method = Box::leak(Box::new(ffi::PyMethodDef {
-        ml_name: c"write".as_ptr(),
-        ml_meth: ffi::PyMethodDefPointer { PyCFunction: write },
-        ml_flags: ffi::METH_O,
-        ml_doc: doc.as_ptr(),
-    }));
-    // SAFETY: the definition, of which a class needs one, is never freed; so is its text. A new descriptor, or null with
-    // an exception.
-    unsafe {
-        let descriptor = ffi::PyDescr_NewMethod(class.as_type_ptr(), method);
-        Bound::from_owned_ptr_or_err(class.py(), descriptor)
-    }
+const WRITE_DOC: &CStr = c"write($self, text, /)
+--
+
+Writes a string and returns its length in characters.";
+
+const READLINE_DOC: &CStr = c"readline($self, size=-1, /)
+--
+
+Reads one line with its end, or at most `size` characters of it. \"\" is the end of the file.";
+
+/// The raw methods of a class, TextCore or one that derives from it.
+fn quick_methods<'py>(class: &Bound<'py, PyType>) -> PyResult<[Bound<'py, PyAny>; 2]> {
+    let method = |name: &'static CStr, function, flags, doc: &'static CStr| {
+        let definition = Box::leak(Box::new(ffi::PyMethodDef {
+            ml_name: name.as_ptr(),
+            ml_meth: function,
+            ml_flags: flags,
+            ml_doc: doc.as_ptr(),
+        }));
+        // SAFETY: the definition, of which a class needs one, is never freed; nor are its texts. A new descriptor, or null
+        // with an exception.
+        unsafe {
+            let descriptor = ffi::PyDescr_NewMethod(class.as_type_ptr(), definition);
+            Bound::from_owned_ptr_or_err(class.py(), descriptor)
+        }
+    };
+    let write = ffi::PyMethodDefPointer { PyCFunction: write };
+    let readline = ffi::PyMethodDefPointer {
+        PyCFunctionFast: readline,
+    };
+    Ok([
+        method(c"write", write, ffi::METH_O, WRITE_DOC)?,
+        method(c"readline", readline, ffi::METH_FASTCALL, READLINE_DOC)?,
+    ])
 }
 
-/// Puts the raw slot and the raw method into the class, before `_text.py` derives from it.
+/// Puts the raw slot and the raw methods into the class, before `_text.py` derives from it.
 pub(super) fn install(py: Python<'_>) -> PyResult<()> {
     let class = py.get_type::<TextCore>();
     let anext_method = class.getattr("__anext__")?;
@@ -330,5 +372,8 @@ pub(super) fn install(py: Python<'_>) -> PyResult<()> {
         }
     }
     // Also tells the interpreter that the type has changed.
-    class.setattr("write", write_method(&class)?)
+    for method in quick_methods(&class)? {
+        class.setattr(method.getattr("__name__")?.cast_into::<PyString>()?, method)?;
+    }
+    Ok(())
 }
