@@ -73,6 +73,7 @@ pub(crate) fn warn_in_drop<T: PyTypeInfo>(py: Python<'_>, text: &str) {
 
 /// Runs Python code in a destructor. An object may go while an exception is on its way up: that one is kept aside, or the
 /// interpreter would find none where it left one, and crash. Without an interpreter nothing is done.
+#[allow(deprecated)] // PyErr_Fetch and PyErr_Restore: by 3.12, whose successors of them 3.10 and 3.11 do not have
 pub(crate) fn in_drop(work: impl FnOnce(Python<'_>)) {
     let _ = Python::try_attach(|py| {
         let (mut kind, mut value, mut traceback) =

@@ -35,6 +35,7 @@ pub(crate) fn raise(value: Bound<'_, PyAny>) {
 }
 
 /// As `PyErr::restore`, which goes round by Rust's own kind of error.
+#[allow(deprecated)] // by 3.12, whose successor of it 3.10 and 3.11 do not have
 fn restore(exception: Bound<'_, PyAny>) {
     // SAFETY: an exception without a traceback; the references to it and its class are the interpreter's from here on.
     unsafe {
