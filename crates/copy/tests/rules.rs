@@ -53,14 +53,7 @@ fn what_makes_no_sense_is_refused() {
     );
     assert_eq!(refusal(&plain, &[&target], to(target.clone())), "SameFile");
     assert_eq!(refusal(&plain, &[&target], into(here.path())), "SameFile");
-    assert_eq!(
-        refusal(&recursive(), &[&source], to(source.join("inside"))),
-        "IntoItself"
-    );
-    assert_eq!(
-        refusal(&recursive(), &[&source], into(&source.join("sub"))),
-        "IntoItself"
-    );
+    assert_eq!(refusal(&recursive(), &[&source], to(source.clone())), "SameFile");
     assert_eq!(
         refusal(&recursive(), &[&source], to(target.clone())),
         "DirectoryOverFile"
@@ -87,6 +80,23 @@ fn what_makes_no_sense_is_refused() {
     let both = [target.as_path(), &here.path().join("other/target")];
     assert_eq!(refusal(&plain, &both, into(&out)), "JustCreated");
     assert_eq!(fs::read(out.join("target")).unwrap(), b"t");
+}
+
+#[test]
+fn a_directory_is_not_copied_into_itself_but_the_rest_is() {
+    let (_here, source, _) = place();
+    tree(&source);
+    let inside = source.join("inside");
+    let told = refusal(&recursive(), &[&source], Target::As(inside.clone()));
+    assert_eq!(told, "IntoItself");
+    assert_eq!(names(&inside), ["a", "sub"]);
+    let (_, told) = run(
+        &recursive(),
+        &[&source.join(".")],
+        Target::Into(source.join("sub")),
+    );
+    assert!(told.contains("IntoItself") && !told.contains("partial"), "{told}");
+    assert_eq!(names(&source.join("sub")), ["a", "b", "inside"]);
 }
 
 #[test]
