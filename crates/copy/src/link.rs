@@ -74,7 +74,7 @@ impl Worker<'_> {
             entry.at.dir.add(1);
             entry.later(stat.file_type())
         };
-        match self.run.links.claim(stat.id, stat.nlink, later) {
+        match self.run.links.claim(stat.id, later) {
             Claim::Later => Err(End::Skipped),
             Claim::Link(first) => self.link_to_first(entry, stat, &first),
             Claim::Copy => {

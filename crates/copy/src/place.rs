@@ -180,6 +180,13 @@ impl Worker<'_> {
             || !keeps_owner
     }
 
+    /// Whether a new file is to look like the one that it replaces: not where a user would say that the old one goes.
+    pub(crate) fn is_model(&self, entry: &Entry<'_>, old: &Stat) -> bool {
+        let options = self.options();
+        let goes = options.overwrite.remove || options.backup != Backup::None || old.nlink > 1;
+        old.is_file() && !goes && (!options.overwrite.force || writable(entry.at, entry.target).is_ok())
+    }
+
     /// A file that its owner has protected is not replaced, as it would not be written to.
     fn check_writable(&mut self, entry: &Entry<'_>, there: &Stat) -> Outcome<()> {
         let overwrite = self.options().overwrite;
