@@ -1,0 +1,92 @@
+"""Fixtures of the tests of `proactor cp`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from capabilities import require
+from cp_helpers import Arrange, Outcome, Zygote, gnu_cp, make_old, outcome_of
+
+
+@pytest.fixture(scope="session")
+def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
+    zygote = Zygote(tmp_path_factory.mktemp("zygote"))
+    yield zygote
+    zygote.close()
+
+
+class Ours:
+    """`cp(*arguments)`: `proactor cp` in the test's directory."""
+
+    def __init__(self, zygote: Zygote, directory: Path) -> None:
+        self._zygote, self.directory = zygote, directory
+
+    def __call__(
+        self, *arguments: str, stdin: bytes = b"", environment: Mapping[str, str] | None = None
+    ) -> Outcome:
+        done = self._zygote.run(self.directory, "cp", *arguments, stdin=stdin, environment=environment)
+        return outcome_of(done, self.directory)
+
+
+@pytest.fixture
+def cp(zygote: Zygote, tmp_path: Path) -> Ours:
+    return Ours(zygote, tmp_path)
+
+
+class Same:
+    """`same(arrange, *arguments)`: both commands on the same files do and say the same, which is returned.
+
+    `arrange` makes the files, all get old times, then `after` may change them.
+    """
+
+    def __init__(self, zygote: Zygote, place: Path) -> None:
+        self._zygote, self._place, self._runs = zygote, place, 0
+
+    def __call__(self, arrange: Arrange, *arguments: str, **more: Any) -> Outcome:
+        expected, found = self.both(arrange, *arguments, **more)
+        assert (found.status, found.stderr) == (expected.status, expected.stderr)
+        assert found.stdout == expected.stdout
+        assert found.tree == expected.tree
+        return found
+
+    def allowing_status(self, arrange: Arrange, *arguments: str, **more: Any) -> Outcome:
+        """For what newer releases of GNU's cp call a failure: a question answered with no (9.2)."""
+        expected, found = self.both(arrange, *arguments, **more)
+        assert found.status in (expected.status, 1)
+        assert (found.stderr, found.stdout, found.tree) == (expected.stderr, expected.stdout, expected.tree)
+        return found
+
+    def saying(self, arrange: Arrange, *arguments: str, **more: Any) -> Outcome:
+        """For refusals: GNU's cp may have copied a part by then, ours need not have."""
+        expected, found = self.both(arrange, *arguments, **more)
+        assert (found.status, found.stderr) == (expected.status, expected.stderr)
+        return found
+
+    def both(
+        self,
+        arrange: Arrange,
+        *arguments: str,
+        after: Arrange | None = None,
+        stdin: bytes = b"",
+        environment: Mapping[str, str] | None = None,
+    ) -> tuple[Outcome, Outcome]:
+        self._runs += 1
+        gnu, ours = (self._place / f"{name}{self._runs}" for name in ("gnu", "our"))
+        for directory in (gnu, ours):
+            directory.mkdir()
+            arrange(directory)
+            make_old(directory)
+            if after is not None:
+                after(directory)
+        expected = gnu_cp(gnu, *arguments, stdin=stdin, environment=environment)
+        found = self._zygote.run(ours, "cp", *arguments, stdin=stdin, environment=environment)
+        return outcome_of(expected, gnu), outcome_of(found, ours)
+
+
+@pytest.fixture
+def same(zygote: Zygote, tmp_path: Path) -> Same:
+    require("GNU cp")
+    return Same(zygote, tmp_path)
