@@ -1,0 +1,233 @@
+//! What a copy is asked to do: plain data, without any logic.
+
+use std::ffi::OsString;
+
+/// How to copy. The default is plain `cp` without flags, on as many threads as the machine has use for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Copy directories with all below them. Without it a directory is refused.
+    pub recursive: bool,
+    /// Which symbolic links of the source are followed. By default all are, as `cp` does without `-r`.
+    pub dereference: Dereference,
+    /// What is kept of the source, besides its contents.
+    pub preserve: Preserve,
+    /// What happens where the target exists already.
+    pub overwrite: Overwrite,
+    /// What becomes of a target that is replaced.
+    pub backup: Backup,
+    /// The suffix of a simple backup; `~` by default.
+    pub suffix: OsString,
+    /// Contents, or links to the source.
+    pub method: Method,
+    /// What happens to holes.
+    pub sparse: Sparse,
+    /// Whether blocks are shared with the source, where the file system can.
+    pub reflink: Reflink,
+    /// Leave out what is on another file system than the source named: its mount points become empty directories.
+    pub one_file_system: bool,
+    /// Create what is missing and set its metadata, but copy no contents.
+    pub attributes_only: bool,
+    /// In a recursive copy, read devices, FIFOs and sockets as if they were files, instead of making them anew.
+    pub copy_contents: bool,
+    /// Name the source's whole path below the target directory (`--parents`).
+    pub parents: bool,
+    /// Write into existing files instead of replacing them by a rename. Off by default: a reader of the target then
+    /// sees the old file or the new one, whole.
+    pub in_place: bool,
+    /// When data is forced to the disk.
+    pub fsync: Fsync,
+    /// Threads; 0, the default, lets the copier choose.
+    pub jobs: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            recursive: false,
+            dereference: Dereference::Always,
+            preserve: Preserve::default(),
+            overwrite: Overwrite::default(),
+            backup: Backup::None,
+            suffix: "~".into(),
+            method: Method::Contents,
+            sparse: Sparse::Auto,
+            reflink: Reflink::Auto,
+            one_file_system: false,
+            attributes_only: false,
+            copy_contents: false,
+            parents: false,
+            in_place: false,
+            fsync: Fsync::None,
+            jobs: 0,
+        }
+    }
+}
+
+impl Options {
+    /// `cp -a`: whole trees, links as links, everything preserved.
+    pub fn archive() -> Options {
+        Options {
+            recursive: true,
+            dereference: Dereference::Never,
+            preserve: Preserve::all(),
+            ..Options::default()
+        }
+    }
+}
+
+/// Which symbolic links of the source are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dereference {
+    /// None: links are copied as links (`-P`, and the default of `-r`).
+    Never,
+    /// Those named as sources (`-H`).
+    CommandLine,
+    /// All (`-L`).
+    Always,
+}
+
+/// What is kept of the source, besides its contents. By default only what any new file gets: its permissions, less
+/// the umask.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Preserve {
+    /// Permissions, set-id bits and access control lists.
+    pub mode: Mode,
+    /// User and group. Without the privilege to give files away, what fails is passed over, as `cp` does, and the
+    /// set-id bits are left out.
+    pub ownership: bool,
+    /// Times of access and modification, to the nanosecond.
+    pub timestamps: bool,
+    /// Names of one file in the source become names of one file in the target.
+    pub links: bool,
+    /// The SELinux context.
+    pub context: Wish,
+    /// Extended attributes, all that can be read.
+    pub xattr: Wish,
+}
+
+impl Preserve {
+    /// Everything (`--preserve=all`); where contexts or attributes cannot be kept, they are not.
+    pub fn all() -> Preserve {
+        Preserve {
+            mode: Mode::Preserve,
+            ownership: true,
+            timestamps: true,
+            links: true,
+            context: Wish::Try,
+            xattr: Wish::Try,
+        }
+    }
+}
+
+/// Where the permissions of a new file come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// The source's, less the umask; no set-id bits.
+    #[default]
+    Inherit,
+    /// The source's, exactly (`--preserve=mode`).
+    Preserve,
+    /// Those of a file that is created by any program (`--no-preserve=mode`).
+    Fresh,
+}
+
+/// How much something is wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wish {
+    /// Not at all.
+    #[default]
+    No,
+    /// Where it works; a failure is passed over.
+    Try,
+    /// Always; a failure is reported.
+    Must,
+}
+
+/// What happens where the target exists already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Overwrite {
+    /// Which targets are replaced.
+    pub when: When,
+    /// A target that cannot be opened for writing is removed first (`-f`).
+    pub force: bool,
+    /// Every target is removed first, without trying to open it (`--remove-destination`).
+    pub remove: bool,
+    /// Ask [`Observer::may_overwrite`](crate::Observer::may_overwrite) about each (`-i`).
+    pub ask: bool,
+}
+
+/// Which existing targets are replaced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum When {
+    /// All.
+    #[default]
+    All,
+    /// None; they are passed over (`-n`, `--update=none`).
+    None,
+    /// None, and each is a failure (`--update=none-fail`).
+    NoneFail,
+    /// Those that were modified before the source was (`-u`).
+    Older,
+}
+
+/// What becomes of a target that is replaced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Backup {
+    /// It goes.
+    #[default]
+    None,
+    /// It is renamed to its name with the suffix.
+    Simple,
+    /// It is renamed to `NAME.~1~`, `NAME.~2~` and so on.
+    Numbered,
+    /// Numbered where there are numbered ones already, simple otherwise.
+    Existing,
+}
+
+/// How a file comes into being.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Method {
+    /// As a copy.
+    #[default]
+    Contents,
+    /// As another name of the source (`-l`).
+    HardLink,
+    /// As a symbolic link to the source (`-s`).
+    SymbolicLink,
+}
+
+/// What happens to holes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sparse {
+    /// They are kept where the source has them.
+    #[default]
+    Auto,
+    /// Blocks of zeros become holes too.
+    Always,
+    /// They are filled with zeros.
+    Never,
+}
+
+/// Whether blocks are shared with the source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reflink {
+    /// Where the file system can.
+    #[default]
+    Auto,
+    /// Always: where that is impossible, the file is not copied.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// When data is forced to the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fsync {
+    /// When the kernel likes.
+    #[default]
+    None,
+    /// Once, before a new tree gets its name and before the copy returns.
+    End,
+    /// Each file, before it gets its name.
+    Each,
+}

@@ -1,0 +1,36 @@
+//! What a copy has done, in numbers.
+
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What a copy has done. `failures` is 0 exactly if everything asked for was copied.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// Regular files copied.
+    pub files: u64,
+    /// Directories made or merged into.
+    pub directories: u64,
+    /// Symbolic links made.
+    pub symlinks: u64,
+    /// Further names given to a file that has one already.
+    pub hard_links: u64,
+    /// FIFOs, sockets and devices made.
+    pub specials: u64,
+    /// Entries left as they are, because the target exists (`When::None`, `When::Older`, a "no" to a question).
+    pub skipped: u64,
+    /// Entries that could not be copied as asked, each with a diagnostic.
+    pub failures: u64,
+    /// Bytes that were written.
+    pub bytes: u64,
+    /// Bytes whose blocks are shared with the source.
+    pub shared_bytes: u64,
+    /// Bytes that are holes.
+    pub hole_bytes: u64,
+    /// Whether the observer asked to stop.
+    pub stopped: bool,
+    /// Trees that were not finished and keep their partial name.
+    pub partial: Vec<PathBuf>,
+    /// How long it took.
+    pub duration: Duration,
+}
