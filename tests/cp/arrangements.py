@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def files(root: Path) -> None:
-    """`a`, `b` and `c` with contents, an older `older`, and the directories `d` and `e`, with a file in `d`."""
+    """`a`, `b` and `c` with contents, an `empty` file, the directories `d` and `e`, a file in `d`."""
     for name in ("a", "b", "c"):
         (root / name).write_text(f"contents of {name}\n")
     (root / "a").chmod(0o640)
@@ -41,7 +41,7 @@ def tree(root: Path) -> None:
 
 
 def links(root: Path) -> None:
-    """`l` to the file `f`, `ld` to the directory `d` (with a link in it), `gone` to nothing, `loop` to itself."""
+    """`l` to the file `f`, `ld` to the directory `d` with a link in it, `gone` to nothing, `loop` to itself."""
     (root / "f").write_text("a file\n")
     (root / "d").mkdir()
     (root / "d" / "g").write_text("g\n")
@@ -71,7 +71,7 @@ def special(root: Path) -> None:
 
 
 def overwrite(root: Path) -> None:
-    """Sources `new`, `old` and `same`, and a directory `into` that has them all, of another age, and a link."""
+    """Sources `new`, `old` and `same` and a `tree`, and a directory `into` that has them all, too."""
     (root / "into").mkdir()
     for name in ("new", "old", "same"):
         (root / name).write_text(f"{name}: the source\n")

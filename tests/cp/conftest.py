@@ -8,32 +8,32 @@ from typing import Any
 
 import pytest
 from capabilities import require
-from cp_helpers import Arrange, Outcome, Zygote, gnu_cp, make_old, outcome_of
+from cp_helpers import Arrange, Outcome, Runner, make_old, outcome_of
 
 
 @pytest.fixture(scope="session")
-def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
-    zygote = Zygote(tmp_path_factory.mktemp("zygote"))
-    yield zygote
-    zygote.close()
+def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
+    runner = Runner(tmp_path_factory.mktemp("zygote"))
+    yield runner
+    runner.close()
 
 
 class Ours:
     """`cp(*arguments)`: `proactor cp` in the test's directory."""
 
-    def __init__(self, zygote: Zygote, directory: Path) -> None:
-        self._zygote, self.directory = zygote, directory
+    def __init__(self, runner: Runner, directory: Path) -> None:
+        self._runner, self.directory = runner, directory
 
     def __call__(
         self, *arguments: str, stdin: bytes = b"", environment: Mapping[str, str] | None = None
     ) -> Outcome:
-        done = self._zygote.run(self.directory, "cp", *arguments, stdin=stdin, environment=environment)
+        done = self._runner.proactor(self.directory, "cp", *arguments, stdin=stdin, environment=environment)
         return outcome_of(done, self.directory)
 
 
 @pytest.fixture
-def cp(zygote: Zygote, tmp_path: Path) -> Ours:
-    return Ours(zygote, tmp_path)
+def cp(runner: Runner, tmp_path: Path) -> Ours:
+    return Ours(runner, tmp_path)
 
 
 class Same:
@@ -42,8 +42,8 @@ class Same:
     `arrange` makes the files, all get old times, then `after` may change them.
     """
 
-    def __init__(self, zygote: Zygote, place: Path) -> None:
-        self._zygote, self._place, self._runs = zygote, place, 0
+    def __init__(self, runner: Runner, place: Path) -> None:
+        self._runner, self._place, self._runs = runner, place, 0
 
     def __call__(self, arrange: Arrange, *arguments: str, **more: Any) -> Outcome:
         expected, found = self.both(arrange, *arguments, **more)
@@ -81,12 +81,12 @@ class Same:
             make_old(directory)
             if after is not None:
                 after(directory)
-        expected = gnu_cp(gnu, *arguments, stdin=stdin, environment=environment)
-        found = self._zygote.run(ours, "cp", *arguments, stdin=stdin, environment=environment)
+        expected = self._runner.run(gnu, "cp", *arguments, stdin=stdin, environment=environment)
+        found = self._runner.proactor(ours, "cp", *arguments, stdin=stdin, environment=environment)
         return outcome_of(expected, gnu), outcome_of(found, ours)
 
 
 @pytest.fixture
-def same(zygote: Zygote, tmp_path: Path) -> Same:
+def same(runner: Runner, tmp_path: Path) -> Same:
     require("GNU cp")
-    return Same(zygote, tmp_path)
+    return Same(runner, tmp_path)

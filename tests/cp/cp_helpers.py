@@ -1,4 +1,4 @@
-"""One test body on GNU's `cp` and on `proactor cp`: run both on the same files and compare what they leave and say."""
+"""One test body on GNU's `cp` and on `proactor cp`: run both on the same files, compare what they leave."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 # What the tests' sources are as old as: a copy that is younger was not given its source's times.
 OLD_NS = 1_500_000_000_123_456_789
@@ -31,26 +31,15 @@ class Outcome:
     tree: dict[str, dict[str, Any]] = field(repr=False)
 
 
-class Command(Protocol):
-    def __call__(
-        self,
-        directory: Path,
-        *arguments: str,
-        stdin: bytes = b"",
-        environment: Mapping[str, str] | None = None,
-    ) -> Outcome: ...
+class Runner:
+    """Runs commands by the zygote, without an interpreter's start for each.
 
-
-def proactor_command(*arguments: str) -> list[str]:
-    """The command as an own process: for what a fork of the tests' one cannot show, such as signals."""
-    return [sys.executable, "-m", "proactor", *arguments]
-
-
-class Zygote:
-    """`proactor cp` without an interpreter's start for each run."""
+    $PROACTOR_COMMAND names a native binary to take instead of the package's command.
+    """
 
     def __init__(self, scratch: Path) -> None:
         self._files = {name: scratch / name for name in ("stdin", "stdout", "stderr")}
+        self._proactor = os.environ.get("PROACTOR_COMMAND", "proactor")
         environment = {name: value for name, value in os.environ.items() if name not in UNSET}
         self._process = subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name("zygote.py"))],
@@ -60,17 +49,16 @@ class Zygote:
             env=environment | ENVIRONMENT,
         )
 
+    def proactor(self, directory: Path, *arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
+        return self.run(directory, self._proactor, *arguments, **more)
+
     def run(
-        self,
-        directory: Path,
-        *arguments: str,
-        stdin: bytes = b"",
-        environment: Mapping[str, str] | None = None,
+        self, directory: Path, *command: str, stdin: bytes = b"", environment: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
         for name, file in self._files.items():
             file.write_bytes(stdin if name == "stdin" else b"")
         request = {
-            "arguments": arguments,
+            "command": command,
             "directory": str(directory),
             "environment": dict(environment or {}),
             **{name: str(file) for name, file in self._files.items()},
@@ -81,27 +69,10 @@ class Zygote:
         self._process.stdin.flush()
         status = int(self._process.stdout.readline())
         said = [self._files[name].read_text(errors="surrogateescape") for name in ("stdout", "stderr")]
-        return subprocess.CompletedProcess(arguments, status, *said)
+        return subprocess.CompletedProcess(command, status, *said)
 
     def close(self) -> None:
         self._process.communicate()
-
-
-def gnu_cp(
-    directory: Path, *arguments: str, stdin: bytes = b"", environment: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    inherited = {name: value for name, value in os.environ.items() if name not in UNSET}
-    return subprocess.run(
-        ["cp", *arguments],
-        cwd=directory,
-        input=stdin.decode(errors="surrogateescape"),
-        env=inherited | ENVIRONMENT | dict(environment or {}),
-        capture_output=True,
-        text=True,
-        errors="surrogateescape",
-        check=False,
-        timeout=60,
-    )
 
 
 def outcome_of(done: subprocess.CompletedProcess[str], directory: Path) -> Outcome:

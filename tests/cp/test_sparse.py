@@ -13,7 +13,7 @@ MIB = 1 << 20
 
 
 def sparse(root: Path) -> None:
-    """Files with holes before, between and after their data, zeros that are no holes, and nothing but a hole."""
+    """Holes before, between and after data, zeros that are no holes, and nothing but a hole."""
     with (root / "holes").open("wb") as file:
         file.truncate(9 * MIB)
         os.pwrite(file.fileno(), b"x" * 70_000, 2 * MIB)

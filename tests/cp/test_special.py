@@ -84,7 +84,7 @@ def test_file_that_says_it_is_empty(same: Same, how: str) -> None:
 
 
 def test_unreadable_file_of_a_tree(same: Same) -> None:
-    """/proc/self/mem fails at its first byte, whoever reads it: what was made of it, and that the rest goes on."""
+    """/proc/self/mem fails at its first byte, whoever reads it: the rest goes on."""
     same.saying(arrangements.files, "/proc/self/mem", "a", "d")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import arrangements
 import pytest
 from conftest import Same
-from cp_helpers import Zygote
+from cp_helpers import Runner
 
 FORMS = [
     "a new",
@@ -221,9 +221,9 @@ def depth(root: Path) -> tuple[int, list[str]]:
         os.close(here)
 
 
-def test_tree_deeper_than_the_longest_path(zygote: Zygote, tmp_path: Path) -> None:
+def test_tree_deeper_than_the_longest_path(runner: Runner, tmp_path: Path) -> None:
     (tmp_path / "source").mkdir()
     make_deep(tmp_path / "source")
-    done = zygote.run(tmp_path, "cp", "-a", "source", "copy")
+    done = runner.proactor(tmp_path, "cp", "-a", "source", "copy")
     assert (done.returncode, done.stderr) == (0, "")
     assert depth(tmp_path / "copy") == (30, ["leaf"])

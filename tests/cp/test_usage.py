@@ -30,10 +30,6 @@ WRONG = [
     "-S",
     "-t d -t e a",
     "-td -te a",
-    "--re a new",
-    "--no a new",
-    "--p a new",
-    "--s a new",
     "--verbose=x a new",
     "--unknown=x a new",
     "-bn a new",
@@ -45,6 +41,14 @@ WRONG = [
 @pytest.mark.parametrize("words", WRONG)
 def test_wrong(same: Same, words: str) -> None:
     same(arrangements.files, *words.split())
+
+
+@pytest.mark.parametrize("word", ["--re", "--no", "--p", "--s", "--ver"])
+def test_ambiguous(same: Same, word: str) -> None:
+    """We have more options, and so more possibilities."""
+    gnu, ours = same.both(arrangements.files, word, "a", "new")
+    assert (gnu.status, ours.status) == (1, 1)
+    assert set(gnu.stderr[-1].split()) <= set(ours.stderr[-1].split())
 
 
 FINE = [
@@ -78,8 +82,6 @@ FINE = [
     "-vv a new",
     "-ll a new",
     "-ll -f a new",
-    "-Z a new",
-    "--context a new",
 ]
 
 
@@ -106,7 +108,7 @@ def test_help(cp: Ours) -> None:
 def test_version(cp: Ours) -> None:
     outcome = cp("--version")
     assert (outcome.status, outcome.stderr) == (0, [])
-    assert outcome.stdout[0].startswith("cp (proactor) ")
+    assert outcome.stdout[0].startswith("cp 0.")
 
 
 @pytest.mark.parametrize("word", ["--help", "--version"])
