@@ -41,7 +41,7 @@ def tree(root: Path) -> None:
 
 
 def links(root: Path) -> None:
-    """`l` to the file `f`, `ld` to the directory `d` with a link in it, `gone` to nothing, `loop` to itself."""
+    """`l` to the file `f`, `ld` to the directory `d`, `gone` to nothing, `loop` to itself."""
     (root / "f").write_text("a file\n")
     (root / "d").mkdir()
     (root / "d" / "g").write_text("g\n")

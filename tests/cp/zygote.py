@@ -1,10 +1,10 @@
 """A process that has imported proactor once and forks for each run of its command, or of any other.
 
-A start of the interpreter costs more than most copies: 0.1 s, for hundreds of runs. And a fork of pytest costs more
-than one of this small process.
+A start of the interpreter costs more than most copies: 0.1 s, for hundreds of runs. And a fork of pytest
+costs more than one of this small process.
 
-Reads one JSON object a line from stdin (`command`, `directory`, `environment`, and the names of the files that are the
-command's three streams), and answers with the exit status, as `subprocess` counts it.
+Reads one JSON object a line from stdin: `command`, `directory`, `environment`, and the names of the files
+that are the command's three streams. Answers with the exit status, as `subprocess` counts it.
 """
 
 from __future__ import annotations

@@ -19,10 +19,27 @@
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 
+mod backup;
+mod content;
+mod dir;
+mod entry;
 mod error;
+mod file;
+mod link;
+mod links;
+mod listing;
+mod metadata;
 mod observer;
 mod options;
+mod parents;
+mod place;
+mod plan;
 mod report;
+mod run;
+mod schedule;
+mod sys;
+mod tree;
+mod xattr;
 
 pub use error::{Diagnostic, Refusal, Step, Warning};
 pub use observer::{Copied, Kind, Observer, Question};
@@ -51,6 +68,5 @@ impl Observer for Silent {
 
 /// Copies each source. Returns when everything is done, or when the observer asked to stop and all threads have ended.
 pub fn copy(options: &Options, sources: &[PathBuf], target: &Target, observer: &dyn Observer) -> Report {
-    let _ = (options, sources, target, observer);
-    Report::default()
+    plan::copy(options, sources, target, observer)
 }

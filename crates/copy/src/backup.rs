@@ -1,0 +1,58 @@
+//! Backups of what is replaced, under the names that GNU's tools give them.
+
+use crate::options::{Backup, Options};
+use rustix::fd::BorrowedFd;
+use rustix::fs::{RawDir, RenameFlags};
+use rustix::io::Errno;
+use std::ffi::{CStr, CString};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+
+/// Renames `name` to its backup, and returns that name. A simple backup replaces the one before; a numbered one
+/// replaces nothing.
+pub(crate) fn make(dir: BorrowedFd<'_>, name: &CStr, options: &Options) -> io::Result<CString> {
+    let newest = match options.backup {
+        Backup::None | Backup::Simple => None,
+        Backup::Numbered => Some(newest_number(dir, name)?),
+        Backup::Existing => Some(newest_number(dir, name)?).filter(|&number| number > 0),
+    };
+    let Some(newest) = newest else {
+        let backup = [name.to_bytes(), options.suffix.as_bytes()].concat();
+        let backup = CString::new(backup)?;
+        rustix::fs::renameat(dir, name, dir, &backup)?;
+        return Ok(backup);
+    };
+    for number in newest + 1.. {
+        let backup = CString::new([name.to_bytes(), format!(".~{number}~").as_bytes()].concat())?;
+        match rustix::fs::renameat_with(dir, name, dir, &backup, RenameFlags::NOREPLACE) {
+            Ok(()) => return Ok(backup),
+            Err(Errno::EXIST) => {}
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                rustix::fs::renameat(dir, name, dir, &backup)?;
+                return Ok(backup);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Errno::EXIST.into())
+}
+
+/// The highest number of a backup of `name`; 0 if there is none.
+fn newest_number(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<u64> {
+    let dir = crate::sys::open_dir(dir, c".", false)?;
+    let mut buffer = vec![MaybeUninit::uninit(); crate::listing::READ_BYTES];
+    let mut reader = RawDir::new(dir, &mut buffer);
+    let mut newest = 0;
+    while let Some(entry) = reader.next() {
+        let entry = entry?;
+        newest = newest.max(number_of(entry.file_name(), name).unwrap_or(0));
+    }
+    Ok(newest)
+}
+
+fn number_of(backup: &CStr, name: &CStr) -> Option<u64> {
+    let rest = backup.to_bytes().strip_prefix(name.to_bytes())?;
+    let digits = rest.strip_prefix(b".~")?.strip_suffix(b"~")?;
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}

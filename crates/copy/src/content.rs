@@ -1,0 +1,289 @@
+//! A file's bytes, from one open file to another. One function for each way; each says what it did.
+
+use crate::options::{Reflink, Sparse};
+use crate::run::Worker;
+use crate::sys::{self, Stat};
+use rustix::fd::BorrowedFd;
+use rustix::fs::{Advice, SeekFrom};
+use rustix::io::Errno;
+use std::io;
+
+/// A file that claims to have no bytes is read to its end, as those in /proc are, but not further than this: some have
+/// no end.
+const MAX_UNSIZED_BYTES: u64 = 1 << 30;
+
+/// Zeros are looked for in pieces of this size, and left out: a block of most file systems.
+const BLOCK_BYTES: usize = 4096;
+
+/// What became of a file's bytes.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Moved {
+    pub(crate) written: u64,
+    pub(crate) shared: u64,
+    pub(crate) holes: u64,
+    /// What was noticed on the way about the source's length.
+    pub(crate) seen: Seen,
+}
+
+/// What was noticed about the source's length.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// It ended where it should.
+    #[default]
+    Whole,
+    /// It went on.
+    Longer,
+    /// It ended before.
+    Shorter,
+    /// Nobody looked.
+    Unknown,
+}
+
+/// What went wrong, and on which side.
+pub(crate) enum Trouble {
+    Read(io::Error),
+    Write(io::Error),
+    Clone(io::Error),
+    Stopped,
+}
+
+impl Worker<'_> {
+    /// Copies a regular file of the length that `stat` says, into an empty regular file.
+    pub(crate) fn contents(
+        &mut self,
+        from: BorrowedFd<'_>,
+        to: BorrowedFd<'_>,
+        stat: &Stat,
+        to_device: u64,
+    ) -> Result<Moved, Trouble> {
+        if stat.size == 0 {
+            return self.unsized_contents(from, to);
+        }
+        if let Some(moved) = self.cloned(from, to, stat, to_device)? {
+            return Ok(moved);
+        }
+        let holes = stat.blocks.saturating_mul(512) < stat.size;
+        match self.options().sparse {
+            Sparse::Auto if holes => self.data_only(from, to, stat.size, false),
+            Sparse::Always => self.data_only(from, to, stat.size, true),
+            _ if stat.size < self.buffer.len() as u64 => self.at_once(from, to, stat.size as usize),
+            _ => self.in_chunks(from, to, stat.size),
+        }
+    }
+
+    /// One read, which asks for one byte more than there should be, and one write.
+    fn at_once(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>, size: usize) -> Result<Moved, Trouble> {
+        let buffer = &mut self.buffer[..size + 1];
+        let mut length = sys::read(from, buffer).map_err(Trouble::Read)?;
+        if length < size {
+            // It is shorter, or the kernel gave a part only.
+            length += sys::read_at(from, &mut buffer[length..], length as u64).map_err(Trouble::Read)?;
+        }
+        let seen = match length {
+            _ if length == size => Seen::Whole,
+            _ if length > size => Seen::Longer,
+            _ => Seen::Shorter,
+        };
+        let bytes = &self.buffer[..length.min(size)];
+        sys::write_all(to, bytes).map_err(Trouble::Write)?;
+        let written = bytes.len() as u64;
+        self.run.observer.progress(written);
+        Ok(Moved {
+            written,
+            seen,
+            ..Moved::default()
+        })
+    }
+
+    fn in_chunks(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>, size: u64) -> Result<Moved, Trouble> {
+        // Only a hint: what it returns does not matter.
+        let _ = rustix::fs::fadvise(from, 0, None, Advice::Sequential);
+        let mut moved = Moved {
+            seen: Seen::Unknown,
+            ..Moved::default()
+        };
+        self.span(from, to, 0..size, false, &mut moved)?;
+        if moved.written < size {
+            moved.seen = Seen::Shorter;
+        }
+        Ok(moved)
+    }
+
+    /// Copies a range, or less if the source ends in it. With `zeros_out`, blocks of zeros are passed over.
+    fn span(
+        &mut self,
+        from: BorrowedFd<'_>,
+        to: BorrowedFd<'_>,
+        range: std::ops::Range<u64>,
+        zeros_out: bool,
+        moved: &mut Moved,
+    ) -> Result<(), Trouble> {
+        let mut offset = range.start;
+        while offset < range.end {
+            if self.run.stopped() {
+                return Err(Trouble::Stopped);
+            }
+            let chunk = (self.buffer.len() - 1).min((range.end - offset).try_into().unwrap_or(usize::MAX));
+            let length = sys::read_at(from, &mut self.buffer[..chunk], offset).map_err(Trouble::Read)?;
+            let bytes = &self.buffer[..length];
+            let written = if zeros_out {
+                write_data(to, bytes, offset)
+            } else {
+                sys::write_all_at(to, bytes, offset).map(|()| length as u64)
+            };
+            let written = written.map_err(Trouble::Write)?;
+            moved.written += written;
+            moved.holes += length as u64 - written;
+            self.run.observer.progress(length as u64);
+            offset += length as u64;
+            if length < chunk {
+                moved.seen = Seen::Shorter;
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies what the file system says is data, and leaves holes for the rest.
+    fn data_only(
+        &mut self,
+        from: BorrowedFd<'_>,
+        to: BorrowedFd<'_>,
+        size: u64,
+        zeros_out: bool,
+    ) -> Result<Moved, Trouble> {
+        let mut moved = Moved {
+            seen: Seen::Unknown,
+            ..Moved::default()
+        };
+        let mut offset = 0;
+        while offset < size {
+            let data = next_data(from, offset, size).map_err(Trouble::Read)?;
+            moved.holes += data.start - offset;
+            self.run.observer.progress(data.start - offset);
+            let end = data.end;
+            self.span(from, to, data, zeros_out, &mut moved)?;
+            offset = end;
+            if moved.seen == Seen::Shorter {
+                return Ok(moved);
+            }
+        }
+        // A hole at the end is nothing that was written.
+        rustix::fs::ftruncate(to, size).map_err(|error| Trouble::Write(error.into()))?;
+        Ok(moved)
+    }
+
+    /// Shares the blocks, if that is wanted and works.
+    fn cloned(
+        &mut self,
+        from: BorrowedFd<'_>,
+        to: BorrowedFd<'_>,
+        stat: &Stat,
+        to_device: u64,
+    ) -> Result<Option<Moved>, Trouble> {
+        let options = self.options();
+        let devices = (stat.id.0, to_device);
+        match options.reflink {
+            Reflink::Never => return Ok(None),
+            Reflink::Auto if options.sparse == Sparse::Never || self.no_clone == Some(devices) => {
+                return Ok(None)
+            }
+            Reflink::Auto | Reflink::Always => {}
+        }
+        match rustix::fs::ioctl_ficlone(to, from) {
+            Ok(()) => {
+                self.run.observer.progress(stat.size);
+                Ok(Some(Moved {
+                    shared: stat.size,
+                    seen: Seen::Unknown,
+                    ..Moved::default()
+                }))
+            }
+            Err(error) if options.reflink == Reflink::Always => Err(Trouble::Clone(error.into())),
+            Err(error) => {
+                // Everything else is about this file alone.
+                if matches!(
+                    error,
+                    Errno::OPNOTSUPP | Errno::XDEV | Errno::NOTTY | Errno::NOSYS
+                ) {
+                    self.no_clone = Some(devices);
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// Copies a file that says it is empty, to its end.
+    fn unsized_contents(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<Moved, Trouble> {
+        self.stream(from, to, MAX_UNSIZED_BYTES)
+    }
+
+    /// Copies what comes, in turn, up to the end. More than `limit` bytes is an error.
+    pub(crate) fn stream(
+        &mut self,
+        from: BorrowedFd<'_>,
+        to: BorrowedFd<'_>,
+        limit: u64,
+    ) -> Result<Moved, Trouble> {
+        let mut moved = Moved::default();
+        loop {
+            let length = match sys::read(from, &mut self.buffer) {
+                Ok(0) => return Ok(moved),
+                Ok(length) => length,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+                Err(error) => return Err(Trouble::Read(error)),
+            };
+            if self.run.stopped() {
+                return Err(Trouble::Stopped);
+            }
+            sys::write_all(to, &self.buffer[..length]).map_err(Trouble::Write)?;
+            moved.written += length as u64;
+            self.run.observer.progress(length as u64);
+            if moved.written > limit {
+                return Err(Trouble::Read(Errno::FBIG.into()));
+            }
+        }
+    }
+}
+
+/// Writes what is not zeros. Returns how many bytes that were.
+fn write_data(to: BorrowedFd<'_>, bytes: &[u8], offset: u64) -> io::Result<u64> {
+    let mut written = 0;
+    let mut start = None;
+    let blocks = bytes.len().div_ceil(BLOCK_BYTES);
+    for block in 0..=blocks {
+        let at = (block * BLOCK_BYTES).min(bytes.len());
+        let end = (at + BLOCK_BYTES).min(bytes.len());
+        let has_data = bytes[at..end].iter().any(|&byte| byte != 0);
+        match (start, has_data) {
+            (None, true) => start = Some(at),
+            (Some(from), false) => {
+                sys::write_all_at(to, &bytes[from..at], offset + from as u64)?;
+                written += (at - from) as u64;
+                start = None;
+            }
+            _ => {}
+        }
+    }
+    Ok(written)
+}
+
+/// The next range with data at or after `offset`; empty and at `size` if there is none.
+fn next_data(fd: BorrowedFd<'_>, offset: u64, size: u64) -> io::Result<std::ops::Range<u64>> {
+    let start = match rustix::fs::seek(fd, SeekFrom::Data(offset)) {
+        Ok(start) => start.min(size),
+        Err(Errno::NXIO) => size,
+        // It knows nothing of holes: all is data.
+        Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(offset..size),
+        Err(error) => return Err(error.into()),
+    };
+    if start == size {
+        return Ok(size..size);
+    }
+    match rustix::fs::seek(fd, SeekFrom::Hole(start)) {
+        Ok(end) => Ok(start..end.min(size)),
+        // Cut off in between; reading will notice.
+        Err(Errno::NXIO) => Ok(start..size),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,316 @@
+//! Directories on the way: each is a pair, one of the source and the one of the target that it is copied to.
+//!
+//! A directory is held open while something below it is to be done, and everything is done relative to it. Of a chain
+//! that is deeper than `keep` levels the upper ones are closed again; they are reopened step by step, never through a
+//! link, and only if what is there is still the same directory. So neither PATH_MAX nor RLIMIT_NOFILE bounds a tree's
+//! depth, and a directory that is swapped for a link is noticed and not followed.
+
+use crate::sys::{self, FileId, Stat};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ffi::{CStr, CString, OsStr};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// A pair of directories.
+pub(crate) struct Dir {
+    parent: Option<Arc<Dir>>,
+    depth: usize,
+    pub(crate) source: Slot,
+    pub(crate) target: Slot,
+    /// The source as it was when it was opened: its metadata is given to the target last.
+    pub(crate) stat: Stat,
+    pub(crate) state: State,
+    /// New files get access control lists from the target directory.
+    pub(crate) inherits: bool,
+    /// User and group that new files get here; asked for with the first one.
+    pub(crate) owner_of_new: OnceLock<(u32, u32)>,
+    /// The device of the source that the user named, for `one_file_system`.
+    pub(crate) root_device: u64,
+    /// What is still to be done in here, and the reading of the directory itself.
+    pub(crate) pending: AtomicUsize,
+}
+
+/// What a target directory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// It was there before, and others may use it.
+    Existing,
+    /// Made by us, and under a final name. Its metadata is still to be set.
+    Made,
+    /// Made by us below one of the third kind: nobody can see it, so files can be created under their final names.
+    Hidden,
+    /// Made by us under a partial name, to be renamed when all is done.
+    Partial,
+}
+
+impl State {
+    /// Whether names in it are ours alone, so that nothing is replaced and nothing has to appear at once.
+    pub(crate) fn is_private(self) -> bool {
+        matches!(self, State::Hidden | State::Partial)
+    }
+}
+
+/// One of the two directories of a pair.
+pub(crate) struct Slot {
+    /// As it is shown. Of the topmost pair it is a path, of all others a name.
+    name: Box<CStr>,
+    /// As it is called until it is finished.
+    partial: Mutex<Option<Box<CStr>>>,
+    id: FileId,
+    fd: Mutex<Option<Arc<OwnedFd>>>,
+}
+
+impl Slot {
+    pub(crate) fn new(name: &CStr, id: FileId, fd: Option<OwnedFd>) -> Slot {
+        Slot {
+            name: name.into(),
+            partial: Mutex::new(None),
+            id,
+            fd: Mutex::new(fd.map(Arc::new)),
+        }
+    }
+
+    pub(crate) fn with_partial(self, partial: Option<CString>) -> Slot {
+        *self.partial.lock().unwrap() = partial.map(CString::into_boxed_c_str);
+        self
+    }
+
+    pub(crate) fn id(&self) -> FileId {
+        self.id
+    }
+
+    pub(crate) fn name(&self) -> &CStr {
+        &self.name
+    }
+
+    pub(crate) fn partial(&self) -> Option<CString> {
+        self.partial
+            .lock()
+            .unwrap()
+            .as_ref()
+            .map(|name| CString::from(name.clone()))
+    }
+
+    /// It has its final name now.
+    pub(crate) fn renamed(&self) {
+        *self.partial.lock().unwrap() = None;
+    }
+
+    fn current_name(&self) -> CString {
+        self.partial().unwrap_or_else(|| self.name.clone().into())
+    }
+
+    fn held(&self) -> Option<Arc<OwnedFd>> {
+        self.fd.lock().unwrap().clone()
+    }
+
+    pub(crate) fn close(&self) {
+        *self.fd.lock().unwrap() = None;
+    }
+
+    fn hold(&self, fd: OwnedFd) -> Arc<OwnedFd> {
+        let fd = Arc::new(fd);
+        *self.fd.lock().unwrap() = Some(fd.clone());
+        fd
+    }
+
+    /// Opens it below its parent, and makes sure that it is the same directory.
+    fn reopen(&self, parent: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
+        let fd = sys::open_target_dir(parent, name, false)?;
+        if sys::stat(fd.as_fd())?.id != self.id {
+            return Err(io::Error::other("the directory was replaced by another one"));
+        }
+        Ok(fd)
+    }
+}
+
+/// Which of a pair's two directories.
+#[derive(Clone, Copy)]
+pub(crate) enum Side {
+    Source,
+    Target,
+}
+
+/// Both directories of a pair, held open.
+pub(crate) struct Opened {
+    pub(crate) dir: Arc<Dir>,
+    source: Arc<OwnedFd>,
+    target: Arc<OwnedFd>,
+}
+
+impl Opened {
+    pub(crate) fn source(&self) -> BorrowedFd<'_> {
+        self.source.as_fd()
+    }
+
+    pub(crate) fn target(&self) -> BorrowedFd<'_> {
+        self.target.as_fd()
+    }
+}
+
+/// What a new pair is made of.
+pub(crate) struct Parts {
+    pub(crate) source: Slot,
+    pub(crate) target: Slot,
+    pub(crate) stat: Stat,
+    pub(crate) state: State,
+    pub(crate) inherits: bool,
+}
+
+impl Dir {
+    /// The pair that the sources named by the user are in.
+    pub(crate) fn top(parts: Parts) -> Arc<Dir> {
+        Arc::new(Dir::new(parts, None, 0))
+    }
+
+    /// A pair inside another. Closes the ancestor `keep` levels up.
+    pub(crate) fn child(parent: &Arc<Dir>, parts: Parts, keep: usize) -> Arc<Dir> {
+        // What a user names is where its file system begins.
+        let root_device = if parent.is_top() {
+            parts.stat.id.0
+        } else {
+            parent.root_device
+        };
+        let dir = Arc::new(Dir::new(parts, Some(parent.clone()), root_device));
+        let above = std::iter::successors(Some(&dir), |dir| dir.parent.as_ref()).nth(keep);
+        if let Some(above) = above.filter(|dir| !dir.is_top()) {
+            above.source.close();
+            above.target.close();
+        }
+        dir
+    }
+
+    fn new(parts: Parts, parent: Option<Arc<Dir>>, root_device: u64) -> Dir {
+        Dir {
+            depth: parent.as_ref().map_or(0, |parent| parent.depth + 1),
+            parent,
+            source: parts.source,
+            target: parts.target,
+            stat: parts.stat,
+            state: parts.state,
+            inherits: parts.inherits,
+            owner_of_new: OnceLock::new(),
+            root_device,
+            pending: AtomicUsize::new(1),
+        }
+    }
+
+    pub(crate) fn is_top(&self) -> bool {
+        self.parent.is_none()
+    }
+
+    pub(crate) fn parent(&self) -> Option<&Arc<Dir>> {
+        self.parent.as_ref()
+    }
+
+    fn slot(&self, side: Side) -> &Slot {
+        match side {
+            Side::Source => &self.source,
+            Side::Target => &self.target,
+        }
+    }
+
+    /// Both directories, reopened if they had been closed.
+    pub(crate) fn open(self: &Arc<Dir>) -> io::Result<Opened> {
+        Ok(Opened {
+            dir: self.clone(),
+            source: self.open_side(Side::Source)?,
+            target: self.open_side(Side::Target)?,
+        })
+    }
+
+    /// One directory, reopened from the nearest ancestor that is open. The topmost is always open.
+    pub(crate) fn open_side(&self, side: Side) -> io::Result<Arc<OwnedFd>> {
+        let mut closed = Vec::new();
+        let mut dir = self;
+        let mut fd = loop {
+            if let Some(fd) = dir.slot(side).held() {
+                break fd;
+            }
+            closed.push(dir);
+            dir = dir
+                .parent
+                .as_deref()
+                .ok_or_else(|| io::Error::other("its directory is closed"))?;
+        };
+        for dir in closed.into_iter().rev() {
+            let slot = dir.slot(side);
+            fd = Arc::new(slot.reopen(fd.as_fd(), &slot.current_name())?);
+        }
+        Ok(fd)
+    }
+
+    /// Opens the parent's directories again, if they had been closed, from ours and upwards: cheaper than from the top.
+    pub(crate) fn reopen_parent(&self) {
+        let Some(parent) = &self.parent else { return };
+        for side in [Side::Source, Side::Target] {
+            let above = parent.slot(side);
+            let (None, Some(fd)) = (above.held(), self.slot(side).held()) else {
+                continue;
+            };
+            // If it does not work, `open_side` tries from the top and tells.
+            if let Ok(fd) = above.reopen(fd.as_fd(), c"..") {
+                above.hold(fd);
+            }
+        }
+    }
+
+    /// Whether a source directory is this one or above it.
+    pub(crate) fn is_inside(&self, source: FileId) -> bool {
+        std::iter::successors(Some(self), |dir| dir.parent.as_deref())
+            .any(|dir| !dir.is_top() && dir.source.id == source)
+    }
+
+    /// The path of a name in this directory, as the user would write it.
+    pub(crate) fn path(&self, side: Side, name: &CStr) -> PathBuf {
+        let mut names = vec![name];
+        let mut dir = Some(self);
+        while let Some(this) = dir {
+            names.push(this.slot(side).name());
+            dir = this.parent.as_deref();
+        }
+        names
+            .iter()
+            .rev()
+            .map(|name| Path::new(OsStr::from_bytes(name.to_bytes())))
+            .collect()
+    }
+
+    /// Where it is until it is finished.
+    pub(crate) fn partial_path(&self) -> Option<PathBuf> {
+        let partial = self.target.partial()?;
+        Some(self.parent.as_ref()?.path(Side::Target, &partial))
+    }
+
+    /// One more thing to be done in here. Somebody who has such a thing in hand may add another.
+    pub(crate) fn add(&self, count: usize) {
+        let before = self.pending.fetch_add(count, Ordering::Relaxed);
+        debug_assert!(before > 0, "a finished directory has nothing more to do");
+    }
+
+    /// Adds one, unless everything is done already.
+    pub(crate) fn join(&self) -> bool {
+        let add = |pending| (pending > 0).then_some(pending + 1);
+        self.pending
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, add)
+            .is_ok()
+    }
+
+    /// One thing is done. Says whether it was the last.
+    pub(crate) fn done(&self) -> bool {
+        self.pending.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+}
+
+impl Drop for Dir {
+    /// Lets go of a long chain link by link instead of by recursion.
+    fn drop(&mut self) {
+        let mut next = self.parent.take();
+        while let Some(mut dir) = next.and_then(Arc::into_inner) {
+            next = dir.parent.take();
+        }
+    }
+}

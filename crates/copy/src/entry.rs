@@ -1,0 +1,134 @@
+//! One entry of a directory: what it is decides how it is copied.
+
+use crate::dir::{Opened, Side};
+use crate::error::{Refusal, Step};
+use crate::observer::Paths;
+use crate::options::Method;
+use crate::run::{End, Outcome, Worker};
+use crate::schedule::Job;
+use crate::sys::{self, Stat};
+use rustix::fs::FileType;
+use rustix::io::Errno;
+use std::ffi::CStr;
+use std::path::PathBuf;
+
+/// A name in a directory of the source, and the name that its copy gets.
+pub(crate) struct Entry<'e> {
+    pub(crate) at: &'e Opened,
+    pub(crate) source: &'e CStr,
+    pub(crate) target: &'e CStr,
+}
+
+impl Paths for Entry<'_> {
+    fn source(&self) -> PathBuf {
+        self.at.dir.path(Side::Source, self.source)
+    }
+
+    fn target(&self) -> PathBuf {
+        self.at.dir.path(Side::Target, self.target)
+    }
+}
+
+impl Entry<'_> {
+    /// The entry put aside. Its directory must know of it.
+    pub(crate) fn later(&self, kind: FileType) -> Job {
+        Job {
+            dir: self.at.dir.clone(),
+            source: self.source.into(),
+            target: (self.source != self.target).then(|| self.target.into()),
+            kind,
+        }
+    }
+}
+
+impl Worker<'_> {
+    /// Copies an entry of any kind. What goes wrong has been told when this returns.
+    pub(crate) fn entry(&mut self, entry: &Entry<'_>, listed: FileType) {
+        if self.run.stopped() {
+            return;
+        }
+        match self.kind_of(entry, listed) {
+            Ok(kind) => match self.entry_as(entry, kind) {
+                Err(End::Skipped) | Err(End::Failed) | Err(End::Stopped) | Ok(()) => {}
+            },
+            Err(error) => {
+                self.failed(Step::StatSource, entry.source(), error);
+            }
+        }
+    }
+
+    /// What the entry is, after following it if it is to be followed.
+    fn kind_of(&self, entry: &Entry<'_>, listed: FileType) -> std::io::Result<FileType> {
+        let follow = self.run.follows(&entry.at.dir);
+        match listed {
+            FileType::Symlink if !follow => Ok(listed),
+            FileType::Symlink | FileType::Unknown => {
+                Ok(sys::stat_at(entry.at.source(), entry.source, follow)?.file_type())
+            }
+            kind => Ok(kind),
+        }
+    }
+
+    fn entry_as(&mut self, entry: &Entry<'_>, kind: FileType) -> Outcome<()> {
+        match kind {
+            FileType::Directory if self.options().recursive => self.directory(entry),
+            FileType::Directory => Err(self.refused(Refusal::OmittingDirectory, entry)),
+            _ => match self.options().method {
+                Method::HardLink => self.link_to_source(entry),
+                Method::SymbolicLink => self.point_to_source(entry),
+                Method::Contents => self.contents_as(entry, kind),
+            },
+        }
+    }
+
+    fn contents_as(&mut self, entry: &Entry<'_>, kind: FileType) -> Outcome<()> {
+        match kind {
+            FileType::RegularFile => self.file(entry, false),
+            FileType::Symlink => self.symlink(entry),
+            _ if self.reads_specials() => self.file(entry, kind == FileType::Fifo),
+            _ => self.special(entry),
+        }
+    }
+
+    /// Devices, FIFOs and sockets are read, and not made anew.
+    pub(crate) fn reads_specials(&self) -> bool {
+        !self.options().recursive || self.options().copy_contents
+    }
+
+    /// Opens a source file and looks at it: in this order, so that what is copied is what was looked at. If it is not
+    /// what it was listed as, it is copied as what it is, once.
+    fn file(&mut self, entry: &Entry<'_>, wait: bool) -> Outcome<()> {
+        let follow = self.run.follows(&entry.at.dir);
+        let opened = sys::open_source(entry.at.source(), entry.source, follow, wait);
+        let found = opened.and_then(|fd| {
+            let stat = sys::stat(rustix::fd::AsFd::as_fd(&fd))?;
+            Ok((fd, stat))
+        });
+        match found {
+            Ok((fd, stat)) if stat.is_file() || (!stat.is_dir() && self.reads_specials()) => {
+                self.file_once(entry, fd, stat)
+            }
+            Ok((_, stat)) => self.became(entry, &stat),
+            Err(error) if !follow && sys::is(&error, &[Errno::LOOP, Errno::NXIO]) => {
+                match sys::stat_at(entry.at.source(), entry.source, false) {
+                    Ok(stat) if !stat.is_file() => self.became(entry, &stat),
+                    _ => Err(self.failed(Step::OpenSource, entry.source(), error)),
+                }
+            }
+            Err(error) => Err(self.failed(Step::OpenSource, entry.source(), error)),
+        }
+    }
+
+    fn became(&mut self, entry: &Entry<'_>, stat: &Stat) -> Outcome<()> {
+        match stat.file_type() {
+            FileType::Symlink => self.symlink(entry),
+            FileType::Directory if self.options().recursive => self.directory(entry),
+            FileType::Directory => Err(self.refused(Refusal::OmittingDirectory, entry)),
+            _ if self.reads_specials() => {
+                // A socket cannot be opened, whatever it is asked for.
+                Err(self.failed(Step::OpenSource, entry.source(), Errno::NXIO.into()))
+            }
+            _ => self.special(entry),
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! One regular file, or what is read like one: where it goes, its contents, its metadata, its name, in this order.
+
+use crate::content::{Moved, Seen, Trouble};
+use crate::entry::Entry;
+use crate::error::{Diagnostic, Refusal, Step, Warning};
+use crate::links::Claim;
+use crate::metadata::{Dress, Names};
+use crate::observer::{Kind, Paths};
+use crate::options::{Dereference, Fsync};
+use crate::place::Place;
+use crate::run::{End, Outcome, Worker};
+use crate::sys::{self, Stat};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::SeekFrom;
+use rustix::io::Errno;
+use std::ffi::{CStr, CString};
+use std::path::PathBuf;
+
+/// How often a file is read that changes under our hands.
+const ATTEMPTS: usize = 3;
+
+/// A source that is open.
+struct Source {
+    fd: OwnedFd,
+    stat: Stat,
+}
+
+impl Worker<'_> {
+    /// Copies an open file, unless a name of it is in the target already: then it becomes another one.
+    pub(crate) fn file_once(&mut self, entry: &Entry<'_>, fd: OwnedFd, stat: Stat) -> Outcome<()> {
+        let mut source = Source { fd, stat };
+        if !self.is_tracked(entry, &stat) {
+            return self.copy_file(entry, &mut source);
+        }
+        let later = || {
+            entry.at.dir.add(1);
+            entry.later(stat.file_type())
+        };
+        match self.run.links.claim(stat.id, stat.nlink, later) {
+            Claim::Later => Err(End::Skipped),
+            Claim::Link(first) => self.link_to_first(entry, &stat, &first),
+            Claim::Copy => {
+                let done = self.copy_file(entry, &mut source);
+                self.claimed(entry, &stat, done.is_ok());
+                done
+            }
+        }
+    }
+
+    /// Whether further names of this file may come.
+    pub(crate) fn is_tracked(&self, entry: &Entry<'_>, stat: &Stat) -> bool {
+        let through_links = match self.options().dereference {
+            Dereference::Never => false,
+            Dereference::CommandLine => entry.at.dir.is_top(),
+            Dereference::Always => true,
+        };
+        self.options().preserve.links && (stat.nlink > 1 || through_links)
+    }
+
+    /// Lets those go on who waited for the first name.
+    pub(crate) fn claimed(&mut self, entry: &Entry<'_>, stat: &Stat, done: bool) {
+        let first = done.then_some((&entry.at.dir, entry.target));
+        let mut waiting = self.run.links.finished(stat.id, stat.nlink, first);
+        self.run.schedule.push(&mut waiting);
+    }
+
+    fn copy_file(&mut self, entry: &Entry<'_>, source: &mut Source) -> Outcome<()> {
+        let (moved, backup) = match self.place(entry, &source.stat)? {
+            Place::InPlace { follow } => (self.write_in_place(entry, source, follow)?, None),
+            Place::New => self.create_new(entry, source, None)?,
+            Place::Replace(old) => self.create_new(entry, source, Some(&old))?,
+        };
+        self.report.files += 1;
+        self.report.bytes += moved.written;
+        self.report.shared_bytes += moved.shared;
+        self.report.hole_bytes += moved.holes;
+        self.copied(entry, Kind::File, source.stat.size.max(moved.written), backup);
+        Ok(())
+    }
+
+    /// Makes a new file, and gives it its name when it is whole.
+    fn create_new(
+        &mut self,
+        entry: &Entry<'_>,
+        source: &mut Source,
+        old: Option<&Stat>,
+    ) -> Outcome<(Moved, Option<PathBuf>)> {
+        let names = self.attributes_of(entry, source)?;
+        let dir = &entry.at.dir;
+        let modes = self.modes(dir, &source.stat, old, names.any());
+        let direct = dir.state.is_private() || (self.options().in_place && old.is_none());
+        let (name, to) = match self.create(entry, direct, modes.create) {
+            Ok(created) => created,
+            // Nothing can be created beside it, but it may be writable itself.
+            Err(error) if old.is_some() && sys::is(&error, &[Errno::ACCESS, Errno::PERM]) => {
+                return Ok((self.write_in_place(entry, source, false)?, None));
+            }
+            Err(error) => return Err(self.failed(Step::CreateFile, entry.target(), error)),
+        };
+        let owner = dir.owner_of_new.get().copied();
+        let dress = Dress {
+            old,
+            owner,
+            may_have_list: dir.inherits,
+            names: &names,
+            mode: modes.set,
+        };
+        match self.fill(entry, source, to, &dress) {
+            Ok(moved) if direct => Ok((moved, None)),
+            Ok(moved) => match self.give_name(entry, &name, old) {
+                Ok(backup) => Ok((moved, backup)),
+                Err(NotNamed::NeedsInPlace) => Ok((self.again_in_place(entry, source)?, None)),
+                Err(NotNamed::End(end)) => Err(end),
+            },
+            Err(end) => {
+                self.remove_own(entry, &name);
+                Err(end)
+            }
+        }
+    }
+
+    /// Creates the file under its name or a partial one. The first one in a directory tells who owns new files there.
+    fn create(&mut self, entry: &Entry<'_>, direct: bool, mode: u32) -> std::io::Result<(CString, OwnedFd)> {
+        let (name, fd) = if direct {
+            (
+                entry.target.into(),
+                sys::create(entry.at.target(), entry.target, mode)?,
+            )
+        } else {
+            self.partial(entry.target, |name| sys::create(entry.at.target(), name, mode))?
+        };
+        let dir = &entry.at.dir;
+        if self.options().preserve.ownership && dir.owner_of_new.get().is_none() {
+            let owner = sys::stat(fd.as_fd())?.owner();
+            let _ = dir.owner_of_new.set(owner);
+        }
+        Ok((name, fd))
+    }
+
+    /// Makes something under a partial name that is free.
+    pub(crate) fn partial<T>(
+        &self,
+        name: &CStr,
+        mut make: impl FnMut(&CStr) -> std::io::Result<T>,
+    ) -> std::io::Result<(CString, T)> {
+        loop {
+            let partial = self.run.partial_name(name);
+            match make(&partial) {
+                Ok(made) => return Ok((partial, made)),
+                Err(error) if sys::is(&error, &[Errno::EXIST]) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Contents and metadata of a new file; closes it.
+    fn fill(
+        &mut self,
+        entry: &Entry<'_>,
+        source: &mut Source,
+        to: OwnedFd,
+        dress: &Dress<'_>,
+    ) -> Outcome<Moved> {
+        let moved = if self.options().attributes_only {
+            Moved::default()
+        } else {
+            let device = self.device_of(entry);
+            self.contents_checked(entry, source, to.as_fd(), device)?
+        };
+        self.dress_file(entry, source.fd.as_fd(), &source.stat, to.as_fd(), dress);
+        if self.options().fsync == Fsync::Each {
+            rustix::fs::fsync(&to).map_err(|error| self.failed(Step::Sync, entry.target(), error.into()))?;
+        }
+        sys::close(to).map_err(|error| self.failed(Step::Write, entry.target(), error))?;
+        Ok(moved)
+    }
+
+    /// The device of new files here, as far as sharing blocks is concerned.
+    fn device_of(&self, entry: &Entry<'_>) -> u64 {
+        entry.at.dir.target.id().0
+    }
+
+    /// Copies the contents, again if the source changes meanwhile.
+    fn contents_checked(
+        &mut self,
+        entry: &Entry<'_>,
+        source: &mut Source,
+        to: BorrowedFd<'_>,
+        device: u64,
+    ) -> Outcome<Moved> {
+        for attempt in 1.. {
+            let from = source.fd.as_fd();
+            let moved = if source.stat.is_file() {
+                self.contents(from, to, &source.stat, device)
+            } else {
+                self.stream(from, to, u64::MAX)
+            };
+            let moved = moved.map_err(|trouble| self.trouble(entry, trouble))?;
+            if !self.has_changed(entry, source, moved.seen)? {
+                return Ok(moved);
+            }
+            if attempt == ATTEMPTS {
+                self.tell(&Diagnostic::Changed(entry.source()));
+                return Ok(moved);
+            }
+            self.rewind(entry, source, to)?;
+        }
+        unreachable!("the last attempt returns")
+    }
+
+    /// Whether what was read is not what was there at the beginning. A file that only grew is not: its beginning was
+    /// copied.
+    fn has_changed(&mut self, entry: &Entry<'_>, source: &Source, seen: Seen) -> Outcome<bool> {
+        let grew = match seen {
+            Seen::Whole => return Ok(false),
+            Seen::Longer => true,
+            Seen::Shorter | Seen::Unknown => {
+                let now = self.look_again(entry, source)?;
+                if now.size <= source.stat.size {
+                    // A file in /sys that is shorter than it says has not changed.
+                    return Ok(source.stat.differs(&now));
+                }
+                true
+            }
+        };
+        if grew {
+            self.tell(&Diagnostic::Warning {
+                warning: Warning::Grew,
+                path: entry.source(),
+            });
+        }
+        Ok(false)
+    }
+
+    fn look_again(&mut self, entry: &Entry<'_>, source: &Source) -> Outcome<Stat> {
+        sys::stat(source.fd.as_fd()).map_err(|error| self.failed(Step::StatSource, entry.source(), error))
+    }
+
+    /// Back to the beginning, with the source as it is now.
+    fn rewind(&mut self, entry: &Entry<'_>, source: &mut Source, to: BorrowedFd<'_>) -> Outcome<()> {
+        source.stat = self.look_again(entry, source)?;
+        rustix::fs::seek(&source.fd, SeekFrom::Start(0))
+            .map_err(|error| self.failed(Step::Read, entry.source(), error.into()))?;
+        rustix::fs::ftruncate(to, 0)
+            .and_then(|()| rustix::fs::seek(to, SeekFrom::Start(0)))
+            .map_err(|error| self.failed(Step::Write, entry.target(), error.into()))?;
+        Ok(())
+    }
+
+    fn trouble(&mut self, entry: &Entry<'_>, trouble: Trouble) -> End {
+        match trouble {
+            Trouble::Read(error) => self.failed(Step::Read, entry.source(), error),
+            Trouble::Write(error) => self.failed(Step::Write, entry.target(), error),
+            Trouble::Clone(error) => {
+                self.failed_with(Step::Clone, entry.target(), Some(entry.source()), error)
+            }
+            Trouble::Stopped => End::Stopped,
+        }
+    }
+
+    /// Writes into the file, device or FIFO that is there, as `cp` does: its other names and its readers see it happen.
+    fn write_in_place(&mut self, entry: &Entry<'_>, source: &mut Source, follow: bool) -> Outcome<Moved> {
+        let names = self.attributes_of(entry, source)?;
+        let truncate = !self.options().attributes_only;
+        let to = match sys::open_target(entry.at.target(), entry.target, truncate, follow) {
+            Ok(to) => to,
+            Err(_) if self.options().overwrite.force && self.remove_old(entry)? => {
+                return Ok(self.create_new(entry, source, None)?.0);
+            }
+            Err(error) => return Err(self.failed(Step::CreateFile, entry.target(), error)),
+        };
+        let there =
+            sys::stat(to.as_fd()).map_err(|error| self.failed(Step::StatTarget, entry.target(), error))?;
+        if there.id == source.stat.id {
+            return Err(self.refused(Refusal::SameFile, entry));
+        }
+        let moved = if self.options().attributes_only {
+            Moved::default()
+        } else if there.is_file() {
+            self.contents_checked(entry, source, to.as_fd(), there.id.0)?
+        } else {
+            self.stream(source.fd.as_fd(), to.as_fd(), u64::MAX)
+                .map_err(|trouble| self.trouble(entry, trouble))?
+        };
+        if there.is_file() {
+            let dress = Dress {
+                old: None,
+                owner: Some(there.owner()),
+                may_have_list: true,
+                names: &names,
+                mode: self.mode_in_place(&source.stat),
+            };
+            self.dress_file(entry, source.fd.as_fd(), &source.stat, to.as_fd(), &dress);
+        }
+        if self.options().fsync == Fsync::Each {
+            rustix::fs::fsync(&to).map_err(|error| self.failed(Step::Sync, entry.target(), error.into()))?;
+        }
+        sys::close(to).map_err(|error| self.failed(Step::Write, entry.target(), error))?;
+        Ok(moved)
+    }
+
+    fn again_in_place(&mut self, entry: &Entry<'_>, source: &mut Source) -> Outcome<Moved> {
+        source.stat = self.look_again(entry, source)?;
+        // What cannot be rewound was read into the partial file, which is gone.
+        rustix::fs::seek(&source.fd, SeekFrom::Start(0))
+            .map_err(|error| self.failed(Step::Read, entry.source(), error.into()))?;
+        self.write_in_place(entry, source, false)
+    }
+
+    fn attributes_of(&mut self, entry: &Entry<'_>, source: &Source) -> Outcome<Names> {
+        self.attribute_names(entry, source.fd.as_fd())
+    }
+
+    /// Takes back what we made under this name.
+    pub(crate) fn remove_own(&mut self, entry: &Entry<'_>, name: &CStr) {
+        // There is nothing to be done about a failure, and what went wrong first has been told.
+        let _ = rustix::fs::unlinkat(entry.at.target(), name, rustix::fs::AtFlags::empty());
+    }
+}
+
+/// Why a finished file has not got its name.
+pub(crate) enum NotNamed {
+    /// Nothing can be renamed there, but the file may be writable itself.
+    NeedsInPlace,
+    End(End),
+}
+
+impl From<End> for NotNamed {
+    fn from(end: End) -> NotNamed {
+        NotNamed::End(end)
+    }
+}

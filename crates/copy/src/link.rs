@@ -1,0 +1,235 @@
+//! What has no contents: symbolic links, FIFOs, sockets, devices, and further names of a file. Where others can see it,
+//! it is made under a partial name, dressed, and renamed.
+
+use crate::dir::Side;
+use crate::entry::Entry;
+use crate::error::{Refusal, Step};
+use crate::file::NotNamed;
+use crate::links::{Claim, First};
+use crate::observer::{Kind, Paths};
+use crate::options::Method;
+use crate::place::Place;
+use crate::run::{End, Outcome, Worker};
+use crate::sys::{self, Stat};
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fs::{AtFlags, FileType, Mode};
+use rustix::io::Errno;
+use std::ffi::{CStr, CString, OsStr};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+impl Worker<'_> {
+    /// Makes a symbolic link that points to the same path.
+    pub(crate) fn symlink(&mut self, entry: &Entry<'_>) -> Outcome<()> {
+        let stat = self.look(entry)?;
+        self.once(entry, &stat, |worker| {
+            let to = rustix::fs::readlinkat(entry.at.source(), entry.source, Vec::new())
+                .map_err(|error| worker.failed(Step::ReadLink, entry.source(), error.into()))?;
+            let make = |dir: BorrowedFd<'_>, name: &CStr| rustix::fs::symlinkat(&to, dir, name);
+            let other = PathBuf::from(OsStr::from_bytes(to.to_bytes()));
+            worker.put(entry, &stat, (Step::CreateSymlink, Some(other)), true, make)?;
+            worker.report.symlinks += 1;
+            Ok(())
+        })
+    }
+
+    /// Makes a FIFO, a socket or a device like the source.
+    pub(crate) fn special(&mut self, entry: &Entry<'_>) -> Outcome<()> {
+        let stat = self.look(entry)?;
+        self.once(entry, &stat, |worker| {
+            let kind = stat.file_type();
+            let step = if kind == FileType::Fifo {
+                Step::CreateFifo
+            } else {
+                Step::CreateSpecial
+            };
+            let device = rustix::fs::makedev(stat.rdev.0, stat.rdev.1);
+            let closed = Mode::from_raw_mode(0o600);
+            let make =
+                |dir: BorrowedFd<'_>, name: &CStr| rustix::fs::mknodat(dir, name, kind, closed, device);
+            worker.put(entry, &stat, (step, None), true, make)?;
+            worker.report.specials += 1;
+            Ok(())
+        })
+    }
+
+    fn look(&mut self, entry: &Entry<'_>) -> Outcome<Stat> {
+        let follow = self.run.follows(&entry.at.dir);
+        sys::stat_at(entry.at.source(), entry.source, follow)
+            .map_err(|error| self.failed(Step::StatSource, entry.source(), error))
+    }
+
+    /// Makes something, unless a name of it is in the target already.
+    fn once(
+        &mut self,
+        entry: &Entry<'_>,
+        stat: &Stat,
+        make: impl FnOnce(&mut Self) -> Outcome<()>,
+    ) -> Outcome<()> {
+        if !self.is_tracked(entry, stat) {
+            return make(self);
+        }
+        let later = || {
+            entry.at.dir.add(1);
+            entry.later(stat.file_type())
+        };
+        match self.run.links.claim(stat.id, stat.nlink, later) {
+            Claim::Later => Err(End::Skipped),
+            Claim::Link(first) => self.link_to_first(entry, stat, &first),
+            Claim::Copy => {
+                let done = make(self);
+                self.claimed(entry, stat, done.is_ok());
+                done
+            }
+        }
+    }
+
+    /// Gives another name to a file that is in the target already.
+    pub(crate) fn link_to_first(&mut self, entry: &Entry<'_>, stat: &Stat, first: &First) -> Outcome<()> {
+        let step = (
+            Step::CreateHardLink,
+            Some(first.dir.path(Side::Target, &first.name)),
+        );
+        let opened = match first.dir.open_side(Side::Target) {
+            Ok(opened) => opened,
+            Err(error) => return Err(self.failed_with(step.0, entry.target(), step.1, error)),
+        };
+        let link = |dir: BorrowedFd<'_>, name: &CStr| {
+            rustix::fs::linkat(&opened, &first.name, dir, name, AtFlags::empty())
+        };
+        if self.is_linked_already(entry, opened.as_fd(), &first.name) {
+            return Ok(());
+        }
+        self.put(entry, stat, step, false, link)?;
+        self.report.hard_links += 1;
+        Ok(())
+    }
+
+    /// The target is a name of that file already: a rename from one to the other would do nothing at all.
+    fn is_linked_already(&self, entry: &Entry<'_>, dir: BorrowedFd<'_>, name: &CStr) -> bool {
+        if entry.at.dir.state.is_private() {
+            return false;
+        }
+        let id = |dir, name| sys::stat_at(dir, name, false).ok().map(|stat| stat.id);
+        let there = id(entry.at.target(), entry.target);
+        there.is_some() && there == id(dir, name)
+    }
+
+    /// `Method::HardLink`: the target becomes another name of the source.
+    pub(crate) fn link_to_source(&mut self, entry: &Entry<'_>) -> Outcome<()> {
+        let stat = self.look(entry)?;
+        let follow = self.run.follows(&entry.at.dir);
+        let flags = if follow {
+            AtFlags::SYMLINK_FOLLOW
+        } else {
+            AtFlags::empty()
+        };
+        let there = self.existing_unless_private(entry)?;
+        if there.is_some_and(|there| there.id == stat.id) {
+            return Ok(());
+        }
+        self.check_replaceable(entry, there.is_some(), Step::CreateHardLink)?;
+        let link = |dir: BorrowedFd<'_>, name: &CStr| {
+            rustix::fs::linkat(entry.at.source(), entry.source, dir, name, flags)
+        };
+        let step = (Step::CreateHardLink, Some(entry.source()));
+        self.put(entry, &stat, step, false, link)?;
+        self.report.hard_links += 1;
+        Ok(())
+    }
+
+    /// `Method::SymbolicLink`: the target points to the source's path, which must be absolute, or mean the same there.
+    pub(crate) fn point_to_source(&mut self, entry: &Entry<'_>) -> Outcome<()> {
+        let stat = self.look(entry)?;
+        let path = entry.source();
+        if path.is_relative() && !self.is_current(entry) {
+            return Err(self.refused(Refusal::RelativeLink, entry));
+        }
+        let there = self.existing_unless_private(entry)?;
+        self.check_replaceable(entry, there.is_some(), Step::CreateSymlink)?;
+        let to = CString::new(path.as_os_str().as_bytes()).expect("paths are made of names");
+        let make = |dir: BorrowedFd<'_>, name: &CStr| rustix::fs::symlinkat(&to, dir, name);
+        self.put(entry, &stat, (Step::CreateSymlink, Some(path)), false, make)?;
+        self.report.symlinks += 1;
+        Ok(())
+    }
+
+    /// Whether the target's directory is the one that relative paths start at.
+    fn is_current(&self, entry: &Entry<'_>) -> bool {
+        let here = sys::current_dir().and_then(|here| sys::stat(here.as_fd()));
+        entry.at.dir.is_top() && here.is_ok_and(|here| here.id == entry.at.dir.target.id())
+    }
+
+    fn existing_unless_private(&mut self, entry: &Entry<'_>) -> Outcome<Option<Stat>> {
+        if entry.at.dir.state.is_private() {
+            return Ok(None);
+        }
+        self.existing(entry)
+    }
+
+    /// A link takes the place of something only if that was asked for.
+    fn check_replaceable(&mut self, entry: &Entry<'_>, exists: bool, step: Step) -> Outcome<()> {
+        use crate::options::{Backup, When};
+        let options = self.options();
+        let overwrite = options.overwrite;
+        let asked = overwrite.force || overwrite.remove || overwrite.ask || overwrite.when != When::All;
+        if exists && !asked && options.backup == Backup::None {
+            let error = io::Error::from(Errno::EXIST);
+            return Err(self.failed_with(step, entry.target(), Some(entry.source()), error));
+        }
+        Ok(())
+    }
+
+    /// Makes something that `make` makes under a name, and dresses it unless it is only a name.
+    fn put(
+        &mut self,
+        entry: &Entry<'_>,
+        stat: &Stat,
+        (step, other): (Step, Option<PathBuf>),
+        dress: bool,
+        make: impl Fn(BorrowedFd<'_>, &CStr) -> rustix::io::Result<()>,
+    ) -> Outcome<()> {
+        let old = match self.place(entry, stat)? {
+            Place::New => None,
+            Place::Replace(old) => Some(old),
+            Place::InPlace { .. } => unreachable!("only contents are written in place"),
+        };
+        let dir = entry.at.target();
+        let private = entry.at.dir.state.is_private();
+        let made = if private {
+            make(dir, entry.target)
+                .map(|()| CString::from(entry.target))
+                .map_err(io::Error::from)
+        } else {
+            self.partial(entry.target, |name| Ok(make(dir, name)?))
+                .map(|(name, ())| name)
+        };
+        let name = match made {
+            Ok(name) => name,
+            Err(error) => return Err(self.failed_with(step, entry.target(), other, error)),
+        };
+        if dress {
+            self.dress_name(entry, stat, &name);
+        }
+        let backup = if private {
+            None
+        } else {
+            match self.give_name(entry, &name, old.as_ref()) {
+                Ok(backup) => backup,
+                Err(NotNamed::End(end)) => return Err(end),
+                Err(NotNamed::NeedsInPlace) => {
+                    let error = Errno::PERM.into();
+                    return Err(self.failed(Step::Rename, entry.target(), error));
+                }
+            }
+        };
+        let kind = match (dress, self.options().method) {
+            (false, Method::SymbolicLink) => Kind::Symlink,
+            (false, _) => Kind::HardLink,
+            (true, _) => crate::place::kind_of(stat),
+        };
+        self.copied(entry, kind, 0, backup);
+        Ok(())
+    }
+}

@@ -1,0 +1,83 @@
+//! Which files of the source have a name in the target already, so that their further names become hard links.
+//!
+//! A file is forgotten when all of its names have been seen, so only those with names outside the source stay.
+
+use crate::dir::Dir;
+use crate::schedule::Job;
+use crate::sys::FileId;
+use std::collections::HashMap;
+use std::ffi::{CStr, CString};
+use std::sync::{Arc, Mutex};
+
+#[derive(Default)]
+pub(crate) struct Links {
+    files: Mutex<HashMap<FileId, Known>>,
+}
+
+enum Known {
+    /// Somebody copies it now; these wait.
+    Busy(Vec<Job>),
+    /// It is here.
+    At { first: First, left: u32 },
+}
+
+/// The first name of a file in the target.
+#[derive(Clone)]
+pub(crate) struct First {
+    pub(crate) dir: Arc<Dir>,
+    pub(crate) name: CString,
+}
+
+/// What to do with a name of a file.
+pub(crate) enum Claim {
+    /// Copy it, and say `finished`.
+    Copy,
+    /// Make a link to this.
+    Link(First),
+    /// Somebody else copies it: the job was put aside and comes back.
+    Later,
+}
+
+impl Links {
+    /// Asks for a name of the file `id`, which has `nlink` names. `later` makes the job to come back with.
+    pub(crate) fn claim(&self, id: FileId, nlink: u32, later: impl FnOnce() -> Job) -> Claim {
+        let mut files = self.files.lock().unwrap();
+        match files.get_mut(&id) {
+            None => {
+                files.insert(id, Known::Busy(Vec::new()));
+                Claim::Copy
+            }
+            Some(Known::Busy(waiting)) => {
+                waiting.push(later());
+                Claim::Later
+            }
+            Some(Known::At { first, left }) => {
+                let first = first.clone();
+                *left = left.saturating_sub(1);
+                // With followed links there may be more names than the file has: those of one name are kept.
+                if *left == 0 && nlink > 1 {
+                    files.remove(&id);
+                }
+                Claim::Link(first)
+            }
+        }
+    }
+
+    /// The file has been copied to this name, or not at all. Gives back who waited.
+    pub(crate) fn finished(&self, id: FileId, nlink: u32, first: Option<(&Arc<Dir>, &CStr)>) -> Vec<Job> {
+        let mut files = self.files.lock().unwrap();
+        let before = files.remove(&id);
+        if let Some((dir, name)) = first {
+            let first = First {
+                dir: dir.clone(),
+                name: name.into(),
+            };
+            let left = nlink.saturating_sub(1);
+            files.insert(id, Known::At { first, left });
+        }
+        match before {
+            Some(Known::Busy(waiting)) => waiting,
+            _ => Vec::new(),
+        }
+    }
+}

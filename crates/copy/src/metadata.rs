@@ -1,0 +1,398 @@
+//! What a file has besides its contents: owner, attributes, permissions, times, set in this order.
+//!
+//! The owner first: a change of it takes set-id bits and capabilities away. The permissions after the attributes, so
+//! that a file is closed until its access control list is there. Everything through a descriptor, or for what has none
+//! by name in a held directory and never through a link.
+//!
+//! The rule for new files: if a file gets its owner, its permissions and nothing else at its creation, it is created
+//! with its final permissions. If anything is still to be changed that decides who may read it (owner, group, a list, a
+//! directory that hands lists down), it is created for us alone (0600), and opened to others by the last `fchmod`.
+
+use crate::dir::Dir;
+use crate::entry::Entry;
+use crate::error::Step;
+use crate::observer::Paths;
+use crate::options::{Mode, Wish};
+use crate::run::{Outcome, Worker};
+use crate::sys::{self, Stat};
+use crate::xattr::{self, Bearer, Class};
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fs::{AtFlags, Gid, Timestamps, Uid};
+use rustix::io::Errno;
+use std::ffi::CStr;
+use std::io;
+use std::path::PathBuf;
+
+/// Set-id bits, which make a program run as somebody: never given to a file whose owner is another one than asked for.
+const SET_ID: u32 = 0o6000;
+
+/// The attributes of a source that are wanted.
+#[derive(Default)]
+pub(crate) struct Names(Vec<u8>);
+
+impl Names {
+    pub(crate) fn any(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    fn has(&self, name: &CStr) -> bool {
+        xattr::each(&self.0).any(|other| other == name)
+    }
+}
+
+/// How a file is created, and what is set when everything else is.
+pub(crate) struct Modes {
+    pub(crate) create: u32,
+    pub(crate) set: Option<u32>,
+}
+
+/// What a finished file gets.
+pub(crate) struct Dress<'a> {
+    /// The file that it replaces.
+    pub(crate) old: Option<&'a Stat>,
+    /// Who owns it now, where that is known.
+    pub(crate) owner: Option<(u32, u32)>,
+    /// Whether it may have an access control list of its own or its directory's.
+    pub(crate) may_have_list: bool,
+    pub(crate) names: &'a Names,
+    pub(crate) mode: Option<u32>,
+}
+
+impl Worker<'_> {
+    /// The wanted attributes of a source.
+    pub(crate) fn attribute_names(&mut self, entry: &Entry<'_>, from: BorrowedFd<'_>) -> Outcome<Names> {
+        self.names_of(&Bearer::Open(from))
+            .map_err(|error| self.failed(Step::SetXattr, entry.source(), error))
+    }
+
+    fn names_of(&mut self, bearer: &Bearer<'_>) -> io::Result<Names> {
+        let options = self.options();
+        let preserve = &options.preserve;
+        if preserve.mode != Mode::Preserve && preserve.xattr == Wish::No && preserve.context == Wish::No {
+            return Ok(Names::default());
+        }
+        match bearer.list(&mut self.names) {
+            Err(error) if preserve.xattr == Wish::Must || !xattr::is_unsupported(&error) => {
+                return Err(error)
+            }
+            Err(_) => return Ok(Names::default()),
+            Ok(()) => {}
+        }
+        let mut wanted = Vec::new();
+        for name in xattr::each(&self.names) {
+            if Class::of(name).wish(options) != Wish::No {
+                wanted.extend_from_slice(name.to_bytes_with_nul());
+            }
+        }
+        Ok(Names(wanted))
+    }
+
+    /// The rule for new files, see above.
+    pub(crate) fn modes(&self, dir: &Dir, source: &Stat, old: Option<&Stat>, attributes: bool) -> Modes {
+        let preserve = self.options().preserve;
+        let free = match preserve.mode {
+            Mode::Fresh => 0o666,
+            Mode::Preserve | Mode::Inherit => source.mode & 0o777,
+        };
+        let last = match (preserve.mode, old) {
+            (Mode::Preserve, _) => source.permissions(),
+            (_, Some(old)) => self.kept_permissions(old),
+            (_, None) => free & !self.run.umask,
+        };
+        let stays = !preserve.ownership || dir.owner_of_new.get() == Some(&source.owner());
+        let closed = Modes {
+            create: 0o600,
+            set: Some(last),
+        };
+        if !stays || attributes || old.is_some() {
+            return closed;
+        }
+        if dir.inherits {
+            // What the directory hands down is cut by these bits, as for any new file, or taken away.
+            let kept = preserve.mode != Mode::Preserve;
+            return if kept {
+                Modes {
+                    create: free,
+                    set: None,
+                }
+            } else {
+                closed
+            };
+        }
+        let created = free & !self.run.umask;
+        Modes {
+            create: free,
+            set: (created != last).then_some(last),
+        }
+    }
+
+    /// What a file that is written to keeps: not its set-id bits, unless we may set them for anybody.
+    fn kept_permissions(&self, old: &Stat) -> u32 {
+        let lost = if self.run.privileged { 0 } else { SET_ID };
+        old.permissions() & !lost
+    }
+
+    /// The permissions of a file that was written in place.
+    pub(crate) fn mode_in_place(&self, source: &Stat) -> Option<u32> {
+        (self.options().preserve.mode == Mode::Preserve).then(|| source.permissions())
+    }
+
+    /// Gives a file everything but its contents. What fails is told, and the rest is done.
+    pub(crate) fn dress_file(
+        &mut self,
+        entry: &Entry<'_>,
+        from: BorrowedFd<'_>,
+        source: &Stat,
+        to: BorrowedFd<'_>,
+        dress: &Dress<'_>,
+    ) {
+        let lost = self.give_owner(entry, source, dress.old, dress.owner, |uid, gid| {
+            rustix::fs::fchown(to, uid, gid)
+        });
+        if let Some(old) = dress.old {
+            self.keep_old_attributes(entry, old, to);
+        }
+        let to_bearer = Bearer::Open(to);
+        self.give_attributes(&entry.target(), &Bearer::Open(from), &to_bearer, dress.names);
+        if dress.may_have_list {
+            self.drop_lists(&entry.target(), &to_bearer, dress.names, &[xattr::ACCESS_LIST]);
+        }
+        if let Some(mode) = dress.mode {
+            let mode = if lost { mode & !SET_ID } else { mode };
+            if let Err(error) = rustix::fs::fchmod(to, rustix::fs::Mode::from_raw_mode(mode)) {
+                self.failed(Step::SetMode, entry.target(), error.into());
+            }
+        }
+        if self.options().preserve.timestamps {
+            if let Err(error) = rustix::fs::futimens(to, &times(source)) {
+                self.failed(Step::SetTimes, entry.target(), error.into());
+            }
+        }
+    }
+
+    /// Gives a finished directory everything. It is ours until here.
+    pub(crate) fn dress_dir(
+        &mut self,
+        dir: &Dir,
+        from: Option<BorrowedFd<'_>>,
+        to: BorrowedFd<'_>,
+        path: PathBuf,
+    ) {
+        let preserve = self.options().preserve;
+        let made = dir.state != crate::dir::State::Existing;
+        let lost = preserve.ownership && {
+            let chown = |uid, gid| rustix::fs::fchown(to, uid, gid);
+            self.change_owner(path.clone(), dir.stat.owner(), chown)
+        };
+        if let Some(from) = from.map(Bearer::Open) {
+            match self.names_of(&from) {
+                Ok(names) => {
+                    let to = Bearer::Open(to);
+                    self.give_attributes(&path, &from, &to, &names);
+                    if !made {
+                        let lists = [xattr::ACCESS_LIST, xattr::DEFAULT_LIST];
+                        self.drop_lists(&path, &to, &names, &lists);
+                    }
+                }
+                Err(error) => {
+                    self.failed(Step::SetXattr, path.clone(), error);
+                }
+            }
+        }
+        let mode = match preserve.mode {
+            Mode::Preserve => Some(dir.stat.permissions()),
+            _ if !made || dir.inherits => None,
+            Mode::Inherit => Some(dir.stat.mode & 0o777 & !self.run.umask),
+            Mode::Fresh => Some(0o777 & !self.run.umask),
+        };
+        if let Some(mode) = mode {
+            if let Err(error) = self.dir_mode(to, mode, lost) {
+                self.failed(Step::SetMode, path.clone(), error);
+            }
+        }
+        if preserve.timestamps {
+            if let Err(error) = rustix::fs::futimens(to, &times(&dir.stat)) {
+                self.failed(Step::SetTimes, path, error.into());
+            }
+        }
+    }
+
+    /// A directory keeps the set-group-id bit that it has inherited, unless permissions are preserved.
+    fn dir_mode(&self, to: BorrowedFd<'_>, mode: u32, lost: bool) -> io::Result<()> {
+        let mode = if self.options().preserve.mode == Mode::Preserve {
+            if lost {
+                mode & !SET_ID
+            } else {
+                mode
+            }
+        } else {
+            mode | (sys::stat(to)?.mode & 0o2000)
+        };
+        rustix::fs::fchmod(to, rustix::fs::Mode::from_raw_mode(mode))?;
+        Ok(())
+    }
+
+    /// Gives something that has no descriptor everything, by its name in the target directory.
+    pub(crate) fn dress_name(&mut self, entry: &Entry<'_>, source: &Stat, name: &CStr) {
+        let dir = entry.at.target();
+        let here = entry.at.dir.owner_of_new.get().copied();
+        let lost = self.give_owner(entry, source, None, here, |uid, gid| {
+            rustix::fs::chownat(dir, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW)
+        });
+        let from = Bearer::Path(sys::proc_path(entry.at.source(), Some(entry.source)));
+        match self.names_of(&from) {
+            Ok(names) => {
+                let to = Bearer::Path(sys::proc_path(dir, Some(name)));
+                self.give_attributes(&entry.target(), &from, &to, &names);
+                if entry.at.dir.inherits && !source.is_symlink() {
+                    self.drop_lists(&entry.target(), &to, &names, &[xattr::ACCESS_LIST]);
+                }
+            }
+            // Without /proc there is no way to them.
+            Err(error) if sys::is(&error, &[Errno::NOENT]) => {}
+            Err(error) => {
+                self.failed(Step::SetXattr, entry.source(), error);
+            }
+        }
+        if !source.is_symlink() {
+            self.mode_by_name(entry, source, name, lost);
+        }
+        if self.options().preserve.timestamps {
+            let flags = AtFlags::SYMLINK_NOFOLLOW;
+            if let Err(error) = rustix::fs::utimensat(dir, name, &times(source), flags) {
+                self.failed(Step::SetTimes, entry.target(), error.into());
+            }
+        }
+    }
+
+    fn mode_by_name(&mut self, entry: &Entry<'_>, source: &Stat, name: &CStr, lost: bool) {
+        let mode = match self.options().preserve.mode {
+            Mode::Preserve if lost => source.permissions() & !SET_ID,
+            Mode::Preserve => source.permissions(),
+            Mode::Inherit => source.mode & 0o777 & !self.run.umask,
+            Mode::Fresh => 0o666 & !self.run.umask,
+        };
+        let set = || {
+            let fd = sys::open_path(entry.at.target(), name)?;
+            if sys::stat(fd.as_fd())?.file_type() != source.file_type() {
+                return Err(io::Error::other("it was replaced by something else"));
+            }
+            let path = sys::proc_path(fd.as_fd(), None);
+            let mode = rustix::fs::Mode::from_raw_mode(mode);
+            rustix::fs::chmod(path.as_slice(), mode)?;
+            Ok(())
+        };
+        if let Err(error) = set() {
+            self.failed(Step::SetMode, entry.target(), error);
+        }
+    }
+
+    /// Sets the owner that something should have, if it has not got it already. Says whether it could not be had.
+    fn give_owner(
+        &mut self,
+        entry: &Entry<'_>,
+        source: &Stat,
+        old: Option<&Stat>,
+        here: Option<(u32, u32)>,
+        chown: impl Fn(Option<Uid>, Option<Gid>) -> rustix::io::Result<()>,
+    ) -> bool {
+        let owner = match old {
+            _ if self.options().preserve.ownership => source.owner(),
+            Some(old) => old.owner(),
+            None => return false,
+        };
+        here != Some(owner) && self.change_owner(entry.target(), owner, chown)
+    }
+
+    fn change_owner(
+        &mut self,
+        path: PathBuf,
+        (uid, gid): (u32, u32),
+        chown: impl Fn(Option<Uid>, Option<Gid>) -> rustix::io::Result<()>,
+    ) -> bool {
+        let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+        match chown(Some(uid), Some(gid)) {
+            Ok(()) => false,
+            Err(Errno::PERM | Errno::INVAL) if !self.run.privileged => {
+                // Giving files away needs a privilege; one of our own groups does not.
+                let _ = chown(None, Some(gid));
+                true
+            }
+            Err(error) => {
+                self.failed(Step::SetOwner, path, error.into());
+                true
+            }
+        }
+    }
+
+    fn give_attributes(&mut self, path: &std::path::Path, from: &Bearer<'_>, to: &Bearer<'_>, names: &Names) {
+        for name in xattr::each(&names.0) {
+            let class = Class::of(name);
+            let done = from
+                .get(name, &mut self.value)
+                .and_then(|()| to.set(name, &self.value));
+            match done {
+                Ok(()) => {}
+                // It is gone by now.
+                Err(error) if sys::is(&error, &[Errno::NODATA]) => {}
+                Err(error) if class.wish(self.options()) == Wish::Must => {
+                    let step = if class == Class::AccessList {
+                        Step::SetMode
+                    } else {
+                        Step::SetXattr
+                    };
+                    self.failed(step, path.into(), error);
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// With permissions preserved, what has a list that the source has not loses it.
+    fn drop_lists(&mut self, path: &std::path::Path, to: &Bearer<'_>, names: &Names, lists: &[&CStr]) {
+        if self.options().preserve.mode != Mode::Preserve {
+            return;
+        }
+        for list in lists.iter().filter(|list| !names.has(list)) {
+            if let Err(error) = to.remove(list) {
+                self.failed(Step::SetMode, path.into(), error);
+            }
+        }
+    }
+
+    /// A file that replaces another one keeps the other's attributes, as if it had been written to.
+    fn keep_old_attributes(&mut self, entry: &Entry<'_>, old: &Stat, to: BorrowedFd<'_>) {
+        let Ok(held) = sys::open_path(entry.at.target(), entry.target) else {
+            return;
+        };
+        if !sys::stat(held.as_fd()).is_ok_and(|stat| stat.id == old.id) || !old.is_file() {
+            return;
+        }
+        // The link in /proc is the file itself, so it is followed.
+        let path = sys::proc_path(held.as_fd(), None);
+        let mut names = Vec::new();
+        names.resize(1 << 16, 0);
+        let Ok(length) = rustix::fs::listxattr(path.as_slice(), names.as_mut_slice()) else {
+            return;
+        };
+        let preserves = self.options().preserve.mode == Mode::Preserve;
+        for name in xattr::each(&names[..length]) {
+            let class = Class::of(name);
+            if class == Class::Capability || (class == Class::AccessList && preserves) {
+                continue;
+            }
+            self.value.resize(1 << 16, 0);
+            if let Ok(length) = rustix::fs::getxattr(path.as_slice(), name, self.value.as_mut_slice()) {
+                // Some, such as a label, cannot be set by everybody, and a writer would not have set them.
+                let _ = Bearer::Open(to).set(name, &self.value[..length]);
+            }
+        }
+    }
+}
+
+fn times(stat: &Stat) -> Timestamps {
+    Timestamps {
+        last_access: stat.atime,
+        last_modification: stat.mtime,
+    }
+}

@@ -1,0 +1,273 @@
+//! Where an entry goes: a free name, or what is done about what has the name.
+
+use crate::backup;
+use crate::dir::Opened;
+use crate::entry::Entry;
+use crate::error::{Refusal, Step};
+use crate::file::NotNamed;
+use crate::observer::{Paths, Question};
+use crate::options::{Backup, Method, When};
+use crate::run::{End, Outcome, Worker};
+use crate::sys::{self, Stat};
+use rustix::fs::{Access, AtFlags, FileType, RenameFlags};
+use rustix::io::Errno;
+use std::ffi::CStr;
+use std::io;
+use std::path::PathBuf;
+
+/// Where something goes.
+pub(crate) enum Place {
+    /// Nothing is there.
+    New,
+    /// What is there is replaced by a rename.
+    Replace(Stat),
+    /// It is written into what is there, through a link if `follow`.
+    InPlace { follow: bool },
+}
+
+impl Worker<'_> {
+    /// Decides about a source that is not a directory. Everything that speaks against it has been told when this fails.
+    pub(crate) fn place(&mut self, entry: &Entry<'_>, source: &Stat) -> Outcome<Place> {
+        if entry.at.dir.state.is_private() {
+            return Ok(Place::New);
+        }
+        let Some(there) = self.existing(entry)? else {
+            return Ok(Place::New);
+        };
+        let follow = there.is_symlink() && self.follows_target(entry, source);
+        let there = if follow { self.behind_link(entry)? } else { there };
+        self.check_existing(entry, source, &there)?;
+        if self.options().method != Method::Contents || !self.reads(source) {
+            return Ok(Place::Replace(there));
+        }
+        if self.is_in_place(&there, follow) {
+            return Ok(Place::InPlace { follow });
+        }
+        self.check_writable(entry, &there)?;
+        Ok(Place::Replace(there))
+    }
+
+    /// Whether the source's contents are copied, and not the thing itself made anew.
+    fn reads(&self, source: &Stat) -> bool {
+        source.is_file() || (!source.is_symlink() && self.reads_specials())
+    }
+
+    /// What has the entry's name in the target.
+    pub(crate) fn existing(&mut self, entry: &Entry<'_>) -> Outcome<Option<Stat>> {
+        match sys::stat_at(entry.at.target(), entry.target, false) {
+            Ok(stat) => Ok(Some(stat)),
+            Err(error) if sys::is(&error, &[Errno::NOENT]) => Ok(None),
+            Err(error) => Err(self.failed(Step::StatTarget, entry.target(), error)),
+        }
+    }
+
+    /// Whether a link with the target's name stands for what it points to: only where the user has named it, and not
+    /// where it is going to be replaced.
+    fn follows_target(&self, entry: &Entry<'_>, source: &Stat) -> bool {
+        let options = self.options();
+        entry.at.dir.is_top()
+            && self.reads(source)
+            && options.method == Method::Contents
+            && options.backup == Backup::None
+            && !options.overwrite.remove
+    }
+
+    fn behind_link(&mut self, entry: &Entry<'_>) -> Outcome<Stat> {
+        match sys::stat_at(entry.at.target(), entry.target, true) {
+            Ok(stat) => Ok(stat),
+            Err(error) if sys::is(&error, &[Errno::NOENT]) => Err(self.refused(Refusal::DanglingLink, entry)),
+            Err(error) => Err(self.failed(Step::StatTarget, entry.target(), error)),
+        }
+    }
+
+    /// What speaks against touching what is there.
+    fn check_existing(&mut self, entry: &Entry<'_>, source: &Stat, there: &Stat) -> Outcome<()> {
+        let overwrite = self.options().overwrite;
+        match overwrite.when {
+            When::None => return Err(self.skip(entry, source)),
+            When::NoneFail => return Err(self.refused(Refusal::TargetExists, entry)),
+            When::All | When::Older => {}
+        }
+        if there.id == source.id && !self.may_part(entry) {
+            return Err(self.refused(Refusal::SameFile, entry));
+        }
+        if there.is_dir() {
+            return Err(self.refused(Refusal::FileOverDirectory, entry));
+        }
+        let key = |stat: &Stat| (stat.mtime.tv_sec, stat.mtime.tv_nsec);
+        if overwrite.when == When::Older && key(source) <= key(there) {
+            return Err(self.skip(entry, source));
+        }
+        self.ask(entry, there, source)
+    }
+
+    /// Source and target are names of one file: whether the target can become another file and the source stays.
+    fn may_part(&self, entry: &Entry<'_>) -> bool {
+        let options = self.options();
+        let parts = options.overwrite.remove || options.backup != Backup::None;
+        let one_name = sys::stat_at(entry.at.source(), entry.source, false)
+            .is_ok_and(|stat| stat.nlink == 1 || stat.is_symlink());
+        options.method == Method::HardLink || (parts && !one_name && !self.is_same_name(entry))
+    }
+
+    /// Whether the source and the target are one name in one directory.
+    fn is_same_name(&self, entry: &Entry<'_>) -> bool {
+        let last = |name: &CStr| {
+            name.to_bytes()
+                .rsplit(|&byte| byte == b'/')
+                .next()
+                .map(<[u8]>::to_vec)
+        };
+        if last(entry.source) != last(entry.target) {
+            return false;
+        }
+        let parent = match entry.source.to_bytes().iter().rposition(|&byte| byte == b'/') {
+            Some(at) => std::ffi::CString::new(&entry.source.to_bytes()[..=at]).expect("it was a name"),
+            None => c".".into(),
+        };
+        let ids = sys::stat_at(entry.at.source(), &parent, true)
+            .and_then(|source| Ok(source.id == sys::stat(entry.at.target())?.id));
+        // Where it cannot be known, it may be.
+        ids.unwrap_or(true)
+    }
+
+    pub(crate) fn skip(&mut self, entry: &Entry<'_>, source: &Stat) -> End {
+        self.report.skipped += 1;
+        let skipped = crate::observer::Copied {
+            kind: kind_of(source),
+            bytes: source.size,
+            backup: None,
+            paths: entry,
+        };
+        self.run.observer.skipped(&skipped);
+        End::Skipped
+    }
+
+    fn ask(&mut self, entry: &Entry<'_>, there: &Stat, source: &Stat) -> Outcome<()> {
+        if !self.options().overwrite.ask {
+            return Ok(());
+        }
+        let run = self.run;
+        let writable = !there.is_symlink() && writable(entry.at, entry.target).is_err();
+        let question = Question {
+            target: &entry.target(),
+            unwritable: writable.then(|| there.permissions()),
+        };
+        let turn = run.asking.lock().unwrap();
+        let yes = run.observer.may_overwrite(&question);
+        drop(turn);
+        if yes {
+            return Ok(());
+        }
+        Err(self.skip(entry, source))
+    }
+
+    /// Whether what is there keeps its inode: it is no plain file, or has readers that its name does not tell of.
+    fn is_in_place(&self, there: &Stat, follow: bool) -> bool {
+        let options = self.options();
+        if options.overwrite.remove || there.is_symlink() || options.backup != Backup::None {
+            return false;
+        }
+        let has_other_names = there.nlink > 1 && !options.preserve.links;
+        // Who may not give files away cannot make another one with the same owner.
+        let keeps_owner =
+            self.run.privileged || options.preserve.ownership || there.owner() == self.run.owner;
+        options.in_place
+            || options.attributes_only
+            || follow
+            || !there.is_file()
+            || has_other_names
+            || !keeps_owner
+    }
+
+    /// A file that its owner has protected is not replaced, as it would not be written to.
+    fn check_writable(&mut self, entry: &Entry<'_>, there: &Stat) -> Outcome<()> {
+        let overwrite = self.options().overwrite;
+        if overwrite.force || overwrite.remove || self.options().backup != Backup::None || !there.is_file() {
+            return Ok(());
+        }
+        writable(entry.at, entry.target).map_err(|error| self.failed(Step::CreateFile, entry.target(), error))
+    }
+
+    /// Gives a finished file its final name. What had it before is backed up or gone.
+    pub(crate) fn give_name(
+        &mut self,
+        entry: &Entry<'_>,
+        partial: &CStr,
+        old: Option<&Stat>,
+    ) -> Result<Option<PathBuf>, NotNamed> {
+        let dir = entry.at.target();
+        let named = if old.is_some() {
+            let backup = match self.back_up(entry) {
+                Ok(backup) => backup,
+                Err(end) => {
+                    self.remove_own(entry, partial);
+                    return Err(end.into());
+                }
+            };
+            match rustix::fs::renameat(dir, partial, dir, entry.target) {
+                Ok(()) => return Ok(backup),
+                Err(error) => Err(error),
+            }
+        } else {
+            rename_to_free(entry.at, partial, entry.target)
+        };
+        let Err(error) = named else { return Ok(None) };
+        self.remove_own(entry, partial);
+        let old = old.is_some_and(|old| old.is_file());
+        if old && matches!(error, Errno::ACCESS | Errno::PERM | Errno::BUSY) {
+            return Err(NotNamed::NeedsInPlace);
+        }
+        Err(self.failed(Step::Rename, entry.target(), error.into()).into())
+    }
+
+    /// Renames what is there to its backup, if one is wanted. Returns the backup's path.
+    pub(crate) fn back_up(&mut self, entry: &Entry<'_>) -> Outcome<Option<PathBuf>> {
+        let options = self.options();
+        if options.backup == Backup::None {
+            return Ok(None);
+        }
+        let backup = backup::make(entry.at.target(), entry.target, options);
+        match backup {
+            Ok(name) => Ok(Some(entry.at.dir.path(crate::dir::Side::Target, &name))),
+            Err(error) => Err(self.failed(Step::Backup, entry.target(), error)),
+        }
+    }
+
+    /// Removes what is there. Says whether it was something that can be removed so.
+    pub(crate) fn remove_old(&mut self, entry: &Entry<'_>) -> Outcome<bool> {
+        match rustix::fs::unlinkat(entry.at.target(), entry.target, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(true),
+            Err(error) => Err(self.failed(Step::Remove, entry.target(), error.into())),
+        }
+    }
+}
+
+/// Whether the file may be written to by who we are.
+fn writable(at: &Opened, name: &CStr) -> io::Result<()> {
+    rustix::fs::accessat(at.target(), name, Access::WRITE_OK, AtFlags::EACCESS)?;
+    Ok(())
+}
+
+/// Renames to a name that nobody has, and fails if somebody has it.
+pub(crate) fn rename_to_free(at: &Opened, from: &CStr, to: &CStr) -> Result<(), Errno> {
+    let dir = at.target();
+    match rustix::fs::renameat_with(dir, from, dir, to, RenameFlags::NOREPLACE) {
+        // The file system cannot do it at once.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => match sys::stat_at(dir, to, false) {
+            Ok(_) => Err(Errno::EXIST),
+            Err(_) => rustix::fs::renameat(dir, from, dir, to),
+        },
+        renamed => renamed,
+    }
+}
+
+pub(crate) fn kind_of(stat: &Stat) -> crate::observer::Kind {
+    use crate::observer::Kind;
+    match stat.file_type() {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Directory,
+        FileType::Symlink => Kind::Symlink,
+        _ => Kind::Special,
+    }
+}

@@ -1,0 +1,280 @@
+//! From sources and a target as the user names them to entries in directories, and to threads that copy them.
+
+use crate::dir::{Dir, Parts, Slot, State};
+use crate::entry::Entry;
+use crate::error::{Diagnostic, Refusal, Step, Warning};
+use crate::observer::Observer;
+use crate::options::{Backup, Fsync, Options};
+use crate::parents::Parents;
+use crate::report::Report;
+use crate::run::{self, Run, Worker};
+use crate::schedule::Job;
+use crate::sys::{self, Stat};
+use crate::xattr;
+use crate::Target;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::FileType;
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// So many sources that are no directories are copied before another thread has started.
+const FEW: usize = 64;
+
+pub(crate) fn copy(
+    options: &Options,
+    sources: &[PathBuf],
+    target: &Target,
+    observer: &dyn Observer,
+) -> Report {
+    let begin = Instant::now();
+    let run = Run::new(options, observer);
+    let mut worker = Worker::new(&run);
+    let mut total = Report::default();
+    match Plan::new(target) {
+        Ok(mut plan) => {
+            plan.add_all(&mut worker, sources, &mut total);
+            plan.copy(&mut worker, &mut total);
+            plan.finish(&mut worker);
+        }
+        Err((path, error)) => {
+            worker.failed(Step::OpenTargetDirectory, path, error);
+        }
+    }
+    run::add(&mut total, worker.report);
+    total.stopped = run.stopped();
+    total.duration = begin.elapsed();
+    total
+}
+
+/// What is to be copied next, and what has been.
+struct Plan {
+    top: Arc<Dir>,
+    /// The name of the copy, if there is one for all.
+    name: Option<CString>,
+    /// The target was named with a slash at its end: only a directory can be made there.
+    only_directory: bool,
+    jobs: Vec<Job>,
+    /// Each name in the target, and what has it.
+    seen: HashMap<(PathBuf, CString), Seen>,
+    parents: Parents,
+}
+
+struct Seen {
+    path: PathBuf,
+    is_dir: bool,
+}
+
+impl Plan {
+    fn new(target: &Target) -> Result<Plan, (PathBuf, io::Error)> {
+        let (directory, name, only_directory) = match target {
+            Target::Into(directory) => (directory.clone(), None, false),
+            Target::As(path) => split(path),
+        };
+        let top = open_top(&directory).map_err(|error| (directory.clone(), error))?;
+        Ok(Plan {
+            parents: Parents::new(directory, top.clone()),
+            top,
+            name,
+            only_directory,
+            jobs: Vec::new(),
+            seen: HashMap::new(),
+        })
+    }
+
+    fn add_all(&mut self, worker: &mut Worker<'_>, sources: &[PathBuf], total: &mut Report) {
+        for source in sources {
+            if let Err(error) = self.add(worker, source, sources.len() > 1, total) {
+                worker.failed(Step::StatSource, source.clone(), error);
+            }
+        }
+    }
+
+    fn add(
+        &mut self,
+        worker: &mut Worker<'_>,
+        source: &Path,
+        several: bool,
+        total: &mut Report,
+    ) -> io::Result<()> {
+        let path = CString::new(source.as_os_str().as_bytes())?;
+        let mut dir = self.top.clone();
+        if worker.options().parents {
+            match self.parents.of(worker, source) {
+                Ok(parent) => dir = parent,
+                Err(_) => return Ok(()),
+            }
+        }
+        let name = self.name.clone().unwrap_or_else(|| last_name(&path));
+        let at = dir.open()?;
+        let entry = Entry {
+            at: &at,
+            source: &path,
+            target: &name,
+        };
+        let stat = || sys::stat_at(at.source(), &path, worker.run.follows(&dir));
+        let mut kind = FileType::Unknown;
+        if several || self.only_directory {
+            let stat = stat()?;
+            kind = stat.file_type();
+            if self.only_directory && !stat.is_dir() {
+                let error = io::Error::from(Errno::NOTDIR);
+                worker.failed(Step::CreateFile, crate::observer::Paths::target(&entry), error);
+                return Ok(());
+            }
+            if !self.is_new(worker, &entry, source, &stat, total) {
+                return Ok(());
+            }
+        }
+        dir.add(1);
+        self.jobs.push(entry.later(kind));
+        Ok(())
+    }
+
+    /// Whether the entry's target has not been written by this copy. Two directories become one, in turn.
+    fn is_new(
+        &mut self,
+        worker: &mut Worker<'_>,
+        entry: &Entry<'_>,
+        source: &Path,
+        stat: &Stat,
+        total: &mut Report,
+    ) -> bool {
+        let is_dir = stat.is_dir();
+        let place = entry.at.dir.path(crate::dir::Side::Target, c"");
+        let seen = Seen {
+            path: source.into(),
+            is_dir,
+        };
+        let Some(before) = self.seen.insert((place, entry.target.into()), seen) else {
+            return true;
+        };
+        if before.path == source {
+            worker.tell(&Diagnostic::Warning {
+                warning: Warning::NamedTwice,
+                path: source.into(),
+            });
+            return false;
+        }
+        if (!is_dir || !before.is_dir) && worker.options().backup != Backup::Numbered {
+            worker.refused(Refusal::JustCreated, entry);
+            return false;
+        }
+        self.copy(worker, total);
+        true
+    }
+
+    /// Copies what has been added.
+    fn copy(&mut self, worker: &mut Worker<'_>, total: &mut Report) {
+        let run = worker.run;
+        let helpers = if run.options.recursive || self.jobs.len() > FEW {
+            run.jobs - 1
+        } else {
+            0
+        };
+        run.schedule.enter();
+        run.schedule.push(&mut self.jobs);
+        if helpers == 0 {
+            worker.work();
+            return;
+        }
+        let parts = std::thread::scope(|scope| {
+            let spawn = |number: usize| {
+                let thread = std::thread::Builder::new().name(format!("copy-{number}"));
+                thread.spawn_scoped(scope, || {
+                    run.schedule.enter();
+                    let mut worker = Worker::new(run);
+                    worker.work();
+                    worker.report
+                })
+            };
+            // With fewer threads than wished, it takes longer and is the same.
+            let threads: Vec<_> = (1..=helpers).map_while(|number| spawn(number).ok()).collect();
+            worker.work();
+            let join = |thread: std::thread::ScopedJoinHandle<'_, Report>| match thread.join() {
+                Ok(report) => report,
+                Err(panic) => std::panic::resume_unwind(panic),
+            };
+            threads.into_iter().map(join).collect::<Vec<_>>()
+        });
+        for part in parts {
+            run::add(total, part);
+        }
+    }
+
+    /// What comes when everything is in its place.
+    fn finish(&mut self, worker: &mut Worker<'_>) {
+        self.parents.finish(worker);
+        if worker.options().fsync == Fsync::None {
+            return;
+        }
+        let synced = self.top.open().and_then(|at| {
+            let dir = sys::open_dir(at.target(), c".", false)?;
+            Ok(rustix::fs::syncfs(dir)?)
+        });
+        if let Err(error) = synced {
+            worker.failed(Step::Sync, self.top.path(crate::dir::Side::Target, c""), error);
+        }
+    }
+}
+
+/// The directory of a target, its name there, and whether only a directory can have that name.
+fn split(path: &Path) -> (PathBuf, Option<CString>, bool) {
+    let bytes = path.as_os_str().as_bytes();
+    let trimmed = trim(bytes);
+    let at = trimmed
+        .iter()
+        .rposition(|&byte| byte == b'/')
+        .map_or(0, |at| at + 1);
+    let (directory, name) = trimmed.split_at(at);
+    if matches!(name, b"" | b"." | b"..") {
+        // It is there, and has no other name for us than this.
+        return (path.into(), Some(c".".into()), true);
+    }
+    let name = CString::new(name).unwrap_or_default();
+    let directory = Path::new(std::ffi::OsStr::from_bytes(directory));
+    (directory.into(), Some(name), trimmed.len() < bytes.len())
+}
+
+/// The last component of a path. What ends in a dot or two stands for the directory itself.
+fn last_name(path: &CStr) -> CString {
+    let name = trim(path.to_bytes()).rsplit(|&byte| byte == b'/').next();
+    match name.unwrap_or_default() {
+        b"" | b"." | b".." => c".".into(),
+        name => CString::new(name).expect("it was in a name"),
+    }
+}
+
+fn trim(mut path: &[u8]) -> &[u8] {
+    while let [rest @ .., b'/'] = path {
+        path = rest;
+    }
+    path
+}
+
+/// The pair of the directory that relative sources are in, and that of the target.
+fn open_top(directory: &Path) -> io::Result<Arc<Dir>> {
+    let here = sys::current_dir()?;
+    let shown = CString::new(directory.as_os_str().as_bytes())?;
+    let name = if shown.is_empty() { c"." } else { shown.as_c_str() };
+    let target = sys::open_target_dir(here.as_fd(), name, true)?;
+    top_of(here, target, &shown)
+}
+
+/// A topmost pair of two open directories.
+pub(crate) fn top_of(source: OwnedFd, target: OwnedFd, shown: &CStr) -> io::Result<Arc<Dir>> {
+    let stat = sys::stat(target.as_fd())?;
+    let inherits = xattr::inherits(target.as_fd());
+    Ok(Dir::top(Parts {
+        source: Slot::new(c"", sys::stat(source.as_fd())?.id, Some(source)),
+        target: Slot::new(shown, stat.id, Some(target)),
+        stat,
+        state: State::Existing,
+        inherits,
+    }))
+}

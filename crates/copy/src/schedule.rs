@@ -1,0 +1,135 @@
+//! Who does what: a stack of jobs and the threads that take them.
+//!
+//! The newest job goes first, so the tree is walked depth first and little is waiting at a time. A directory is read and
+//! filled by one thread: two that create files in one directory wait for each other in the kernel. Only a thread that
+//! has nothing else to do helps with a long one.
+
+use crate::dir::Dir;
+use crate::listing::Listing;
+use rustix::fs::FileType;
+use std::collections::VecDeque;
+use std::ffi::CString;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+
+/// One entry to copy. Its directory knows that it is pending.
+pub(crate) struct Job {
+    pub(crate) dir: Arc<Dir>,
+    pub(crate) source: CString,
+    /// Its name in the target, where it is another one.
+    pub(crate) target: Option<CString>,
+    pub(crate) kind: FileType,
+}
+
+/// A batch of a directory's entries, shared between its owner and those who help.
+pub(crate) struct Batch {
+    pub(crate) dir: Arc<Dir>,
+    pub(crate) listing: Listing,
+    next: AtomicUsize,
+}
+
+/// Entries taken at once: enough that the counter costs nothing, few enough that both are done at the same time.
+const SHARE: usize = 64;
+
+impl Batch {
+    pub(crate) fn new(dir: Arc<Dir>, listing: Listing) -> Batch {
+        Batch {
+            dir,
+            listing,
+            next: AtomicUsize::new(0),
+        }
+    }
+
+    /// The next entries that nobody has taken.
+    pub(crate) fn take(&self) -> Option<std::ops::Range<usize>> {
+        let start = self.next.fetch_add(SHARE, Ordering::Relaxed);
+        let end = self.listing.len().min(start.saturating_add(SHARE));
+        (start < end).then_some(start..end)
+    }
+}
+
+/// What a thread gets to do.
+pub(crate) enum Work {
+    Entry(Job),
+    Help(Arc<Batch>),
+}
+
+#[derive(Default)]
+pub(crate) struct Schedule {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: Vec<Job>,
+    batches: VecDeque<Arc<Batch>>,
+    /// Threads at work, which may bring more.
+    busy: usize,
+    idle: usize,
+}
+
+impl Schedule {
+    /// Adds jobs; the first of them is taken first.
+    pub(crate) fn push(&self, jobs: &mut Vec<Job>) {
+        if jobs.is_empty() {
+            return;
+        }
+        let mut state = self.state.lock().unwrap();
+        state.jobs.extend(jobs.drain(..).rev());
+        let idle = state.idle;
+        drop(state);
+        if idle > 0 {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Offers a long batch to whoever has nothing to do.
+    pub(crate) fn offer(&self, batch: &Arc<Batch>) {
+        let mut state = self.state.lock().unwrap();
+        state.batches.push_back(batch.clone());
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Takes the offer back: its owner has taken the last entries.
+    pub(crate) fn withdraw(&self, batch: &Arc<Batch>) {
+        let mut state = self.state.lock().unwrap();
+        state.batches.retain(|other| !Arc::ptr_eq(other, batch));
+    }
+
+    /// A thread begins.
+    pub(crate) fn enter(&self) {
+        self.state.lock().unwrap().busy += 1;
+    }
+
+    /// The next thing to do, for a thread that has done its last. `None` when all is done and none can come.
+    pub(crate) fn next(&self) -> Option<Work> {
+        let mut state = self.state.lock().unwrap();
+        loop {
+            if let Some(job) = state.jobs.pop() {
+                return Some(Work::Entry(job));
+            }
+            if let Some(batch) = state.batches.pop_front() {
+                return Some(Work::Help(batch));
+            }
+            if state.busy == 1 {
+                // The last one awake: nobody can bring more.
+                state.busy = 0;
+                self.changed.notify_all();
+                return None;
+            }
+            if state.busy == 0 {
+                return None;
+            }
+            state.busy -= 1;
+            state.idle += 1;
+            state = self.changed.wait(state).unwrap();
+            state.idle -= 1;
+            if state.busy == 0 {
+                return None;
+            }
+            state.busy += 1;
+        }
+    }
+}

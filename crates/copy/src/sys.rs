@@ -1,0 +1,250 @@
+//! The system calls of the copier, each on a held descriptor and a single name below it. It knows nothing above it.
+//!
+//! A name is one component, from a directory listing or made here, so that no call can leave the directory: it has no
+//! slash, and no link is followed unless the caller says so.
+
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Statx, StatxFlags, StatxTimestamp, Timespec};
+use rustix::io::{retry_on_intr, Errno};
+use std::ffi::CStr;
+use std::io;
+
+/// Which file: its device and its inode.
+pub(crate) type FileId = (u64, u64);
+
+/// What is known of a file.
+#[derive(Clone, Copy)]
+pub(crate) struct Stat {
+    pub(crate) id: FileId,
+    /// Type and permissions.
+    pub(crate) mode: u32,
+    pub(crate) nlink: u32,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) size: u64,
+    /// Of 512 bytes.
+    pub(crate) blocks: u64,
+    /// The device that a device file stands for.
+    pub(crate) rdev: (u32, u32),
+    pub(crate) atime: Timespec,
+    pub(crate) mtime: Timespec,
+    pub(crate) ctime: Timespec,
+}
+
+impl Stat {
+    pub(crate) fn file_type(&self) -> FileType {
+        FileType::from_raw_mode(self.mode)
+    }
+
+    pub(crate) fn is_dir(&self) -> bool {
+        self.file_type() == FileType::Directory
+    }
+
+    pub(crate) fn is_file(&self) -> bool {
+        self.file_type() == FileType::RegularFile
+    }
+
+    pub(crate) fn is_symlink(&self) -> bool {
+        self.file_type() == FileType::Symlink
+    }
+
+    /// Permissions with the set-id and sticky bits.
+    pub(crate) fn permissions(&self) -> u32 {
+        self.mode & 0o7777
+    }
+
+    pub(crate) fn owner(&self) -> (u32, u32) {
+        (self.uid, self.gid)
+    }
+
+    /// Whether contents or metadata were changed between the two looks.
+    pub(crate) fn differs(&self, later: &Stat) -> bool {
+        (self.size, self.mtime, self.ctime) != (later.size, later.mtime, later.ctime)
+    }
+
+    fn new(from: &Statx) -> Stat {
+        let time = |t: StatxTimestamp| Timespec {
+            tv_sec: t.tv_sec,
+            tv_nsec: t.tv_nsec.into(),
+        };
+        Stat {
+            id: (
+                u64::from(from.stx_dev_major) << 32 | u64::from(from.stx_dev_minor),
+                from.stx_ino,
+            ),
+            mode: from.stx_mode.into(),
+            nlink: from.stx_nlink,
+            uid: from.stx_uid,
+            gid: from.stx_gid,
+            size: from.stx_size,
+            blocks: from.stx_blocks,
+            rdev: (from.stx_rdev_major, from.stx_rdev_minor),
+            atime: time(from.stx_atime),
+            mtime: time(from.stx_mtime),
+            ctime: time(from.stx_ctime),
+        }
+    }
+}
+
+/// Looks at an open file.
+pub(crate) fn stat(fd: BorrowedFd<'_>) -> io::Result<Stat> {
+    let found = rustix::fs::statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?;
+    Ok(Stat::new(&found))
+}
+
+/// Looks at a name, and through it if it is a link and `follow` says so.
+pub(crate) fn stat_at(dir: BorrowedFd<'_>, name: &CStr, follow: bool) -> io::Result<Stat> {
+    let flags = if follow {
+        AtFlags::empty()
+    } else {
+        AtFlags::SYMLINK_NOFOLLOW
+    };
+    let found = rustix::fs::statx(dir, name, flags, StatxFlags::BASIC_STATS)?;
+    Ok(Stat::new(&found))
+}
+
+fn open(dir: BorrowedFd<'_>, name: &CStr, flags: OFlags, mode: u32, follow: bool) -> io::Result<OwnedFd> {
+    let link = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
+    let flags = flags | link | OFlags::CLOEXEC;
+    let fd = retry_on_intr(|| rustix::fs::openat(dir, name, flags, Mode::from_raw_mode(mode)))?;
+    Ok(fd)
+}
+
+/// Opens a directory for listing and for calls on names in it.
+pub(crate) fn open_dir(dir: BorrowedFd<'_>, name: &CStr, follow: bool) -> io::Result<OwnedFd> {
+    open(dir, name, OFlags::RDONLY | OFlags::DIRECTORY, 0, follow)
+}
+
+/// Opens a directory for calls on names in it, even if it cannot be listed.
+pub(crate) fn open_target_dir(dir: BorrowedFd<'_>, name: &CStr, follow: bool) -> io::Result<OwnedFd> {
+    match open_dir(dir, name, follow) {
+        Err(error) if error.raw_os_error() == Some(Errno::ACCESS.raw_os_error()) => {
+            open(dir, name, OFlags::PATH | OFlags::DIRECTORY, 0, follow)
+        }
+        opened => opened,
+    }
+}
+
+/// Opens a file to be looked at and nothing else.
+pub(crate) fn open_path(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
+    open(dir, name, OFlags::PATH, 0, false)
+}
+
+/// Opens a source. With `wait`, a FIFO waits for its writer; without, neither a FIFO nor a terminal that took the
+/// place of a file since it was listed holds us up.
+pub(crate) fn open_source(dir: BorrowedFd<'_>, name: &CStr, follow: bool, wait: bool) -> io::Result<OwnedFd> {
+    let block = if wait { OFlags::empty() } else { OFlags::NONBLOCK };
+    open(dir, name, OFlags::RDONLY | OFlags::NOCTTY | block, 0, follow)
+}
+
+/// Creates a file that must not be there yet.
+pub(crate) fn create(dir: BorrowedFd<'_>, name: &CStr, mode: u32) -> io::Result<OwnedFd> {
+    open(
+        dir,
+        name,
+        OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL,
+        mode,
+        false,
+    )
+}
+
+/// Opens an existing target for writing; `truncate` empties it.
+pub(crate) fn open_target(
+    dir: BorrowedFd<'_>,
+    name: &CStr,
+    truncate: bool,
+    follow: bool,
+) -> io::Result<OwnedFd> {
+    let flags = if truncate { OFlags::TRUNC } else { OFlags::empty() };
+    open(dir, name, OFlags::WRONLY | OFlags::NOCTTY | flags, 0, follow)
+}
+
+/// Reads at the file's position.
+pub(crate) fn read(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
+    Ok(rustix::io::read(fd, buffer)?)
+}
+
+/// Writes all at the file's position.
+pub(crate) fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let written = retry_on_intr(|| rustix::io::write(fd, bytes))?;
+        bytes = &bytes[written..];
+    }
+    Ok(())
+}
+
+/// Reads at an offset until the buffer is full or the file ends.
+pub(crate) fn read_at(fd: BorrowedFd<'_>, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buffer.len() {
+        let rest = &mut buffer[done..];
+        match retry_on_intr(|| rustix::io::pread(fd, &mut *rest, offset + done as u64))? {
+            0 => break,
+            n => done += n,
+        }
+    }
+    Ok(done)
+}
+
+/// Writes all at an offset.
+pub(crate) fn write_all_at(fd: BorrowedFd<'_>, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let written = retry_on_intr(|| rustix::io::pwrite(fd, bytes, offset))?;
+        bytes = &bytes[written..];
+        offset += written as u64;
+    }
+    Ok(())
+}
+
+/// Closes, and says what went wrong: network file systems tell of a failed write only here.
+pub(crate) fn close(fd: OwnedFd) -> io::Result<()> {
+    // SAFETY: `into_raw_fd` gave us the only owner of this number, and it is not used again.
+    unsafe { rustix::io::try_close(fd.into_raw_fd()) }?;
+    Ok(())
+}
+
+/// A path to what the descriptor holds, for the few calls that take neither a descriptor nor a name below one.
+pub(crate) fn proc_path(fd: BorrowedFd<'_>, name: Option<&CStr>) -> Vec<u8> {
+    if let Some(name) = name.filter(|name| name.to_bytes().starts_with(b"/")) {
+        return name.to_bytes().into();
+    }
+    let mut path = format!("/proc/self/fd/{}", fd.as_raw_fd()).into_bytes();
+    if let Some(name) = name {
+        path.push(b'/');
+        path.extend_from_slice(name.to_bytes());
+    }
+    path
+}
+
+/// The umask, read without changing it: that would change it for the other threads as well.
+pub(crate) fn umask() -> u32 {
+    let from_proc = || {
+        let status = std::fs::read_to_string("/proc/self/status").ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("Umask:"))?;
+        u32::from_str_radix(line.trim(), 8).ok()
+    };
+    from_proc().unwrap_or_else(|| {
+        let mask = rustix::process::umask(Mode::from_raw_mode(0o077));
+        rustix::process::umask(mask);
+        mask.as_raw_mode()
+    })
+}
+
+/// How many descriptors this process may have open.
+pub(crate) fn descriptor_limit() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.map_or(usize::MAX, |limit| limit.try_into().unwrap_or(usize::MAX))
+}
+
+/// Whether an error is one of these.
+pub(crate) fn is(error: &io::Error, kinds: &[Errno]) -> bool {
+    kinds
+        .iter()
+        .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}
+
+/// The directory that relative paths start at.
+pub(crate) fn current_dir() -> io::Result<OwnedFd> {
+    let cwd = rustix::fs::CWD;
+    open(cwd.as_fd(), c".", OFlags::PATH | OFlags::DIRECTORY, 0, true)
+}

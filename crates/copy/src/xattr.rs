@@ -1,0 +1,135 @@
+//! Extended attributes: which of a file's are copied, and how they get from one file to another.
+
+use crate::options::{Mode, Options, Wish};
+use crate::sys;
+use rustix::buffer::spare_capacity;
+use rustix::fd::BorrowedFd;
+use rustix::fs::XattrFlags;
+use rustix::io::Errno;
+use std::ffi::CStr;
+use std::io;
+
+/// Access control lists, as the kernel hands them out: what belongs to permissions, and not to the attributes.
+pub(crate) const ACCESS_LIST: &CStr = c"system.posix_acl_access";
+pub(crate) const DEFAULT_LIST: &CStr = c"system.posix_acl_default";
+
+/// The kernel's bound for a list of names, and for a value (`XATTR_LIST_MAX`, `XATTR_SIZE_MAX`).
+const MAX_BYTES: usize = 64 << 10;
+
+/// Something that has attributes.
+pub(crate) enum Bearer<'a> {
+    /// An open file.
+    Open(BorrowedFd<'a>),
+    /// What cannot be opened, by a path from `sys::proc_path`.
+    Path(Vec<u8>),
+}
+
+/// What kind of attribute a name stands for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Class {
+    AccessList,
+    Context,
+    Capability,
+    Other,
+}
+
+impl Class {
+    pub(crate) fn of(name: &CStr) -> Class {
+        match name.to_bytes() {
+            name if name.starts_with(b"system.") => Class::AccessList,
+            b"security.selinux" => Class::Context,
+            b"security.capability" => Class::Capability,
+            _ => Class::Other,
+        }
+    }
+
+    /// How much attributes of this class are wanted.
+    pub(crate) fn wish(self, options: &Options) -> Wish {
+        match self {
+            Class::AccessList if options.preserve.mode == Mode::Preserve => Wish::Must,
+            Class::AccessList => Wish::No,
+            Class::Context => options.preserve.context,
+            Class::Capability | Class::Other => options.preserve.xattr,
+        }
+    }
+}
+
+impl Bearer<'_> {
+    /// Reads the names into `names`, which is empty if there are none or the file system knows no attributes.
+    pub(crate) fn list(&self, names: &mut Vec<u8>) -> io::Result<()> {
+        fill(names, |buffer| match self {
+            Bearer::Open(fd) => rustix::fs::flistxattr(fd, spare_capacity(buffer)),
+            Bearer::Path(path) => rustix::fs::llistxattr(path.as_slice(), spare_capacity(buffer)),
+        })
+    }
+
+    pub(crate) fn get(&self, name: &CStr, value: &mut Vec<u8>) -> io::Result<()> {
+        fill(value, |buffer| match self {
+            Bearer::Open(fd) => rustix::fs::fgetxattr(fd, name, spare_capacity(buffer)),
+            Bearer::Path(path) => rustix::fs::lgetxattr(path.as_slice(), name, spare_capacity(buffer)),
+        })
+    }
+
+    pub(crate) fn set(&self, name: &CStr, value: &[u8]) -> io::Result<()> {
+        let flags = XattrFlags::empty();
+        match self {
+            Bearer::Open(fd) => rustix::fs::fsetxattr(fd, name, value, flags)?,
+            Bearer::Path(path) => rustix::fs::lsetxattr(path.as_slice(), name, value, flags)?,
+        }
+        Ok(())
+    }
+
+    /// Removes one, if it is there.
+    pub(crate) fn remove(&self, name: &CStr) -> io::Result<()> {
+        let removed = match self {
+            Bearer::Open(fd) => rustix::fs::fremovexattr(fd, name),
+            Bearer::Path(path) => rustix::fs::lremovexattr(path.as_slice(), name),
+        };
+        match removed {
+            Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Lets a call fill a buffer, and gives it all the room there can be if it needs more.
+fn fill(
+    buffer: &mut Vec<u8>,
+    mut call: impl FnMut(&mut Vec<u8>) -> rustix::io::Result<usize>,
+) -> io::Result<()> {
+    // What nearly all names and values fit in.
+    for room in [1024, MAX_BYTES] {
+        buffer.clear();
+        buffer.reserve(room);
+        match call(buffer) {
+            Ok(_) => return Ok(()),
+            Err(Errno::RANGE) => {}
+            Err(error) => {
+                buffer.clear();
+                return Err(error.into());
+            }
+        }
+    }
+    buffer.clear();
+    Err(Errno::RANGE.into())
+}
+
+/// Each name in a list of the kernel's.
+pub(crate) fn each(names: &[u8]) -> impl Iterator<Item = &CStr> {
+    names
+        .split_inclusive(|&byte| byte == 0)
+        .filter_map(|name| CStr::from_bytes_with_nul(name).ok())
+}
+
+/// Whether an error means that there are no such attributes here.
+pub(crate) fn is_unsupported(error: &io::Error) -> bool {
+    sys::is(error, &[Errno::OPNOTSUPP, Errno::NOSYS])
+}
+
+/// Whether new files in a directory get an access control list from it. Where that cannot be known they may.
+pub(crate) fn inherits(dir: BorrowedFd<'_>) -> bool {
+    !matches!(
+        rustix::fs::fgetxattr(dir, DEFAULT_LIST, &mut [0u8; 0]),
+        Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::NOSYS)
+    )
+}

@@ -1,0 +1,217 @@
+//! What the tests share: an observer that remembers, and a comparer of trees that knows nothing of the copier.
+
+#![allow(dead_code)] // Each test uses a part of it.
+
+use proactor_copy::{copy, Diagnostic, Observer, Options, Report, Target};
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::{CString, OsString};
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Mutex;
+
+/// Remembers what went wrong; stops when told to.
+#[derive(Default)]
+pub struct Notes {
+    pub told: Mutex<Vec<String>>,
+    pub stop: AtomicBool,
+}
+
+impl Observer for Notes {
+    fn diagnostic(&self, diagnostic: &Diagnostic) {
+        self.told.lock().unwrap().push(format!("{diagnostic:?}"));
+    }
+
+    fn stop(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+impl Notes {
+    pub fn text(&self) -> String {
+        self.told.lock().unwrap().join("\n")
+    }
+}
+
+/// Copies, and returns what was told.
+pub fn run(options: &Options, sources: &[&Path], target: Target) -> (Report, String) {
+    let notes = Notes::default();
+    let sources: Vec<PathBuf> = sources.iter().map(PathBuf::from).collect();
+    let report = copy(options, &sources, &target, &notes);
+    (report, notes.text())
+}
+
+/// Copies one source to a name, and nothing may go wrong.
+pub fn copy_as(options: &Options, source: &Path, target: &Path) -> Report {
+    let (report, told) = run(options, &[source], Target::As(target.into()));
+    assert_eq!((report.failures, told.as_str()), (0, ""), "{}", source.display());
+    report
+}
+
+/// Everything about an entry that a copy keeps.
+#[derive(Debug, PartialEq, Eq, Clone)]
+pub struct Looks {
+    pub kind: String,
+    pub mode: u32,
+    pub owner: (u32, u32),
+    pub modified: (i64, i64),
+    pub accessed: (i64, i64),
+    pub attributes: BTreeMap<OsString, Vec<u8>>,
+    pub content: Vec<u8>,
+    /// Where data is, by the file system's word.
+    pub data: Vec<(i64, i64)>,
+    /// The first path with the same inode.
+    pub same_as: Option<PathBuf>,
+}
+
+/// A tree by path, without following anything.
+pub fn look(root: &Path) -> BTreeMap<PathBuf, Looks> {
+    let mut found = BTreeMap::new();
+    let mut inodes = HashMap::new();
+    let mut todo = vec![PathBuf::new()];
+    while let Some(path) = todo.pop() {
+        let whole = root.join(&path);
+        let looks = look_at(&whole);
+        if fs::symlink_metadata(&whole).unwrap().is_dir() {
+            todo.extend(
+                fs::read_dir(&whole)
+                    .unwrap()
+                    .map(|entry| path.join(entry.unwrap().file_name())),
+            );
+        }
+        found.insert(path, looks);
+    }
+    for (path, looks) in &mut found {
+        let stat = fs::symlink_metadata(root.join(path)).unwrap();
+        if !stat.is_dir() {
+            looks.same_as = inodes.get(&(stat.dev(), stat.ino())).cloned();
+            inodes
+                .entry((stat.dev(), stat.ino()))
+                .or_insert_with(|| path.clone());
+        }
+    }
+    found
+}
+
+pub fn look_at(path: &Path) -> Looks {
+    let stat = fs::symlink_metadata(path).unwrap();
+    let kind = stat.file_type();
+    // Before the contents are read.
+    let accessed = (stat.atime(), stat.atime_nsec());
+    let (mut content, mut data) = (Vec::new(), Vec::new());
+    if kind.is_file() {
+        let file = fs::File::open(path).unwrap();
+        data = data_of(&file, stat.len() as i64);
+        content = fs::read(path).unwrap();
+    } else if kind.is_symlink() {
+        content = fs::read_link(path).unwrap().as_os_str().as_bytes().into();
+    } else if kind.is_char_device() || kind.is_block_device() {
+        content = stat.rdev().to_le_bytes().into();
+    }
+    Looks {
+        kind: format!("{:o}", stat.mode() & libc::S_IFMT),
+        mode: stat.mode() & 0o7777,
+        owner: (stat.uid(), stat.gid()),
+        modified: (stat.mtime(), stat.mtime_nsec()),
+        accessed,
+        attributes: attributes_of(path),
+        content,
+        data,
+        same_as: None,
+    }
+}
+
+fn data_of(file: &fs::File, size: i64) -> Vec<(i64, i64)> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    // SAFETY: no pointers; the descriptor is open.
+    let seek = |offset, whence| unsafe { libc::lseek(file.as_raw_fd(), offset, whence) };
+    while at < size {
+        let start = seek(at, libc::SEEK_DATA);
+        if start < 0 {
+            break;
+        }
+        at = seek(start, libc::SEEK_HOLE);
+        found.push((start, at));
+    }
+    found
+}
+
+pub fn attributes_of(path: &Path) -> BTreeMap<OsString, Vec<u8>> {
+    let path = CString::new(path.as_os_str().as_bytes()).unwrap();
+    let mut names = vec![0u8; 1 << 16];
+    // SAFETY: the path ends in a zero; the buffer is ours and as long as we say.
+    let length = unsafe { libc::llistxattr(path.as_ptr(), names.as_mut_ptr().cast(), names.len()) };
+    if length < 0 {
+        return BTreeMap::new();
+    }
+    let names = &names[..length as usize];
+    let mut found = BTreeMap::new();
+    for name in names.split(|&byte| byte == 0).filter(|name| !name.is_empty()) {
+        let name_z = CString::new(name).unwrap();
+        let mut value = vec![0u8; 1 << 16];
+        // SAFETY: as above.
+        let length = unsafe {
+            libc::lgetxattr(
+                path.as_ptr(),
+                name_z.as_ptr(),
+                value.as_mut_ptr().cast(),
+                value.len(),
+            )
+        };
+        assert!(length >= 0, "{}", std::io::Error::last_os_error());
+        value.truncate(length as usize);
+        found.insert(std::ffi::OsStr::from_bytes(name).into(), value);
+    }
+    found
+}
+
+pub fn set_attribute(path: &Path, name: &str, value: &[u8]) -> std::io::Result<()> {
+    let path = CString::new(path.as_os_str().as_bytes()).unwrap();
+    let name = CString::new(name).unwrap();
+    // SAFETY: both strings end in a zero; the value is as long as we say.
+    let done = unsafe {
+        libc::lsetxattr(
+            path.as_ptr(),
+            name.as_ptr(),
+            value.as_ptr().cast(),
+            value.len(),
+            0,
+        )
+    };
+    if done < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Two trees are the same in everything that `cp -a` keeps.
+pub fn assert_same(source: &Path, target: &Path) {
+    let (source, target) = (look(source), look(target));
+    let names = |tree: &BTreeMap<PathBuf, Looks>| tree.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(&source), names(&target));
+    for (path, mut looks) in source {
+        let mut other = target[&path].clone();
+        // Comparing reads the source, and so did the copier.
+        (looks.accessed, other.accessed) = ((0, 0), (0, 0));
+        assert!(looks == other, "{}: {looks:?} is not {other:?}", path.display());
+    }
+}
+
+pub fn is_root() -> bool {
+    // SAFETY: no pointers.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// Names in a directory, sorted.
+pub fn names(dir: &Path) -> Vec<OsString> {
+    let mut names: Vec<_> = fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    names.sort();
+    names
+}
