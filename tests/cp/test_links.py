@@ -7,7 +7,7 @@ from pathlib import Path
 
 import arrangements
 import pytest
-from conftest import Same
+from conftest import Ours, Same
 
 FOLLOW = [
     "",
@@ -99,18 +99,23 @@ def test_a_directory_over_a_link_to_one(same: Same, how: str) -> None:
     same(linked, *how.split(), "s", "dest")
 
 
-@pytest.mark.parametrize("how", ["-r", "-a", "-rL"])
-def test_a_file_over_a_link_inside_a_tree(same: Same, how: str) -> None:
-    def linked(root: Path) -> None:
-        (root / "s").mkdir()
-        (root / "s" / "file").write_text("file\n")
-        (root / "s" / "link").symlink_to("file")
-        (root / "outside").write_text("outside, longer than file\n")
-        (root / "dest" / "s").mkdir(parents=True)
-        (root / "dest" / "s" / "file").symlink_to("../../outside")
-        (root / "dest" / "s" / "link").symlink_to("elsewhere")
-
-    same(linked, *how.split(), "s", "dest")
+@pytest.mark.parametrize("how", ["-r", "-a", "-rL", "-rf"])
+def test_nothing_is_written_through_a_link_inside_a_tree(cp: Ours, how: str) -> None:
+    """Where GNU's cp writes through, into whatever the link has been made to point to."""
+    root = cp.directory
+    (root / "s").mkdir()
+    (root / "s" / "file").write_text("file\n")
+    (root / "s" / "other").write_text("other\n")
+    (root / "outside").write_text("outside\n")
+    (root / "dest" / "s").mkdir(parents=True)
+    (root / "dest" / "s" / "file").symlink_to("../../outside")
+    (root / "dest" / "s" / "other").symlink_to("nowhere")
+    outcome = cp(how, "s", "dest")
+    assert (outcome.status, outcome.stderr) == (0, [])
+    assert (root / "outside").read_text() == "outside\n"
+    for name in ("file", "other"):
+        assert not (root / "dest" / "s" / name).is_symlink()
+        assert (root / "dest" / "s" / name).read_text() == f"{name}\n"
 
 
 def test_links_have_times_and_owners(same: Same) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import arrangements
 import pytest
 from conftest import Ours, Same
 
@@ -80,7 +79,3 @@ def test_what_does_not_go_together(same: Same, how: str) -> None:
 def test_reflink_always_where_there_is_none(same: Same, how: str) -> None:
     """What is left differs where the file system can share blocks, and what is said does not."""
     same.saying(sparse, how, "holes", "new")
-
-
-def test_reflink_of_an_empty_file(same: Same) -> None:
-    same.saying(arrangements.files, "--reflink=always", "empty", "new")

@@ -71,7 +71,6 @@ FINE = [
     "-n -n a b",
     "-i -n a b",
     "-S.x -S.y -b a b",
-    "-S=x -b a b",
     "-bS.x a b",
     "--sparse=never --sparse=always a new",
     "-td a",
