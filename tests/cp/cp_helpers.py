@@ -88,7 +88,7 @@ def differences(expected: Outcome, found: Outcome) -> list[str]:
     for name in sorted(expected.tree.keys() | found.tree.keys()):
         one, other = expected.tree.get(name, {}), found.tree.get(name, {})
         for key in sorted(one.keys() | other.keys()):
-            # What is replaced by a rename gives its directory a new time, and what is written in place does not.
+    """What is not the same, for people. A directory whose time is new in `found` may be old in `expected`."""
             touched = key == "mtime" and other.get("type") == stat.S_IFDIR and other[key] is None
             if one.get(key) != other.get(key) and not touched:
                 differ.append(f"{name}: {key} is {other.get(key)!r:.200}, not {one.get(key)!r:.200}")

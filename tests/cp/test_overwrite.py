@@ -60,19 +60,21 @@ POLICIES = [
 ]
 
 
-@pytest.mark.parametrize("verbose", ["", "-v"])
 @pytest.mark.parametrize("policy", POLICIES)
-def test_files(same: Same, policy: str, verbose: str) -> None:
+def test_files(same: Same, policy: str) -> None:
     words = ["" if word == "''" else word for word in policy.split()]
-    if words[:1] == ["-l"]:
-        verbose = ""  # GNU's cp lists also what it then fails to link
-    same(arrangements.overwrite, *words, *verbose.split(), *SOURCES, "into")
+    same(arrangements.overwrite, listing(words), *words, *SOURCES, "into")
+
+
+def listing(words: list[str]) -> str:
+    """-v, but not for links: GNU's cp lists also those that it then fails to make."""
+    return "-r" if {"-l", "-s", "-sf"} & {*words} else "-rv"
 
 
 @pytest.mark.parametrize("policy", [policy for policy in POLICIES if "-s" not in policy])
 def test_tree(same: Same, policy: str) -> None:
     words = ["" if word == "''" else word for word in policy.split()]
-    same(arrangements.overwrite, "-r" if words[:1] == ["-l"] else "-rv", *words, "tree", "into")
+    same(arrangements.overwrite, listing(words), *words, "tree", "into")
 
 
 @pytest.mark.parametrize("control", ["none", "off", "numbered", "t", "existing", "nil", "wrong", ""])
@@ -167,50 +169,15 @@ def links_there(root: Path) -> None:
 
 @pytest.mark.parametrize("target", ["to_other", "dangling", "to_a", "to_d", "hard", "other", "other2"])
 @pytest.mark.parametrize(
-    "policy",
-    [
-        "",
-        "-f",
-        "-b",
-        "-a",
-        "-d",
-        "-P",
-        "-l",
-        "-lf",
-        "-s",
-        "-sf",
-        "-n",
-        "--remove-destination",
-        "-u",
-        "-T",
-        "-fb",
-        "-lb",
-        "-rd",
-    ],
+    "policy", ["", "-f", "-b", "-a", "-P", "-l", "-lf", "-s", "-n", "--remove-destination", "-T"]
 )
 def test_destination_that_is_a_link(same: Same, target: str, policy: str) -> None:
     same(links_there, *policy.split(), "a", target)
 
 
 @pytest.mark.parametrize("source", ["to_other", "dangling", "to_a"])
-@pytest.mark.parametrize(
-    "policy",
-    [
-        "",
-        "-d",
-        "-df",
-        "-l",
-        "-s",
-        "-L",
-        "--remove-destination",
-        "-d --remove-destination",
-        "-db",
-        "-a",
-    ],
-)
+@pytest.mark.parametrize("policy", ["", "-d", "-l", "-s", "-L", "-db", "-a"])
 def test_source_that_is_a_link(same: Same, source: str, policy: str) -> None:
-    if policy == "--remove-destination":
-        return  # GNU's cp removes the source: test_the_source_is_not_removed
     same(links_there, *policy.split(), source, "a")
     same(links_there, *policy.split(), source, "other")
     same(links_there, *policy.split(), source, "hard")
@@ -235,9 +202,7 @@ def just_created(root: Path) -> None:
     (root / "one" / "link").symlink_to("x")
 
 
-@pytest.mark.parametrize(
-    "policy", ["", "-f", "-n", "-u", "--backup", "--backup=numbered", "-i", "-r", "-a", "-l"]
-)
+@pytest.mark.parametrize("policy", ["", "-f", "-n", "-u", "--backup", "--backup=numbered", "-r", "-a", "-l"])
 def test_just_created_is_not_overwritten(same: Same, policy: str) -> None:
     same.allowing_status(just_created, *policy.split(), "one/x", "two/x", "dest", stdin=b"y\n")
 
@@ -304,4 +269,4 @@ class TestUpdateWhen:
     def test_unknown(self, cp: Ours) -> None:
         outcome = cp("--update=now", "new", "into")
         assert outcome.status == 1
-        assert outcome.stderr[-1] == "cp: invalid argument ‘now’ for ‘--update’"
+        assert outcome.stderr[-1] == "cp: invalid argument \u2018now\u2019 for \u2018--update\u2019"

@@ -30,7 +30,6 @@ FORMS = [
     "-T a d/",
     "-rT d e",
     "-rT d new",
-    "-rT d d/",
     "a b c",
     "a b nowhere",
     "a nowhere/new",

@@ -36,7 +36,7 @@ impl Worker<'_> {
             entry.at.dir.add(1);
             entry.later(stat.file_type())
         };
-        match self.run.links.claim(stat.id, stat.nlink, later) {
+        match self.run.links.claim(stat.id, later) {
             Claim::Later => Err(End::Skipped),
             Claim::Link(first) => self.link_to_first(entry, &stat, &first),
             Claim::Copy => {
@@ -57,10 +57,18 @@ impl Worker<'_> {
         self.options().preserve.links && (stat.nlink > 1 || through_links)
     }
 
+    /// How many names of a file may come; 0 if nobody knows, because links are followed.
+    pub(crate) fn names_to_come(&self, stat: &Stat) -> u32 {
+        match self.options().dereference {
+            Dereference::Never => stat.nlink,
+            Dereference::CommandLine | Dereference::Always => 0,
+        }
+    }
+
     /// Lets those go on who waited for the first name.
     pub(crate) fn claimed(&mut self, entry: &Entry<'_>, stat: &Stat, done: bool) {
         let first = done.then_some((&entry.at.dir, entry.target));
-        let mut waiting = self.run.links.finished(stat.id, stat.nlink, first);
+        let mut waiting = self.run.links.finished(stat.id, self.names_to_come(stat), first);
         self.run.schedule.push(&mut waiting);
     }
 
@@ -87,7 +95,8 @@ impl Worker<'_> {
     ) -> Outcome<(Moved, Option<PathBuf>)> {
         let names = self.attributes_of(entry, source)?;
         let dir = &entry.at.dir;
-        let modes = self.modes(dir, &source.stat, old, names.any());
+        let heir = old.filter(|old| self.is_heir(old));
+        let modes = self.modes(dir, &source.stat, heir, names.any());
         let direct = dir.state.is_private() || (self.options().in_place && old.is_none());
         let (name, to) = match self.create(entry, direct, modes.create) {
             Ok(created) => created,
@@ -99,7 +108,7 @@ impl Worker<'_> {
         };
         let owner = dir.owner_of_new.get().copied();
         let dress = Dress {
-            old,
+            old: heir,
             owner,
             may_have_list: dir.inherits,
             names: &names,

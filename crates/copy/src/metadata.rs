@@ -202,7 +202,7 @@ impl Worker<'_> {
         let mode = match preserve.mode {
             Mode::Preserve => Some(dir.stat.permissions()),
             _ if !made || dir.inherits => None,
-            Mode::Inherit => Some(dir.stat.mode & 0o777 & !self.run.umask),
+            Mode::Inherit => Some(dir.stat.mode & 0o1777 & !self.run.umask),
             Mode::Fresh => Some(0o777 & !self.run.umask),
         };
         if let Some(mode) = mode {

@@ -56,6 +56,11 @@ impl Parents {
                 continue;
             }
             let shown = self.target.join(&below);
+            match from.metadata() {
+                Ok(found) if found.is_dir() => {}
+                Ok(_) => return Err(worker.failed(Step::StatParent, from, Errno::NOTDIR.into())),
+                Err(error) => return Err(worker.failed(Step::StatParent, from, error)),
+            }
             let next = self
                 .enter(&dir, &from, &shown, name)
                 .map_err(|error| worker.failed(Step::CreateDirectory, shown, error))?;

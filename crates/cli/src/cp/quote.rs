@@ -24,6 +24,17 @@ pub(super) fn name(name: impl AsRef<OsStr>) -> String {
     shell(name.as_ref().as_encoded_bytes(), is_utf8())
 }
 
+/// A name as it is where no shell would take it apart, and in quotes elsewhere.
+pub(super) fn name_if_odd(name: impl AsRef<OsStr>) -> String {
+    let quoted = self::name(&name);
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+,%@:".contains(byte);
+    let bytes = name.as_ref().as_encoded_bytes();
+    if !bytes.is_empty() && bytes.iter().all(plain) {
+        return quoted.trim_matches('\'').to_string();
+    }
+    quoted
+}
+
 /// A word of the command line in quotation marks: those of the locale.
 pub(super) fn mark(word: impl AsRef<OsStr>) -> String {
     let word = word.as_ref().to_string_lossy();

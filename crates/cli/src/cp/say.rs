@@ -1,6 +1,6 @@
 //! The copier's typed diagnostics as the sentences of GNU's cp.
 
-use super::quote::name;
+use super::quote::{name, name_if_odd};
 use proactor_copy::{Diagnostic, Refusal, Step, Warning};
 use std::io;
 use std::path::Path;
@@ -43,6 +43,7 @@ fn failed(step: Step, path: &Path, other: Option<&Path>) -> String {
     let other = other.map(name).unwrap_or_default();
     match step {
         Step::StatSource | Step::StatTarget => format!("cannot stat {path}"),
+        Step::StatParent => format!("failed to get attributes of {path}"),
         Step::OpenSource => format!("cannot open {path} for reading"),
         Step::ReadDirectory | Step::OpenTargetDirectory => format!("cannot access {path}"),
         Step::OpenTarget | Step::CreateFile => format!("cannot create regular file {path}"),
@@ -74,10 +75,16 @@ fn refused(refusal: Refusal, source: &Path, target: &Path) -> String {
         Refusal::IntoItself => format!("cannot copy a directory, {from}, into itself, {to}"),
         Refusal::DirectoryOverFile => format!("cannot overwrite non-directory {to} with directory {from}"),
         Refusal::FileOverDirectory => format!("cannot overwrite directory {to} with non-directory"),
+        Refusal::JustCreated if target.is_symlink() => {
+            format!("will not copy {from} through just-created symlink {to}")
+        }
         Refusal::JustCreated => format!("will not overwrite just-created {to} with {from}"),
         Refusal::DanglingLink => format!("not writing through dangling symlink {to}"),
         Refusal::Cycle => format!("cannot copy cyclic symbolic link {from}"),
-        Refusal::RelativeLink => format!("{to}: can make relative symbolic links only in current directory"),
+        Refusal::RelativeLink => format!(
+            "{}: can make relative symbolic links only in current directory",
+            name_if_odd(target)
+        ),
         Refusal::TargetExists => format!("not replacing {to}"),
         Refusal::BackupIsSource => format!("backing up {to} might destroy source;  {from} not copied"),
     }

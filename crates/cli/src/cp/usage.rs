@@ -68,8 +68,8 @@ fn misuse(error: &clap::Error, arguments: &[OsString]) -> Misuse {
 }
 
 fn unknown(flag: &str, arguments: &[OsString]) -> String {
-    if !flag.starts_with("--") {
-        return format!("invalid option -- '{}'", flag.trim_start_matches('-'));
+    if flag == "--" || !flag.starts_with("--") {
+        return format!("invalid option -- '{}'", &flag[1..]);
     }
     let meant = long_flags()
         .filter(|name| name.starts_with(flag))
