@@ -83,12 +83,12 @@ def outcome_of(done: subprocess.CompletedProcess[str], directory: Path) -> Outco
 
 
 def differences(expected: Outcome, found: Outcome) -> list[str]:
-    """What is not the same in two trees, for people. A directory's time that is new in `found` may be old."""
+    """What is not the same in two trees, for people."""
     differ = []
     for name in sorted(expected.tree.keys() | found.tree.keys()):
         one, other = expected.tree.get(name, {}), found.tree.get(name, {})
         for key in sorted(one.keys() | other.keys()):
-    """What is not the same, for people. A directory whose time is new in `found` may be old in `expected`."""
+            # What is replaced by a rename gives its directory a new time, what is written in place does not.
             touched = key == "mtime" and other.get("type") == stat.S_IFDIR and other[key] is None
             if one.get(key) != other.get(key) and not touched:
                 differ.append(f"{name}: {key} is {other.get(key)!r:.200}, not {one.get(key)!r:.200}")

@@ -258,6 +258,12 @@ impl Dir {
         }
     }
 
+    /// The pair above this one, or this one, that the user has named.
+    pub(crate) fn named(&self) -> Option<&Dir> {
+        std::iter::successors(Some(self), |dir| dir.parent.as_deref())
+            .find(|dir| dir.parent.as_ref().is_some_and(|parent| parent.is_top()))
+    }
+
     /// Whether a source directory is this one or above it.
     pub(crate) fn is_inside(&self, source: FileId) -> bool {
         std::iter::successors(Some(self), |dir| dir.parent.as_deref())

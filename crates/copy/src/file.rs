@@ -1,10 +1,11 @@
 //! One regular file, or what is read like one: where it goes, its contents, its metadata, its name, in this order.
 
+use crate::attributes::Names;
 use crate::content::{Moved, Seen, Trouble};
 use crate::entry::Entry;
 use crate::error::{Diagnostic, Refusal, Step, Warning};
 use crate::links::Claim;
-use crate::metadata::{Dress, Names};
+use crate::metadata::Dress;
 use crate::observer::{Kind, Paths};
 use crate::options::{Dereference, Fsync};
 use crate::place::Place;
@@ -74,7 +75,7 @@ impl Worker<'_> {
 
     fn copy_file(&mut self, entry: &Entry<'_>, source: &mut Source) -> Outcome<()> {
         let (moved, backup) = match self.place(entry, &source.stat)? {
-            Place::InPlace { follow } => (self.write_in_place(entry, source, follow)?, None),
+            Place::Into { follow } => (self.write_in_place(entry, source, follow)?, None),
             Place::New => self.create_new(entry, source, None)?,
             Place::Replace(old) => self.create_new(entry, source, Some(&old))?,
         };

@@ -200,7 +200,7 @@ impl Worker<'_> {
         let old = match self.place(entry, stat)? {
             Place::New => None,
             Place::Replace(old) => Some(old),
-            Place::InPlace { .. } => unreachable!("only contents are written in place"),
+            Place::Into { .. } => unreachable!("only contents are written in place"),
         };
         let dir = entry.at.target();
         let private = entry.at.dir.state.is_private();

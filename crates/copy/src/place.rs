@@ -22,7 +22,7 @@ pub(crate) enum Place {
     /// What is there is replaced by a rename.
     Replace(Stat),
     /// It is written into what is there, through a link if `follow`.
-    InPlace { follow: bool },
+    Into { follow: bool },
 }
 
 impl Worker<'_> {
@@ -44,7 +44,7 @@ impl Worker<'_> {
             return Ok(Place::Replace(there));
         }
         if self.is_in_place(&there, follow) {
-            return Ok(Place::InPlace { follow });
+            return Ok(Place::Into { follow });
         }
         self.check_writable(entry, &there)?;
         Ok(Place::Replace(there))

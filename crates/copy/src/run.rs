@@ -45,7 +45,7 @@ pub(crate) struct Run<'a> {
     pub(crate) observer: &'a dyn Observer,
     pub(crate) links: Links,
     pub(crate) schedule: Schedule,
-    /// Directories that this run made below one that existed: none of them is a source.
+    /// Where this run writes to: what the user has named, and what was made below. None of them is a source.
     pub(crate) roots: Mutex<HashSet<FileId>>,
     /// Held while a question is being answered.
     pub(crate) asking: Mutex<()>,

@@ -77,9 +77,10 @@ impl Schedule {
         }
         let mut state = self.state.lock().unwrap();
         state.jobs.extend(jobs.drain(..).rev());
-        let idle = state.idle;
+        // The one that comes first is for us.
+        let wake = state.idle > 0 && state.jobs.len() > 1;
         drop(state);
-        if idle > 0 {
+        if wake {
             self.changed.notify_all();
         }
     }

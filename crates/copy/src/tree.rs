@@ -2,7 +2,7 @@
 
 use crate::dir::{Dir, Opened, Parts, Side, Slot, State};
 use crate::entry::Entry;
-use crate::error::{Refusal, Step};
+use crate::error::{Diagnostic, Refusal, Step};
 use crate::listing::Listing;
 use crate::observer::{Kind, Paths};
 use crate::options::{Dereference, Fsync, Mode};
@@ -118,20 +118,26 @@ impl Worker<'_> {
 
     fn check_source_dir(&mut self, entry: &Entry<'_>, stat: &Stat) -> Outcome<()> {
         if self.run.roots.lock().unwrap().contains(&stat.id) {
-            return Err(self.refused(Refusal::IntoItself, entry));
+            return Err(self.refuse_itself(entry));
         }
         let loops = self.options().dereference == Dereference::Always;
         if loops && entry.at.dir.is_inside(stat.id) {
             return Err(self.refused(Refusal::Cycle, entry));
         }
-        if entry.at.dir.is_top() {
-            let below = crate::listing::is_below(entry.at.target(), stat.id)
-                .map_err(|error| self.failed(Step::StatTarget, entry.target(), error))?;
-            if below {
-                return Err(self.refused(Refusal::IntoItself, entry));
-            }
-        }
         Ok(())
+    }
+
+    /// The target was met inside the source: told of with the two paths that the user has named.
+    fn refuse_itself(&mut self, entry: &Entry<'_>) -> End {
+        let Some(named) = entry.at.dir.named() else {
+            return self.refused(Refusal::IntoItself, entry);
+        };
+        let refused = Diagnostic::Refused {
+            refusal: Refusal::IntoItself,
+            source: own_path(named, Side::Source),
+            target: own_path(named, Side::Target),
+        };
+        self.tell(&refused)
     }
 
     /// The directory that the source's entries go to.
@@ -159,6 +165,9 @@ impl Worker<'_> {
             opened.map_err(|error| self.failed(Step::OpenTargetDirectory, entry.target(), error))?;
         if stat.id == source.id {
             return Err(self.refused(Refusal::SameFile, entry));
+        }
+        if entry.at.dir.is_top() {
+            self.run.roots.lock().unwrap().insert(stat.id);
         }
         let inherits = xattr::inherits(fd.as_fd());
         Ok(Made {

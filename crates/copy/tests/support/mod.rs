@@ -2,7 +2,7 @@
 
 #![allow(dead_code)] // Each test uses a part of it.
 
-use proactor_copy::{copy, Diagnostic, Observer, Options, Report, Target};
+use proactor_copy::{copy, Copied, Diagnostic, Observer, Options, Report, Target};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CString, OsString};
 use std::fs;
@@ -33,6 +33,55 @@ impl Observer for Notes {
 impl Notes {
     pub fn text(&self) -> String {
         self.told.lock().unwrap().join("\n")
+    }
+}
+
+/// Does something in the middle of a copy.
+pub struct Hooks<C, P> {
+    pub notes: Notes,
+    pub copied: C,
+    pub progress: P,
+}
+
+impl<C: Fn(&Copied<'_>) + Sync, P: Fn(u64) + Sync> Hooks<C, P> {
+    pub fn run(&self, options: &Options, source: &Path, target: Target) -> Report {
+        copy(options, &[source.into()], &target, self)
+    }
+}
+
+impl<C: Fn(&Copied<'_>) + Sync, P: Fn(u64) + Sync> Observer for Hooks<C, P> {
+    fn diagnostic(&self, diagnostic: &Diagnostic) {
+        self.notes.diagnostic(diagnostic);
+    }
+
+    fn copied(&self, entry: &Copied<'_>) {
+        (self.copied)(entry);
+    }
+
+    fn progress(&self, bytes: u64) {
+        (self.progress)(bytes);
+    }
+
+    fn stop(&self) -> bool {
+        self.notes.stop()
+    }
+}
+
+pub fn on_copied<C: Fn(&Copied<'_>) + Sync>(copied: C) -> Hooks<C, fn(u64)> {
+    let nothing: fn(u64) = |_| {};
+    Hooks {
+        notes: Notes::default(),
+        copied,
+        progress: nothing,
+    }
+}
+
+pub fn on_progress<P: Fn(u64) + Sync>(progress: P) -> Hooks<fn(&Copied<'_>), P> {
+    let nothing: fn(&Copied<'_>) = |_| {};
+    Hooks {
+        notes: Notes::default(),
+        copied: nothing,
+        progress,
     }
 }
 
