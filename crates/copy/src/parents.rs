@@ -79,7 +79,7 @@ impl Parents {
             let fd = sys::open_target_dir(at.source(), &source, true)?;
             Ok((sys::stat(fd.as_fd())?, fd, at))
         });
-        let (stat, fd, at) = found.map_err(|error| worker.failed(Step::StatSource, from.into(), error))?;
+        let (stat, fd, at) = found.map_err(|error| worker.failed(Step::StatParent, from.into(), error))?;
         let made = match rustix::fs::mkdirat(at.target(), &name, Mode::from_raw_mode(0o700)) {
             Ok(()) => true,
             Err(Errno::EXIST) => false,

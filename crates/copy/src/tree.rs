@@ -5,7 +5,7 @@ use crate::entry::Entry;
 use crate::error::{Diagnostic, Refusal, Step};
 use crate::listing::Listing;
 use crate::observer::{Kind, Paths};
-use crate::options::{Backup, Dereference, Fsync, Mode};
+use crate::options::{Dereference, Fsync, Mode};
 use crate::place::rename_to_free;
 use crate::run::{End, Outcome, Worker};
 use crate::schedule::{Batch, Job, Schedule, Work};
@@ -153,11 +153,7 @@ impl Worker<'_> {
                 if there.id == source.id {
                     return Err(self.refused(Refusal::SameFile, entry));
                 }
-                if self.options().backup == Backup::None {
-                    return Err(self.refused(Refusal::DirectoryOverFile, entry));
-                }
-                self.back_up(entry)?;
-                self.make_dir(entry, State::Partial, source)
+                Err(self.refused(Refusal::DirectoryOverFile, entry))
             }
             None if self.options().in_place => self.make_dir(entry, State::Made, source),
             None => self.make_dir(entry, State::Partial, source),
