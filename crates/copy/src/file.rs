@@ -272,8 +272,7 @@ impl Worker<'_> {
     /// Writes into the file, device or FIFO that is there, as `cp` does: its other names and its readers see it happen.
     fn write_in_place(&mut self, entry: &Entry<'_>, source: &mut Source, follow: bool) -> Outcome<Moved> {
         let names = self.attributes_of(entry, source)?;
-        let truncate = !self.options().attributes_only;
-        let to = match sys::open_target(entry.at.target(), entry.target, truncate, follow) {
+        let to = match sys::open_target(entry.at.target(), entry.target, follow) {
             Ok(to) => to,
             Err(_) if self.options().overwrite.force && self.remove_old(entry)? => {
                 return Ok(self.create_new(entry, source, None)?.0);
@@ -288,6 +287,8 @@ impl Worker<'_> {
         let moved = if self.options().attributes_only {
             Moved::default()
         } else if there.is_file() {
+            rustix::fs::ftruncate(&to, 0)
+                .map_err(|error| self.failed(Step::Write, entry.target(), error.into()))?;
             self.contents_checked(entry, source, to.as_fd(), there.id.0)?
         } else {
             self.stream(source.fd.as_fd(), to.as_fd(), u64::MAX)
@@ -303,7 +304,7 @@ impl Worker<'_> {
             };
             self.dress_file(entry, source.fd.as_fd(), &source.stat, to.as_fd(), &dress);
         }
-        if self.options().fsync == Fsync::Each {
+        if there.is_file() && self.options().fsync == Fsync::Each {
             rustix::fs::fsync(&to).map_err(|error| self.failed(Step::Sync, entry.target(), error.into()))?;
         }
         sys::close(to).map_err(|error| self.failed(Step::Write, entry.target(), error))?;
