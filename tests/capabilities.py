@@ -174,6 +174,15 @@ def _program(name: str) -> str | None:
     return None if shutil.which(name) else f"no {name} on PATH"
 
 
+def _gnu_cp() -> str | None:
+    """The release that the diagnostics are compared with is 9, whose wording differs from older ones."""
+    try:
+        said = subprocess.run(["cp", "--version"], capture_output=True, text=True, timeout=30, check=False).stdout
+    except OSError as error:
+        return str(error)
+    return None if said.startswith("cp (GNU coreutils) 9.") else f"cp is {said.splitlines()[:1]}"
+
+
 CAPABILITIES: dict[str, Capability] = {
     "root": Capability(_root),
     "io_uring": Capability(_io_uring),
@@ -186,6 +195,7 @@ CAPABILITIES: dict[str, Capability] = {
     "tmpfs mount": Capability(functools.partial(_mount, "-t", "tmpfs", "tmpfs")),
     "loop device": Capability(_loop_device),
     "xfs mount": Capability(_xfs),
+    "GNU cp": Capability(_gnu_cp),
     "fio": Capability(functools.partial(_program, "fio"), installed_by_us=True),
     "numpy": Capability(functools.partial(_module, "numpy"), installed_by_us=True),
     "linux_aio package": Capability(functools.partial(_installed, "linux_aio"), installed_by_us=True),

@@ -2,6 +2,7 @@
 //!
 //! One file per subcommand; no I/O logic lives here.
 
+mod cp;
 mod doctor;
 
 use std::ffi::OsString;
@@ -18,6 +19,14 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Copy files and trees: GNU cp's command line, with more care and in parallel
+    #[command(
+        version,
+        display_name = "proactor cp",
+        override_usage = "proactor cp [OPTION]... SOURCE... TARGET",
+        after_help = "Exits with 0 if everything was copied, with 1 if not, with 130 or 143 if a signal ended it."
+    )]
+    Cp(Box<cp::Cp>),
     /// Say what this machine offers, which engine is chosen on it, and why
     ///
     /// Does a real op on each engine. Exits with 0 if the engine that would be chosen works, with 1 if not.
@@ -29,13 +38,16 @@ pub fn run<A>(args: impl IntoIterator<Item = A>) -> u8
 where
     A: Into<OsString> + Clone,
 {
-    match Cli::try_parse_from(args) {
+    let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
+    match Cli::try_parse_from(&args) {
         Ok(Cli { command: None }) => 0,
         Ok(Cli {
             command: Some(command),
         }) => match command {
+            Command::Cp(args) => cp::run(&args),
             Command::Doctor(args) => doctor::run(&args),
         },
+        Err(error) if args.get(1).is_some_and(|name| name == "cp") => cp::report_usage(&error, &args[2..]),
         Err(error) => {
             // A closed stdout is the reader's choice, not an error to report.
             let _ = error.print();

@@ -29,6 +29,11 @@ fn doctor_help() {
 }
 
 #[test]
+fn cp_help() {
+    golden("cp-help", &["cp", "--help"]);
+}
+
+#[test]
 fn version() {
     let output = Command::new(env!("CARGO_BIN_EXE_proactor"))
         .arg("--version")

@@ -12,19 +12,13 @@ use std::os::unix::ffi::OsStrExt;
 /// Renames `name` to its backup, and returns that name. A simple backup replaces the one before; a numbered one
 /// replaces nothing.
 pub(crate) fn make(dir: BorrowedFd<'_>, name: &CStr, options: &Options) -> io::Result<CString> {
-    let newest = match options.backup {
-        Backup::None | Backup::Simple => None,
-        Backup::Numbered => Some(newest_number(dir, name)?),
-        Backup::Existing => Some(newest_number(dir, name)?).filter(|&number| number > 0),
-    };
-    let Some(newest) = newest else {
-        let backup = [name.to_bytes(), options.suffix.as_bytes()].concat();
-        let backup = CString::new(backup)?;
+    let Some(newest) = newest(dir, name, options)? else {
+        let backup = simple(name, options)?;
         rustix::fs::renameat(dir, name, dir, &backup)?;
         return Ok(backup);
     };
     for number in newest + 1.. {
-        let backup = CString::new([name.to_bytes(), format!(".~{number}~").as_bytes()].concat())?;
+        let backup = numbered(name, number)?;
         match rustix::fs::renameat_with(dir, name, dir, &backup, RenameFlags::NOREPLACE) {
             Ok(()) => return Ok(backup),
             Err(Errno::EXIST) => {}
@@ -36,6 +30,36 @@ pub(crate) fn make(dir: BorrowedFd<'_>, name: &CStr, options: &Options) -> io::R
         }
     }
     Err(Errno::EXIST.into())
+}
+
+/// The name that a backup of `name` would get now.
+pub(crate) fn name_for(dir: BorrowedFd<'_>, name: &CStr, options: &Options) -> io::Result<CString> {
+    match newest(dir, name, options)? {
+        Some(newest) => numbered(name, newest + 1),
+        None => simple(name, options),
+    }
+}
+
+/// The number of the newest backup, if the next one gets a number.
+fn newest(dir: BorrowedFd<'_>, name: &CStr, options: &Options) -> io::Result<Option<u64>> {
+    Ok(match options.backup {
+        Backup::None | Backup::Simple => None,
+        Backup::Numbered => Some(newest_number(dir, name)?),
+        Backup::Existing => Some(newest_number(dir, name)?).filter(|&number| number > 0),
+    })
+}
+
+fn numbered(name: &CStr, number: u64) -> io::Result<CString> {
+    Ok(CString::new(
+        [name.to_bytes(), format!(".~{number}~").as_bytes()].concat(),
+    )?)
+}
+
+/// The name of a simple backup.
+pub(crate) fn simple(name: &CStr, options: &Options) -> io::Result<CString> {
+    Ok(CString::new(
+        [name.to_bytes(), options.suffix.as_bytes()].concat(),
+    )?)
 }
 
 /// The highest number of a backup of `name`; 0 if there is none.

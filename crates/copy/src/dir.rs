@@ -238,7 +238,12 @@ impl Dir {
         };
         for dir in closed.into_iter().rev() {
             let slot = dir.slot(side);
-            fd = Arc::new(slot.reopen(fd.as_fd(), &slot.current_name())?);
+            let opened = match slot.reopen(fd.as_fd(), &slot.current_name()) {
+                // It was being renamed.
+                Err(_) => slot.reopen(fd.as_fd(), &slot.name)?,
+                Ok(opened) => opened,
+            };
+            fd = Arc::new(opened);
         }
         Ok(fd)
     }
@@ -256,6 +261,12 @@ impl Dir {
                 above.hold(fd);
             }
         }
+    }
+
+    /// The pair above this one, or this one, that the user has named.
+    pub(crate) fn named(&self) -> Option<&Dir> {
+        std::iter::successors(Some(self), |dir| dir.parent.as_deref())
+            .find(|dir| dir.parent.as_ref().is_some_and(|parent| parent.is_top()))
     }
 
     /// Whether a source directory is this one or above it.

@@ -50,6 +50,8 @@ impl Diagnostic {
 pub enum Step {
     /// Looking at the source.
     StatSource,
+    /// Looking at a directory of a source's path, for `--parents`.
+    StatParent,
     /// Looking at the target.
     StatTarget,
     /// Opening a source file.

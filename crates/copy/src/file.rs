@@ -1,10 +1,11 @@
 //! One regular file, or what is read like one: where it goes, its contents, its metadata, its name, in this order.
 
+use crate::attributes::Names;
 use crate::content::{Moved, Seen, Trouble};
 use crate::entry::Entry;
 use crate::error::{Diagnostic, Refusal, Step, Warning};
 use crate::links::Claim;
-use crate::metadata::{Dress, Names};
+use crate::metadata::Dress;
 use crate::observer::{Kind, Paths};
 use crate::options::{Dereference, Fsync};
 use crate::place::Place;
@@ -23,12 +24,18 @@ const ATTEMPTS: usize = 3;
 struct Source {
     fd: OwnedFd,
     stat: Stat,
+    /// Whether it is known to have attributes.
+    attributes: bool,
 }
 
 impl Worker<'_> {
     /// Copies an open file, unless a name of it is in the target already: then it becomes another one.
     pub(crate) fn file_once(&mut self, entry: &Entry<'_>, fd: OwnedFd, stat: Stat) -> Outcome<()> {
-        let mut source = Source { fd, stat };
+        let mut source = Source {
+            fd,
+            stat,
+            attributes: false,
+        };
         if !self.is_tracked(entry, &stat) {
             return self.copy_file(entry, &mut source);
         }
@@ -36,7 +43,7 @@ impl Worker<'_> {
             entry.at.dir.add(1);
             entry.later(stat.file_type())
         };
-        match self.run.links.claim(stat.id, stat.nlink, later) {
+        match self.run.links.claim(stat.id, later) {
             Claim::Later => Err(End::Skipped),
             Claim::Link(first) => self.link_to_first(entry, &stat, &first),
             Claim::Copy => {
@@ -49,24 +56,27 @@ impl Worker<'_> {
 
     /// Whether further names of this file may come.
     pub(crate) fn is_tracked(&self, entry: &Entry<'_>, stat: &Stat) -> bool {
-        let through_links = match self.options().dereference {
-            Dereference::Never => false,
-            Dereference::CommandLine => entry.at.dir.is_top(),
-            Dereference::Always => true,
-        };
-        self.options().preserve.links && (stat.nlink > 1 || through_links)
+        self.options().preserve.links && (stat.nlink > 1 || self.run.follows(&entry.at.dir))
+    }
+
+    /// How many names of a file may come; 0 if nobody knows, because links are followed.
+    pub(crate) fn names_to_come(&self, stat: &Stat) -> u32 {
+        match self.options().dereference {
+            Dereference::Never => stat.nlink,
+            Dereference::CommandLine | Dereference::Always => 0,
+        }
     }
 
     /// Lets those go on who waited for the first name.
     pub(crate) fn claimed(&mut self, entry: &Entry<'_>, stat: &Stat, done: bool) {
         let first = done.then_some((&entry.at.dir, entry.target));
-        let mut waiting = self.run.links.finished(stat.id, stat.nlink, first);
+        let mut waiting = self.run.links.finished(stat.id, self.names_to_come(stat), first);
         self.run.schedule.push(&mut waiting);
     }
 
     fn copy_file(&mut self, entry: &Entry<'_>, source: &mut Source) -> Outcome<()> {
         let (moved, backup) = match self.place(entry, &source.stat)? {
-            Place::InPlace { follow } => (self.write_in_place(entry, source, follow)?, None),
+            Place::Into { follow } => (self.write_in_place(entry, source, follow)?, None),
             Place::New => self.create_new(entry, source, None)?,
             Place::Replace(old) => self.create_new(entry, source, Some(&old))?,
         };
@@ -87,7 +97,8 @@ impl Worker<'_> {
     ) -> Outcome<(Moved, Option<PathBuf>)> {
         let names = self.attributes_of(entry, source)?;
         let dir = &entry.at.dir;
-        let modes = self.modes(dir, &source.stat, old, names.any());
+        let heir = old.filter(|old| self.is_heir(entry, old));
+        let modes = self.modes(dir, &source.stat, heir, names.any());
         let direct = dir.state.is_private() || (self.options().in_place && old.is_none());
         let (name, to) = match self.create(entry, direct, modes.create) {
             Ok(created) => created,
@@ -99,7 +110,7 @@ impl Worker<'_> {
         };
         let owner = dir.owner_of_new.get().copied();
         let dress = Dress {
-            old,
+            old: heir,
             owner,
             may_have_list: dir.inherits,
             names: &names,
@@ -191,7 +202,7 @@ impl Worker<'_> {
         for attempt in 1.. {
             let from = source.fd.as_fd();
             let moved = if source.stat.is_file() {
-                self.contents(from, to, &source.stat, device)
+                self.contents(from, to, &source.stat, source.attributes, device)
             } else {
                 self.stream(from, to, u64::MAX)
             };
@@ -261,8 +272,7 @@ impl Worker<'_> {
     /// Writes into the file, device or FIFO that is there, as `cp` does: its other names and its readers see it happen.
     fn write_in_place(&mut self, entry: &Entry<'_>, source: &mut Source, follow: bool) -> Outcome<Moved> {
         let names = self.attributes_of(entry, source)?;
-        let truncate = !self.options().attributes_only;
-        let to = match sys::open_target(entry.at.target(), entry.target, truncate, follow) {
+        let to = match sys::open_target(entry.at.target(), entry.target, follow) {
             Ok(to) => to,
             Err(_) if self.options().overwrite.force && self.remove_old(entry)? => {
                 return Ok(self.create_new(entry, source, None)?.0);
@@ -277,6 +287,8 @@ impl Worker<'_> {
         let moved = if self.options().attributes_only {
             Moved::default()
         } else if there.is_file() {
+            rustix::fs::ftruncate(&to, 0)
+                .map_err(|error| self.failed(Step::Write, entry.target(), error.into()))?;
             self.contents_checked(entry, source, to.as_fd(), there.id.0)?
         } else {
             self.stream(source.fd.as_fd(), to.as_fd(), u64::MAX)
@@ -292,7 +304,7 @@ impl Worker<'_> {
             };
             self.dress_file(entry, source.fd.as_fd(), &source.stat, to.as_fd(), &dress);
         }
-        if self.options().fsync == Fsync::Each {
+        if there.is_file() && self.options().fsync == Fsync::Each {
             rustix::fs::fsync(&to).map_err(|error| self.failed(Step::Sync, entry.target(), error.into()))?;
         }
         sys::close(to).map_err(|error| self.failed(Step::Write, entry.target(), error))?;
@@ -307,8 +319,10 @@ impl Worker<'_> {
         self.write_in_place(entry, source, false)
     }
 
-    fn attributes_of(&mut self, entry: &Entry<'_>, source: &Source) -> Outcome<Names> {
-        self.attribute_names(entry, source.fd.as_fd())
+    fn attributes_of(&mut self, entry: &Entry<'_>, source: &mut Source) -> Outcome<Names> {
+        let names = self.attribute_names(entry, source.fd.as_fd())?;
+        source.attributes = names.any();
+        Ok(names)
     }
 
     /// Takes back what we made under this name.

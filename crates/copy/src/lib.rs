@@ -19,7 +19,9 @@
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 
+mod attributes;
 mod backup;
+mod buffer;
 mod content;
 mod dir;
 mod entry;

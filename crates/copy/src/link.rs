@@ -7,7 +7,7 @@ use crate::error::{Refusal, Step};
 use crate::file::NotNamed;
 use crate::links::{Claim, First};
 use crate::observer::{Kind, Paths};
-use crate::options::Method;
+use crate::options::{Backup, Method, When};
 use crate::place::Place;
 use crate::run::{End, Outcome, Worker};
 use crate::sys::{self, Stat};
@@ -74,7 +74,7 @@ impl Worker<'_> {
             entry.at.dir.add(1);
             entry.later(stat.file_type())
         };
-        match self.run.links.claim(stat.id, stat.nlink, later) {
+        match self.run.links.claim(stat.id, later) {
             Claim::Later => Err(End::Skipped),
             Claim::Link(first) => self.link_to_first(entry, stat, &first),
             Claim::Copy => {
@@ -147,6 +147,9 @@ impl Worker<'_> {
             return Err(self.refused(Refusal::RelativeLink, entry));
         }
         let there = self.existing_unless_private(entry)?;
+        if there.is_some_and(|there| there.id == stat.id) && !self.replaces() {
+            return Err(self.refused(Refusal::SameFile, entry));
+        }
         self.check_replaceable(entry, there.is_some(), Step::CreateSymlink)?;
         let to = CString::new(path.as_os_str().as_bytes()).expect("paths are made of names");
         let make = |dir: BorrowedFd<'_>, name: &CStr| rustix::fs::symlinkat(&to, dir, name);
@@ -168,13 +171,17 @@ impl Worker<'_> {
         self.existing(entry)
     }
 
-    /// A link takes the place of something only if that was asked for.
-    fn check_replaceable(&mut self, entry: &Entry<'_>, exists: bool, step: Step) -> Outcome<()> {
-        use crate::options::{Backup, When};
+    /// Whether a link may take the place of something.
+    fn replaces(&self) -> bool {
         let options = self.options();
         let overwrite = options.overwrite;
         let asked = overwrite.force || overwrite.remove || overwrite.ask || overwrite.when != When::All;
-        if exists && !asked && options.backup == Backup::None {
+        asked || options.backup != Backup::None
+    }
+
+    /// A link takes the place of something only if that was asked for.
+    fn check_replaceable(&mut self, entry: &Entry<'_>, exists: bool, step: Step) -> Outcome<()> {
+        if exists && !self.replaces() {
             let error = io::Error::from(Errno::EXIST);
             return Err(self.failed_with(step, entry.target(), Some(entry.source()), error));
         }
@@ -193,7 +200,7 @@ impl Worker<'_> {
         let old = match self.place(entry, stat)? {
             Place::New => None,
             Place::Replace(old) => Some(old),
-            Place::InPlace { .. } => unreachable!("only contents are written in place"),
+            Place::Into { .. } => unreachable!("only contents are written in place"),
         };
         let dir = entry.at.target();
         let private = entry.at.dir.state.is_private();

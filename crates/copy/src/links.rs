@@ -18,7 +18,7 @@ enum Known {
     /// Somebody copies it now; these wait.
     Busy(Vec<Job>),
     /// It is here.
-    At { first: First, left: u32 },
+    At { first: First, left: Option<u32> },
 }
 
 /// The first name of a file in the target.
@@ -39,8 +39,8 @@ pub(crate) enum Claim {
 }
 
 impl Links {
-    /// Asks for a name of the file `id`, which has `nlink` names. `later` makes the job to come back with.
-    pub(crate) fn claim(&self, id: FileId, nlink: u32, later: impl FnOnce() -> Job) -> Claim {
+    /// Asks for a name of the file `id`. `later` makes the job to come back with.
+    pub(crate) fn claim(&self, id: FileId, later: impl FnOnce() -> Job) -> Claim {
         let mut files = self.files.lock().unwrap();
         match files.get_mut(&id) {
             None => {
@@ -53,9 +53,8 @@ impl Links {
             }
             Some(Known::At { first, left }) => {
                 let first = first.clone();
-                *left = left.saturating_sub(1);
-                // With followed links there may be more names than the file has: those of one name are kept.
-                if *left == 0 && nlink > 1 {
+                *left = left.map(|left| left.saturating_sub(1));
+                if *left == Some(0) {
                     files.remove(&id);
                 }
                 Claim::Link(first)
@@ -63,16 +62,17 @@ impl Links {
         }
     }
 
-    /// The file has been copied to this name, or not at all. Gives back who waited.
-    pub(crate) fn finished(&self, id: FileId, nlink: u32, first: Option<(&Arc<Dir>, &CStr)>) -> Vec<Job> {
+    /// The file has been copied to this name, or not at all. Gives back who waited. The file is kept for all of its
+    /// `names`, or if that is 0 for ever.
+    pub(crate) fn finished(&self, id: FileId, names: u32, first: Option<(&Arc<Dir>, &CStr)>) -> Vec<Job> {
         let mut files = self.files.lock().unwrap();
         let before = files.remove(&id);
-        if let Some((dir, name)) = first {
+        if let Some((dir, name)) = first.filter(|_| names != 1) {
             let first = First {
                 dir: dir.clone(),
                 name: name.into(),
             };
-            let left = nlink.saturating_sub(1);
+            let left = (names > 0).then(|| names - 1);
             files.insert(id, Known::At { first, left });
         }
         match before {

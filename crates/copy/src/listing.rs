@@ -1,7 +1,6 @@
 //! What a directory holds, read in batches and sorted by inode: on most file systems that is the order on the disk, so
 //! that a cold source is read forwards. A batch has a bound, so that a directory of any length needs little memory.
 
-use crate::sys::FileId;
 use rustix::fd::BorrowedFd;
 use rustix::fs::{FileType, RawDir};
 use std::ffi::CStr;
@@ -65,23 +64,5 @@ impl Listing {
         let bytes = &self.names[entry.start as usize..];
         let name = CStr::from_bytes_until_nul(bytes).expect("each name was put in with its zero");
         (name, entry.kind)
-    }
-}
-
-/// Whether `dir` is `ancestor` or below it, by going up. Stops at the root of the file tree, or where it may not go on.
-pub(crate) fn is_below(dir: BorrowedFd<'_>, ancestor: FileId) -> io::Result<bool> {
-    let mut here = crate::sys::stat(dir)?.id;
-    let mut held = None;
-    loop {
-        if here == ancestor {
-            return Ok(true);
-        }
-        let from = held.as_ref().map_or(dir, rustix::fd::AsFd::as_fd);
-        let up = crate::sys::open_path(from, c"..")?;
-        let next = crate::sys::stat(rustix::fd::AsFd::as_fd(&up))?.id;
-        if next == here {
-            return Ok(false);
-        }
-        (here, held) = (next, Some(up));
     }
 }

@@ -8,37 +8,24 @@
 //! with its final permissions. If anything is still to be changed that decides who may read it (owner, group, a list, a
 //! directory that hands lists down), it is created for us alone (0600), and opened to others by the last `fchmod`.
 
+use crate::attributes::Names;
 use crate::dir::Dir;
 use crate::entry::Entry;
 use crate::error::Step;
 use crate::observer::Paths;
-use crate::options::{Mode, Wish};
-use crate::run::{Outcome, Worker};
+use crate::options::Mode;
+use crate::run::Worker;
 use crate::sys::{self, Stat};
-use crate::xattr::{self, Bearer, Class};
+use crate::xattr::{self, Bearer};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{AtFlags, Gid, Timestamps, Uid};
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Set-id bits, which make a program run as somebody: never given to a file whose owner is another one than asked for.
 const SET_ID: u32 = 0o6000;
-
-/// The attributes of a source that are wanted.
-#[derive(Default)]
-pub(crate) struct Names(Vec<u8>);
-
-impl Names {
-    pub(crate) fn any(&self) -> bool {
-        !self.0.is_empty()
-    }
-
-    fn has(&self, name: &CStr) -> bool {
-        xattr::each(&self.0).any(|other| other == name)
-    }
-}
 
 /// How a file is created, and what is set when everything else is.
 pub(crate) struct Modes {
@@ -59,34 +46,6 @@ pub(crate) struct Dress<'a> {
 }
 
 impl Worker<'_> {
-    /// The wanted attributes of a source.
-    pub(crate) fn attribute_names(&mut self, entry: &Entry<'_>, from: BorrowedFd<'_>) -> Outcome<Names> {
-        self.names_of(&Bearer::Open(from))
-            .map_err(|error| self.failed(Step::SetXattr, entry.source(), error))
-    }
-
-    fn names_of(&mut self, bearer: &Bearer<'_>) -> io::Result<Names> {
-        let options = self.options();
-        let preserve = &options.preserve;
-        if preserve.mode != Mode::Preserve && preserve.xattr == Wish::No && preserve.context == Wish::No {
-            return Ok(Names::default());
-        }
-        match bearer.list(&mut self.names) {
-            Err(error) if preserve.xattr == Wish::Must || !xattr::is_unsupported(&error) => {
-                return Err(error)
-            }
-            Err(_) => return Ok(Names::default()),
-            Ok(()) => {}
-        }
-        let mut wanted = Vec::new();
-        for name in xattr::each(&self.names) {
-            if Class::of(name).wish(options) != Wish::No {
-                wanted.extend_from_slice(name.to_bytes_with_nul());
-            }
-        }
-        Ok(Names(wanted))
-    }
-
     /// The rule for new files, see above.
     pub(crate) fn modes(&self, dir: &Dir, source: &Stat, old: Option<&Stat>, attributes: bool) -> Modes {
         let preserve = self.options().preserve;
@@ -180,29 +139,20 @@ impl Worker<'_> {
     ) {
         let preserve = self.options().preserve;
         let made = dir.state != crate::dir::State::Existing;
-        let lost = preserve.ownership && {
+        let owned = dir.state.is_private() && dir.owner_of_new.get() == Some(&dir.stat.owner());
+        let lost = preserve.ownership && !owned && {
             let chown = |uid, gid| rustix::fs::fchown(to, uid, gid);
             self.change_owner(path.clone(), dir.stat.owner(), chown)
         };
-        if let Some(from) = from.map(Bearer::Open) {
-            match self.names_of(&from) {
-                Ok(names) => {
-                    let to = Bearer::Open(to);
-                    self.give_attributes(&path, &from, &to, &names);
-                    if !made {
-                        let lists = [xattr::ACCESS_LIST, xattr::DEFAULT_LIST];
-                        self.drop_lists(&path, &to, &names, &lists);
-                    }
-                }
-                Err(error) => {
-                    self.failed(Step::SetXattr, path.clone(), error);
-                }
-            }
+        if let Some(from) = from {
+            self.dress_dir_attributes(from, to, &path, made);
         }
         let mode = match preserve.mode {
             Mode::Preserve => Some(dir.stat.permissions()),
-            _ if !made || dir.inherits => None,
-            Mode::Inherit => Some(dir.stat.mode & 0o777 & !self.run.umask),
+            _ if !made => None,
+            // The list decides, but we had to have all rights ourselves.
+            _ if dir.inherits => sys::stat(to).ok().map(|now| now.mode & (0o7077 | dir.stat.mode)),
+            Mode::Inherit => Some(dir.stat.mode & 0o1777 & !self.run.umask),
             Mode::Fresh => Some(0o777 & !self.run.umask),
         };
         if let Some(mode) = mode {
@@ -213,6 +163,29 @@ impl Worker<'_> {
         if preserve.timestamps {
             if let Err(error) = rustix::fs::futimens(to, &times(&dir.stat)) {
                 self.failed(Step::SetTimes, path, error.into());
+            }
+        }
+    }
+
+    fn dress_dir_attributes(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>, path: &Path, made: bool) {
+        let mut bearer = Bearer::Open(from);
+        let mut names = self.names_of(&bearer);
+        if matches!(&names, Err(error) if sys::is(error, &[Errno::BADF])) {
+            // It may not be read, and is only held.
+            bearer = Bearer::Followed(sys::proc_path(from, None));
+            names = self.names_of(&bearer);
+        }
+        match names {
+            Ok(names) => {
+                let to = Bearer::Open(to);
+                self.give_attributes(path, &bearer, &to, &names);
+                if !made {
+                    let lists = [xattr::ACCESS_LIST, xattr::DEFAULT_LIST];
+                    self.drop_lists(path, &to, &names, &lists);
+                }
+            }
+            Err(error) => {
+                self.failed(Step::SetXattr, path.into(), error);
             }
         }
     }
@@ -321,70 +294,6 @@ impl Worker<'_> {
             Err(error) => {
                 self.failed(Step::SetOwner, path, error.into());
                 true
-            }
-        }
-    }
-
-    fn give_attributes(&mut self, path: &std::path::Path, from: &Bearer<'_>, to: &Bearer<'_>, names: &Names) {
-        for name in xattr::each(&names.0) {
-            let class = Class::of(name);
-            let done = from
-                .get(name, &mut self.value)
-                .and_then(|()| to.set(name, &self.value));
-            match done {
-                Ok(()) => {}
-                // It is gone by now.
-                Err(error) if sys::is(&error, &[Errno::NODATA]) => {}
-                Err(error) if class.wish(self.options()) == Wish::Must => {
-                    let step = if class == Class::AccessList {
-                        Step::SetMode
-                    } else {
-                        Step::SetXattr
-                    };
-                    self.failed(step, path.into(), error);
-                }
-                Err(_) => {}
-            }
-        }
-    }
-
-    /// With permissions preserved, what has a list that the source has not loses it.
-    fn drop_lists(&mut self, path: &std::path::Path, to: &Bearer<'_>, names: &Names, lists: &[&CStr]) {
-        if self.options().preserve.mode != Mode::Preserve {
-            return;
-        }
-        for list in lists.iter().filter(|list| !names.has(list)) {
-            if let Err(error) = to.remove(list) {
-                self.failed(Step::SetMode, path.into(), error);
-            }
-        }
-    }
-
-    /// A file that replaces another one keeps the other's attributes, as if it had been written to.
-    fn keep_old_attributes(&mut self, entry: &Entry<'_>, old: &Stat, to: BorrowedFd<'_>) {
-        let Ok(held) = sys::open_path(entry.at.target(), entry.target) else {
-            return;
-        };
-        if !sys::stat(held.as_fd()).is_ok_and(|stat| stat.id == old.id) || !old.is_file() {
-            return;
-        }
-        // The link in /proc is the file itself, so it is followed.
-        let path = sys::proc_path(held.as_fd(), None);
-        let mut names = Vec::new();
-        names.resize(1 << 16, 0);
-        let Ok(length) = rustix::fs::listxattr(path.as_slice(), names.as_mut_slice()) else {
-            return;
-        };
-        let preserves = self.options().preserve.mode == Mode::Preserve;
-        for name in xattr::each(&names[..length]) {
-            let class = Class::of(name);
-            if class == Class::Capability || (class == Class::AccessList && preserves) {
-                continue;
-            }
-            self.value.resize(1 << 16, 0);
-            if let Ok(length) = rustix::fs::getxattr(path.as_slice(), name, self.value.as_mut_slice()) {
-                // Some, such as a label, cannot be set by everybody, and a writer would not have set them.
-                let _ = Bearer::Open(to).set(name, &self.value[..length]);
             }
         }
     }

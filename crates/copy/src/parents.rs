@@ -3,15 +3,17 @@
 //! made outside the target.
 
 use crate::dir::{Dir, Parts, Slot, State};
+use crate::entry::Entry;
 use crate::error::Step;
+use crate::observer::Kind;
 use crate::plan::top_of;
 use crate::run::{Outcome, Worker};
 use crate::sys::{self, Stat};
 use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::Mode;
 use rustix::io::Errno;
 use std::collections::HashMap;
-use std::ffi::CString;
-use std::io;
+use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -56,9 +58,7 @@ impl Parents {
                 continue;
             }
             let shown = self.target.join(&below);
-            let next = self
-                .enter(&dir, &from, &shown, name)
-                .map_err(|error| worker.failed(Step::CreateDirectory, shown, error))?;
+            let next = self.enter(worker, &dir, &from, &shown, name)?;
             self.known.insert(below.clone(), next.clone());
             dir = next;
         }
@@ -67,34 +67,44 @@ impl Parents {
 
     fn enter(
         &mut self,
+        worker: &mut Worker<'_>,
         dir: &Arc<Dir>,
         from: &Path,
         shown: &Path,
-        name: &std::ffi::OsStr,
-    ) -> io::Result<Arc<Dir>> {
-        let at = dir.open()?;
-        let name = CString::new(name.as_bytes())?;
-        let from = CString::new(from.as_os_str().as_bytes())?;
-        let made = match rustix::fs::mkdirat(at.target(), &name, rustix::fs::Mode::from_raw_mode(0o700)) {
+        name: &OsStr,
+    ) -> Outcome<Arc<Dir>> {
+        let name = CString::new(name.as_bytes()).expect("it was in a path");
+        let source = CString::new(from.as_os_str().as_bytes()).expect("it was in a path");
+        let found = dir.open().and_then(|at| {
+            let fd = sys::open_target_dir(at.source(), &source, true)?;
+            Ok((sys::stat(fd.as_fd())?, fd, at))
+        });
+        let (stat, fd, at) = found.map_err(|error| worker.failed(Step::StatParent, from.into(), error))?;
+        let made = match rustix::fs::mkdirat(at.target(), &name, Mode::from_raw_mode(0o700)) {
             Ok(()) => true,
             Err(Errno::EXIST) => false,
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(worker.failed(Step::CreateDirectory, shown.into(), error.into())),
         };
         // What is there may be a link to a directory: the user has named it.
-        let target = sys::open_target_dir(at.target(), &name, !made)?;
-        let source = sys::open_target_dir(at.source(), &from, true)?;
-        let here = at.source().try_clone_to_owned()?;
-        let next = top_of(
-            here,
-            target.try_clone()?,
-            &CString::new(shown.as_os_str().as_bytes())?,
-        )?;
+        let opened = sys::open_target_dir(at.target(), &name, !made).and_then(|target| {
+            let here = at.source().try_clone_to_owned()?;
+            let label = CString::new(shown.as_os_str().as_bytes())?;
+            Ok((top_of(here, target.try_clone()?, &label)?, target))
+        });
+        let (next, target) =
+            opened.map_err(|error| worker.failed(Step::OpenTargetDirectory, shown.into(), error))?;
         if made {
+            let entry = Entry {
+                at: &at,
+                source: &source,
+                target: &name,
+            };
+            worker.copied(&entry, Kind::Directory, 0, None);
             self.made.push(Made {
                 path: shown.into(),
-                stat: sys::stat(source.as_fd())?,
-                source,
+                source: fd,
                 target,
+                stat,
                 inherits: dir.inherits,
             });
         }

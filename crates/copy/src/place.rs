@@ -22,7 +22,7 @@ pub(crate) enum Place {
     /// What is there is replaced by a rename.
     Replace(Stat),
     /// It is written into what is there, through a link if `follow`.
-    InPlace { follow: bool },
+    Into { follow: bool },
 }
 
 impl Worker<'_> {
@@ -34,14 +34,17 @@ impl Worker<'_> {
         let Some(there) = self.existing(entry)? else {
             return Ok(Place::New);
         };
-        let follow = there.is_symlink() && self.follows_target(entry, source);
-        let there = if follow { self.behind_link(entry)? } else { there };
+        let mut follow = there.is_symlink() && self.follows_target(entry, source);
+        let behind = if follow { self.behind_link(entry)? } else { there };
+        // What is behind the link has other names, which are to stay what they are: the link goes.
+        follow &= !(self.options().preserve.links && behind.nlink > 1 && behind.id != source.id);
+        let there = if follow { behind } else { there };
         self.check_existing(entry, source, &there)?;
         if self.options().method != Method::Contents || !self.reads(source) {
             return Ok(Place::Replace(there));
         }
         if self.is_in_place(&there, follow) {
-            return Ok(Place::InPlace { follow });
+            return Ok(Place::Into { follow });
         }
         self.check_writable(entry, &there)?;
         Ok(Place::Replace(there))
@@ -82,11 +85,9 @@ impl Worker<'_> {
 
     /// What speaks against touching what is there.
     fn check_existing(&mut self, entry: &Entry<'_>, source: &Stat, there: &Stat) -> Outcome<()> {
-        let overwrite = self.options().overwrite;
-        match overwrite.when {
-            When::None => return Err(self.skip(entry, source)),
-            When::NoneFail => return Err(self.refused(Refusal::TargetExists, entry)),
-            When::All | When::Older => {}
+        let leaves_all = matches!(self.options().overwrite.when, When::None | When::NoneFail);
+        if leaves_all {
+            self.check_age(entry, source, there)?;
         }
         if there.id == source.id && !self.may_part(entry) {
             return Err(self.refused(Refusal::SameFile, entry));
@@ -94,11 +95,35 @@ impl Worker<'_> {
         if there.is_dir() {
             return Err(self.refused(Refusal::FileOverDirectory, entry));
         }
-        let key = |stat: &Stat| (stat.mtime.tv_sec, stat.mtime.tv_nsec);
-        if overwrite.when == When::Older && key(source) <= key(there) {
-            return Err(self.skip(entry, source));
+        if source.is_symlink() && self.points_to(entry, there) {
+            return Err(self.refused(Refusal::SameFile, entry));
         }
+        self.check_age(entry, source, there)?;
         self.ask(entry, there, source)
+    }
+
+    /// Whether the source is a link to what it would replace: the link would point to itself, and the file be gone.
+    fn points_to(&self, entry: &Entry<'_>, there: &Stat) -> bool {
+        self.options().backup == Backup::None
+            && there.is_file()
+            && sys::stat_at(entry.at.source(), entry.source, true).is_ok_and(|stat| stat.id == there.id)
+    }
+
+    /// Whether what is there stays as it is, because it exists or is as young; this has been told.
+    pub(crate) fn is_left_alone(&mut self, entry: &Entry<'_>, source: &Stat) -> bool {
+        let there = sys::stat_at(entry.at.target(), entry.target, false);
+        there.is_ok_and(|there| self.check_age(entry, source, &there).is_err())
+    }
+
+    /// `-n` and `-u`.
+    fn check_age(&mut self, entry: &Entry<'_>, source: &Stat, there: &Stat) -> Outcome<()> {
+        let key = |stat: &Stat| (stat.mtime.tv_sec, stat.mtime.tv_nsec);
+        match self.options().overwrite.when {
+            When::None => Err(self.skip(entry, source)),
+            When::NoneFail => Err(self.refused(Refusal::TargetExists, entry)),
+            When::Older if key(source) <= key(there) => Err(self.skip(entry, source)),
+            When::All | When::Older => Ok(()),
+        }
     }
 
     /// Source and target are names of one file: whether the target can become another file and the source stays.
@@ -180,6 +205,15 @@ impl Worker<'_> {
             || !keeps_owner
     }
 
+    /// Whether a new file stands for the one that it replaces, with its owner and permissions: not where that one was
+    /// to be removed or renamed first, and is therefore another file.
+    pub(crate) fn is_heir(&self, entry: &Entry<'_>, old: &Stat) -> bool {
+        let options = self.options();
+        let linked = options.preserve.links && old.nlink > 1;
+        let goes = linked || options.overwrite.remove || options.backup != Backup::None;
+        old.is_file() && !goes && (!options.overwrite.force || writable(entry.at, entry.target).is_ok())
+    }
+
     /// A file that its owner has protected is not replaced, as it would not be written to.
     fn check_writable(&mut self, entry: &Entry<'_>, there: &Stat) -> Outcome<()> {
         let overwrite = self.options().overwrite;
@@ -227,11 +261,25 @@ impl Worker<'_> {
         if options.backup == Backup::None {
             return Ok(None);
         }
+        if self.backup_is_source(entry) {
+            return Err(self.refused(Refusal::BackupIsSource, entry));
+        }
         let backup = backup::make(entry.at.target(), entry.target, options);
         match backup {
             Ok(name) => Ok(Some(entry.at.dir.path(crate::dir::Side::Target, &name))),
             Err(error) => Err(self.failed(Step::Backup, entry.target(), error)),
         }
+    }
+
+    /// Whether a simple backup would take the source's own name.
+    fn backup_is_source(&self, entry: &Entry<'_>) -> bool {
+        let options = self.options();
+        let id = |dir, name: &CStr| sys::stat_at(dir, name, false).ok().map(|stat| stat.id);
+        options.backup != Backup::Numbered
+            && backup::simple(entry.target, options).is_ok_and(|backup| {
+                let there = id(entry.at.target(), &backup);
+                there.is_some() && there == id(entry.at.source(), entry.source)
+            })
     }
 
     /// Removes what is there. Says whether it was something that can be removed so.

@@ -1,15 +1,16 @@
 //! From sources and a target as the user names them to entries in directories, and to threads that copy them.
 
+use crate::backup;
 use crate::dir::{Dir, Parts, Slot, State};
 use crate::entry::Entry;
 use crate::error::{Diagnostic, Refusal, Step, Warning};
-use crate::observer::Observer;
-use crate::options::{Backup, Fsync, Options};
+use crate::observer::{Observer, Paths as _};
+use crate::options::{Backup, Dereference, Fsync, Options};
 use crate::parents::Parents;
 use crate::report::Report;
 use crate::run::{self, Run, Worker};
 use crate::schedule::Job;
-use crate::sys::{self, Stat};
+use crate::sys::{self, FileId, Stat};
 use crate::xattr;
 use crate::Target;
 use rustix::fd::{AsFd, OwnedFd};
@@ -32,6 +33,17 @@ pub(crate) fn copy(
     target: &Target,
     observer: &dyn Observer,
 ) -> Report {
+    if let (Target::As(path), [source]) = (target, sources) {
+        if options.overwrite.force && options.backup != Backup::None && path == source && path.is_file() {
+            if let Ok(backup) = backup_of(path, options) {
+                let options = Options {
+                    backup: Backup::None,
+                    ..options.clone()
+                };
+                return copy(&options, sources, &Target::As(backup), observer);
+            }
+        }
+    }
     let begin = Instant::now();
     let run = Run::new(options, observer);
     let mut worker = Worker::new(&run);
@@ -42,8 +54,10 @@ pub(crate) fn copy(
             plan.copy(&mut worker, &mut total);
             plan.finish(&mut worker);
         }
-        Err((path, error)) => {
-            worker.failed(Step::OpenTargetDirectory, path, error);
+        Err(error) => {
+            for source in sources {
+                no_target(&mut worker, source, target, &error);
+            }
         }
     }
     run::add(&mut total, worker.report);
@@ -53,7 +67,9 @@ pub(crate) fn copy(
 }
 
 /// What is to be copied next, and what has been.
-struct Plan {
+struct Plan<'a> {
+    /// As the user names it.
+    target: &'a Path,
     top: Arc<Dir>,
     /// The name of the copy, if there is one for all.
     name: Option<CString>,
@@ -66,18 +82,20 @@ struct Plan {
 }
 
 struct Seen {
-    path: PathBuf,
+    id: FileId,
     is_dir: bool,
 }
 
-impl Plan {
-    fn new(target: &Target) -> Result<Plan, (PathBuf, io::Error)> {
+impl<'a> Plan<'a> {
+    fn new(target: &'a Target) -> io::Result<Plan<'a>> {
         let (directory, name, only_directory) = match target {
             Target::Into(directory) => (directory.clone(), None, false),
+            Target::As(path) if path.as_os_str().is_empty() => return Err(Errno::NOENT.into()),
             Target::As(path) => split(path),
         };
-        let top = open_top(&directory).map_err(|error| (directory.clone(), error))?;
+        let top = open_top(&directory)?;
         Ok(Plan {
+            target: path_of(target),
             parents: Parents::new(directory, top.clone()),
             top,
             name,
@@ -123,11 +141,10 @@ impl Plan {
             let stat = stat()?;
             kind = stat.file_type();
             if self.only_directory && !stat.is_dir() {
-                let error = io::Error::from(Errno::NOTDIR);
-                worker.failed(Step::CreateFile, crate::observer::Paths::target(&entry), error);
+                self.not_a_directory(worker, source);
                 return Ok(());
             }
-            if !self.is_new(worker, &entry, source, &stat, total) {
+            if !self.is_new(worker, &entry, &stat, total) {
                 return Ok(());
             }
         }
@@ -141,32 +158,50 @@ impl Plan {
         &mut self,
         worker: &mut Worker<'_>,
         entry: &Entry<'_>,
-        source: &Path,
         stat: &Stat,
         total: &mut Report,
     ) -> bool {
         let is_dir = stat.is_dir();
         let place = entry.at.dir.path(crate::dir::Side::Target, c"");
-        let seen = Seen {
-            path: source.into(),
-            is_dir,
-        };
+        let seen = Seen { id: stat.id, is_dir };
         let Some(before) = self.seen.insert((place, entry.target.into()), seen) else {
             return true;
         };
-        if before.path == source {
+        if before.id == stat.id && (is_dir || worker.options().backup == Backup::None) {
             worker.tell(&Diagnostic::Warning {
                 warning: Warning::NamedTwice,
-                path: source.into(),
+                path: entry.source(),
             });
             return false;
         }
-        if (!is_dir || !before.is_dir) && worker.options().backup != Backup::Numbered {
-            worker.refused(Refusal::JustCreated, entry);
-            return false;
-        }
         self.copy(worker, total);
-        true
+        if is_dir && before.is_dir || worker.options().backup == Backup::Numbered {
+            return true;
+        }
+        if !worker.is_left_alone(entry, stat) {
+            worker.refused(Refusal::JustCreated, entry);
+        }
+        false
+    }
+
+    /// The target has a slash at its end, and the source is no directory.
+    fn not_a_directory(&self, worker: &mut Worker<'_>, source: &Path) {
+        match self.target.metadata() {
+            Ok(_) => {
+                let refused = Diagnostic::Refused {
+                    refusal: Refusal::FileOverDirectory,
+                    source: source.into(),
+                    target: self.target.into(),
+                };
+                worker.tell(&refused);
+            }
+            Err(error) if sys::is(&error, &[Errno::NOENT]) => {
+                worker.failed(Step::CreateFile, self.target.into(), Errno::NOTDIR.into());
+            }
+            Err(error) => {
+                worker.failed(Step::StatTarget, self.target.into(), error);
+            }
+        }
     }
 
     /// Copies what has been added.
@@ -221,6 +256,51 @@ impl Plan {
             worker.failed(Step::Sync, self.top.path(crate::dir::Side::Target, c""), error);
         }
     }
+}
+
+/// A file onto itself, by force and with a backup: then the copy is the backup.
+fn backup_of(path: &Path, options: &Options) -> io::Result<PathBuf> {
+    let (directory, name, _) = split(path);
+    let top = open_top(&directory)?;
+    let name = backup::name_for(top.open()?.target(), &name.unwrap_or_default(), options)?;
+    Ok(directory.join(std::ffi::OsStr::from_bytes(name.to_bytes())))
+}
+
+fn path_of(target: &Target) -> &Path {
+    match target {
+        Target::Into(path) | Target::As(path) => path,
+    }
+}
+
+/// The target's directory cannot be opened: what is said about each source.
+fn no_target(worker: &mut Worker<'_>, source: &Path, target: &Target, error: &io::Error) {
+    let options = worker.options();
+    let follow = options.dereference != Dereference::Never;
+    let stat = if follow {
+        source.metadata()
+    } else {
+        source.symlink_metadata()
+    };
+    let step = match stat {
+        Err(error) => {
+            worker.failed(Step::StatSource, source.into(), error);
+            return;
+        }
+        Ok(stat) if stat.is_dir() && !options.recursive => {
+            worker.tell(&Diagnostic::Refused {
+                refusal: Refusal::OmittingDirectory,
+                source: source.into(),
+                target: path_of(target).into(),
+            });
+            return;
+        }
+        Ok(_) if sys::is(error, &[Errno::NOTDIR]) => Step::StatTarget,
+        Ok(_) if matches!(target, Target::Into(_)) => Step::OpenTargetDirectory,
+        Ok(stat) if stat.is_dir() => Step::CreateDirectory,
+        Ok(_) => Step::CreateFile,
+    };
+    let error = io::Error::from_raw_os_error(error.raw_os_error().unwrap_or(0));
+    worker.failed(step, path_of(target).into(), error);
 }
 
 /// The directory of a target, its name there, and whether only a directory can have that name.

@@ -1,5 +1,6 @@
 //! One copy under way: what all its workers share, and what each has of its own.
 
+use crate::buffer::Buffer;
 use crate::error::{Diagnostic, Refusal, Step};
 use crate::links::Links;
 use crate::listing;
@@ -26,6 +27,9 @@ const NAME_MAX: usize = 255;
 /// Descriptors left to the rest of the process.
 const SPARE_DESCRIPTORS: usize = 64;
 
+/// What a worker needs at least: some levels of directories, a source, a target, and what is looked at in between.
+const DESCRIPTORS_PER_JOB: usize = 12;
+
 /// Why an entry is not copied. Whoever returns it has told the observer.
 #[derive(Debug)]
 pub(crate) enum End {
@@ -45,7 +49,7 @@ pub(crate) struct Run<'a> {
     pub(crate) observer: &'a dyn Observer,
     pub(crate) links: Links,
     pub(crate) schedule: Schedule,
-    /// Directories that this run made below one that existed: none of them is a source.
+    /// Where this run writes to: what the user has named, and what was made below. None of them is a source.
     pub(crate) roots: Mutex<HashSet<FileId>>,
     /// Held while a question is being answered.
     pub(crate) asking: Mutex<()>,
@@ -71,6 +75,7 @@ impl<'a> Run<'a> {
             jobs => jobs,
         };
         let descriptors = sys::descriptor_limit().saturating_sub(SPARE_DESCRIPTORS);
+        let jobs = jobs.min(descriptors / DESCRIPTORS_PER_JOB).max(1);
         Run {
             options,
             observer,
@@ -137,7 +142,7 @@ pub(crate) struct Worker<'a> {
     pub(crate) run: &'a Run<'a>,
     pub(crate) report: Report,
     /// One byte longer than what is asked for at once, to notice a file that grows.
-    pub(crate) buffer: Vec<u8>,
+    pub(crate) buffer: Buffer,
     /// Attribute names and values.
     pub(crate) names: Vec<u8>,
     pub(crate) value: Vec<u8>,
@@ -151,7 +156,7 @@ impl<'a> Worker<'a> {
         Worker {
             run,
             report: Report::default(),
-            buffer: vec![0; BUFFER_BYTES + 1],
+            buffer: Buffer::new(BUFFER_BYTES + 1),
             names: Vec::new(),
             value: Vec::new(),
             entries: vec![MaybeUninit::uninit(); listing::READ_BYTES],

@@ -67,6 +67,8 @@ struct State {
     /// Threads at work, which may bring more.
     busy: usize,
     idle: usize,
+    /// A thread has panicked: nobody shall wait for it.
+    broken: bool,
 }
 
 impl Schedule {
@@ -77,9 +79,10 @@ impl Schedule {
         }
         let mut state = self.state.lock().unwrap();
         state.jobs.extend(jobs.drain(..).rev());
-        let idle = state.idle;
+        // The one that comes first is for us.
+        let wake = state.idle > 0 && state.jobs.len() > 1;
         drop(state);
-        if idle > 0 {
+        if wake {
             self.changed.notify_all();
         }
     }
@@ -92,10 +95,18 @@ impl Schedule {
         self.changed.notify_all();
     }
 
-    /// Takes the offer back: its owner has taken the last entries.
+    /// Takes the offer back: the last entries are taken.
     pub(crate) fn withdraw(&self, batch: &Arc<Batch>) {
         let mut state = self.state.lock().unwrap();
         state.batches.retain(|other| !Arc::ptr_eq(other, batch));
+    }
+
+    /// A thread ends before its time: the others end too.
+    pub(crate) fn break_off(&self) {
+        if let Ok(mut state) = self.state.lock() {
+            state.broken = true;
+        }
+        self.changed.notify_all();
     }
 
     /// A thread begins.
@@ -107,10 +118,13 @@ impl Schedule {
     pub(crate) fn next(&self) -> Option<Work> {
         let mut state = self.state.lock().unwrap();
         loop {
+            if state.broken {
+                return None;
+            }
             if let Some(job) = state.jobs.pop() {
                 return Some(Work::Entry(job));
             }
-            if let Some(batch) = state.batches.pop_front() {
+            if let Some(batch) = state.batches.front().cloned() {
                 return Some(Work::Help(batch));
             }
             if state.busy == 1 {

@@ -20,8 +20,10 @@ const MAX_BYTES: usize = 64 << 10;
 pub(crate) enum Bearer<'a> {
     /// An open file.
     Open(BorrowedFd<'a>),
-    /// What cannot be opened, by a path from `sys::proc_path`.
+    /// What cannot be opened, by a path from `sys::proc_path` that ends in its name.
     Path(Vec<u8>),
+    /// What is held but not open for reading, by its path from `sys::proc_path`: that is a link to it.
+    Followed(Vec<u8>),
 }
 
 /// What kind of attribute a name stands for.
@@ -60,6 +62,7 @@ impl Bearer<'_> {
         fill(names, |buffer| match self {
             Bearer::Open(fd) => rustix::fs::flistxattr(fd, spare_capacity(buffer)),
             Bearer::Path(path) => rustix::fs::llistxattr(path.as_slice(), spare_capacity(buffer)),
+            Bearer::Followed(path) => rustix::fs::listxattr(path.as_slice(), spare_capacity(buffer)),
         })
     }
 
@@ -67,6 +70,7 @@ impl Bearer<'_> {
         fill(value, |buffer| match self {
             Bearer::Open(fd) => rustix::fs::fgetxattr(fd, name, spare_capacity(buffer)),
             Bearer::Path(path) => rustix::fs::lgetxattr(path.as_slice(), name, spare_capacity(buffer)),
+            Bearer::Followed(path) => rustix::fs::getxattr(path.as_slice(), name, spare_capacity(buffer)),
         })
     }
 
@@ -75,6 +79,7 @@ impl Bearer<'_> {
         match self {
             Bearer::Open(fd) => rustix::fs::fsetxattr(fd, name, value, flags)?,
             Bearer::Path(path) => rustix::fs::lsetxattr(path.as_slice(), name, value, flags)?,
+            Bearer::Followed(path) => rustix::fs::setxattr(path.as_slice(), name, value, flags)?,
         }
         Ok(())
     }
@@ -84,6 +89,7 @@ impl Bearer<'_> {
         let removed = match self {
             Bearer::Open(fd) => rustix::fs::fremovexattr(fd, name),
             Bearer::Path(path) => rustix::fs::lremovexattr(path.as_slice(), name),
+            Bearer::Followed(path) => rustix::fs::removexattr(path.as_slice(), name),
         };
         match removed {
             Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),

@@ -1,0 +1,142 @@
+//! The flags of `proactor cp`, each described once. What their order means is `wishes.rs`.
+
+use clap::{ArgAction, Args};
+use std::ffi::OsString;
+
+/// A flag may be given any number of times, as GNU's getopt allows; its last place counts.
+#[derive(Args)]
+#[command(
+    args_override_self = true,
+    disable_help_flag = true,
+    disable_version_flag = true,
+    infer_long_args = true
+)]
+pub(super) struct Flags {
+    /// Files and directories to copy, and where to: a new name, or a directory
+    #[arg(value_name = "SOURCE... TARGET")]
+    pub operands: Vec<OsString>,
+
+    /// Copy directories with everything below them
+    #[arg(short, visible_short_alias = 'R', long, help_heading = "What is copied")]
+    pub recursive: bool,
+    /// The same as -dR --preserve=all
+    #[arg(short, long, help_heading = "What is copied")]
+    pub archive: bool,
+    /// The same as --no-dereference --preserve=links
+    #[arg(short = 'd', help_heading = "What is copied")]
+    pub links_as_links: bool,
+    /// Copy symbolic links as links: the default with -r
+    #[arg(short = 'P', long, help_heading = "What is copied")]
+    pub no_dereference: bool,
+    /// Follow all symbolic links in the sources: the default without -r
+    #[arg(short = 'L', long, help_heading = "What is copied")]
+    pub dereference: bool,
+    /// Follow the symbolic links that are named as sources, and no others
+    #[arg(short = 'H', help_heading = "What is copied")]
+    pub dereference_named: bool,
+    /// Leave out what is on another file system than the source that was named
+    #[arg(short = 'x', long, help_heading = "What is copied")]
+    pub one_file_system: bool,
+    /// Copy metadata only: new files stay empty, and those that exist keep their contents
+    #[arg(long, help_heading = "What is copied")]
+    pub attributes_only: bool,
+    /// With -r, read FIFOs and devices as if they were files instead of making new ones
+    #[arg(long, help_heading = "What is copied")]
+    pub copy_contents: bool,
+    /// Take the slashes off the end of each source
+    #[arg(long, help_heading = "What is copied")]
+    pub strip_trailing_slashes: bool,
+
+    /// The same as --preserve=mode,ownership,timestamps
+    #[arg(short = 'p', help_heading = "What is preserved")]
+    pub preserve_usual: bool,
+    /// Preserve these: mode, ownership, timestamps (the default), links, context, xattr, all
+    #[arg(long, value_name = "LIST", action = ArgAction::Append, num_args = 0..=1, require_equals = true,
+          default_missing_value = "mode,ownership,timestamps", help_heading = "What is preserved")]
+    pub preserve: Vec<OsString>,
+    /// Do not preserve these
+    #[arg(long, value_name = "LIST", action = ArgAction::Append, help_heading = "What is preserved")]
+    pub no_preserve: Vec<OsString>,
+
+    /// Copy into this directory
+    #[arg(short, long, value_name = "DIRECTORY", action = ArgAction::Append, allow_hyphen_values = true,
+          help_heading = "Where it goes")]
+    pub target_directory: Vec<OsString>,
+    /// The target is the new name itself, also where it is a directory
+    #[arg(short = 'T', long, help_heading = "Where it goes")]
+    pub no_target_directory: bool,
+    /// Give each file the whole path that it was named with, below the target directory
+    #[arg(long, help_heading = "Where it goes")]
+    pub parents: bool,
+
+    /// Remove a target that cannot be opened, and try again
+    #[arg(short, long, help_heading = "What is there already")]
+    pub force: bool,
+    /// Ask before a file is overwritten (takes back -n)
+    #[arg(short, long, help_heading = "What is there already")]
+    pub interactive: bool,
+    /// Leave files that exist as they are (takes back -i)
+    #[arg(short, long, help_heading = "What is there already")]
+    pub no_clobber: bool,
+    /// Which files that exist are overwritten: all, none, none-fail (each is an error), older (without a value)
+    #[arg(short, long, value_name = "WHEN", action = ArgAction::Append, num_args = 0..=1, require_equals = true,
+          default_missing_value = "older", help_heading = "What is there already")]
+    pub update: Vec<OsString>,
+    /// Remove each file that exists before its new contents are written
+    #[arg(long, help_heading = "What is there already")]
+    pub remove_destination: bool,
+    /// The same as --backup without a value
+    #[arg(short = 'b', help_heading = "What is there already")]
+    pub backup_usual: bool,
+    /// Keep what is overwritten, renamed: none (off), simple (never), numbered (t), or existing (nil): numbered where
+    /// there are numbered ones [default: $VERSION_CONTROL, or existing]
+    #[arg(long, value_name = "CONTROL", action = ArgAction::Append, num_args = 0..=1, require_equals = true,
+          default_missing_value = "", help_heading = "What is there already")]
+    pub backup: Vec<OsString>,
+    /// The end of a simple backup's name [default: $SIMPLE_BACKUP_SUFFIX, or ~]
+    #[arg(short = 'S', long, action = ArgAction::Append, allow_hyphen_values = true,
+          help_heading = "What is there already")]
+    pub suffix: Vec<OsString>,
+    /// Write into files that exist, instead of replacing them by whole new ones
+    #[arg(long, help_heading = "What is there already")]
+    pub in_place: bool,
+
+    /// Make hard links instead of copies
+    #[arg(short, long, help_heading = "How it is copied")]
+    pub link: bool,
+    /// Make symbolic links instead of copies
+    #[arg(short, long, help_heading = "How it is copied")]
+    pub symbolic_link: bool,
+    /// Holes: kept (auto), also made of zeros (always), filled (never)
+    #[arg(long, value_name = "WHEN", action = ArgAction::Append, help_heading = "How it is copied")]
+    pub sparse: Vec<OsString>,
+    /// Share blocks with the source: always (without a value), where the file system can (auto), never
+    #[arg(long, value_name = "WHEN", action = ArgAction::Append, num_args = 0..=1, require_equals = true,
+          default_missing_value = "always", help_heading = "How it is copied")]
+    pub reflink: Vec<OsString>,
+    /// Force data to the disk: none, end (once, before the command ends), each (before a file gets its name)
+    #[arg(long, value_name = "WHEN", action = ArgAction::Append, help_heading = "How it is copied")]
+    pub fsync: Vec<OsString>,
+    /// Threads [default: as many as help here]
+    #[arg(long, value_name = "N", action = ArgAction::Append, help_heading = "How it is copied")]
+    pub jobs: Vec<OsString>,
+
+    /// Say what is copied
+    #[arg(short, long, help_heading = "What is said")]
+    pub verbose: bool,
+    /// Show files, bytes and rate while it goes on: on a terminal (auto), always, never
+    #[arg(long, value_name = "WHEN", action = ArgAction::Append, help_heading = "What is said")]
+    pub progress: Vec<OsString>,
+    /// At the end, say how much of what was copied
+    #[arg(long, help_heading = "What is said")]
+    pub stats: bool,
+    /// Print a JSON object a line: each event, and at last the report (docs/copy.md names their keys)
+    #[arg(long, help_heading = "What is said")]
+    pub json: bool,
+    /// Print help
+    #[arg(long, action = ArgAction::HelpShort, help_heading = "What is said")]
+    help: Option<bool>,
+    /// Print version
+    #[arg(long, action = ArgAction::Version, help_heading = "What is said")]
+    version: Option<bool>,
+}

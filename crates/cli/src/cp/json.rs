@@ -1,0 +1,157 @@
+//! `--json`: one object a line (docs/copy.md names the keys).
+
+use proactor_copy::{Copied, Diagnostic, Kind, Report};
+use serde::Serialize;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+/// A name is text where it is UTF-8, and a list of its bytes where it is not: nothing is lost.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum Name {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl Name {
+    fn of(path: &Path) -> Name {
+        match path.to_str() {
+            Some(text) => Name::Text(text.to_string()),
+            None => Name::Bytes(path.as_os_str().as_bytes().to_vec()),
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(tag = "event", rename_all = "lowercase")]
+pub(super) enum Event {
+    Copied(Entry),
+    Skipped(Entry),
+    Error(Complaint),
+    Warning(Complaint),
+    Report(Summary),
+}
+
+#[derive(Serialize)]
+pub(super) struct Entry {
+    kind: &'static str,
+    source: Name,
+    target: Name,
+    bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backup: Option<Name>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Complaint {
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<Name>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<Name>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<Name>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    errno: Option<i32>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Summary {
+    status: u8,
+    files: u64,
+    directories: u64,
+    symlinks: u64,
+    hard_links: u64,
+    specials: u64,
+    skipped: u64,
+    failures: u64,
+    bytes: u64,
+    shared_bytes: u64,
+    hole_bytes: u64,
+    stopped: bool,
+    partial: Vec<Name>,
+    seconds: f64,
+}
+
+impl Event {
+    pub fn copied(entry: &Copied<'_>) -> Event {
+        Event::Copied(Entry::of(entry))
+    }
+
+    pub fn skipped(entry: &Copied<'_>) -> Event {
+        Event::Skipped(Entry::of(entry))
+    }
+
+    pub fn diagnostic(diagnostic: &Diagnostic, sentence: &str) -> Event {
+        let mut complaint = Complaint {
+            message: sentence.to_string(),
+            source: None,
+            target: None,
+            path: None,
+            errno: None,
+        };
+        match diagnostic {
+            Diagnostic::Failed { path, error, .. } => {
+                complaint.path = Some(Name::of(path));
+                complaint.errno = error.raw_os_error();
+            }
+            Diagnostic::Refused { source, target, .. } => {
+                complaint.source = Some(Name::of(source));
+                complaint.target = Some(Name::of(target));
+            }
+            Diagnostic::Changed(path) | Diagnostic::Warning { path, .. } => {
+                complaint.path = Some(Name::of(path))
+            }
+        }
+        if diagnostic.is_failure() {
+            Event::Error(complaint)
+        } else {
+            Event::Warning(complaint)
+        }
+    }
+
+    pub fn report(report: &Report, status: u8) -> Event {
+        Event::Report(Summary {
+            status,
+            files: report.files,
+            directories: report.directories,
+            symlinks: report.symlinks,
+            hard_links: report.hard_links,
+            specials: report.specials,
+            skipped: report.skipped,
+            failures: report.failures,
+            bytes: report.bytes,
+            shared_bytes: report.shared_bytes,
+            hole_bytes: report.hole_bytes,
+            stopped: report.stopped,
+            partial: report.partial.iter().map(|path| Name::of(path)).collect(),
+            seconds: report.duration.as_secs_f64(),
+        })
+    }
+
+    pub fn line(&self) -> String {
+        serde_json::to_string(self).expect("only strings, numbers and lists")
+    }
+}
+
+impl Entry {
+    fn of(entry: &Copied<'_>) -> Entry {
+        Entry {
+            kind: kind(entry.kind),
+            source: Name::of(&entry.source()),
+            target: Name::of(&entry.target()),
+            bytes: entry.bytes,
+            backup: entry.backup.as_deref().map(Name::of),
+        }
+    }
+}
+
+fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::File => "file",
+        Kind::Directory | Kind::Merged => "directory",
+        Kind::Symlink => "symlink",
+        Kind::HardLink => "hard link",
+        Kind::Special => "special",
+    }
+}

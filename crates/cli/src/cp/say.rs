@@ -1,0 +1,101 @@
+//! The copier's typed diagnostics as the sentences of GNU's cp.
+
+use super::quote::{name, name_if_odd};
+use proactor_copy::{Diagnostic, Refusal, Step, Warning};
+use std::io;
+use std::path::Path;
+
+/// One line, without the program's name.
+pub(super) fn sentence(diagnostic: &Diagnostic) -> String {
+    match diagnostic {
+        Diagnostic::Failed {
+            step,
+            path,
+            other,
+            error,
+        } => {
+            format!("{}: {}", failed(*step, path, other.as_deref()), reason(error))
+        }
+        Diagnostic::Refused {
+            refusal,
+            source,
+            target,
+        } => refused(*refusal, source, target),
+        Diagnostic::Changed(path) => format!("{} changed while it was read", name(path)),
+        Diagnostic::Warning { warning, path } => format!("warning: {}", warned(*warning, path)),
+    }
+}
+
+/// What the C library says, without Rust's number behind it.
+pub(super) fn reason(error: &io::Error) -> String {
+    let mut text = error.to_string();
+    if let Some(end) = error
+        .raw_os_error()
+        .and_then(|code| text.rfind(&format!(" (os error {code})")))
+    {
+        text.truncate(end);
+    }
+    text
+}
+
+fn failed(step: Step, path: &Path, other: Option<&Path>) -> String {
+    let path = name(path);
+    let other = other.map(name).unwrap_or_default();
+    match step {
+        Step::StatSource | Step::StatTarget => format!("cannot stat {path}"),
+        Step::StatParent => format!("failed to get attributes of {path}"),
+        Step::OpenSource => format!("cannot open {path} for reading"),
+        Step::ReadDirectory | Step::OpenTargetDirectory => format!("cannot access {path}"),
+        Step::OpenTarget | Step::CreateFile => format!("cannot create regular file {path}"),
+        Step::Read => format!("error reading {path}"),
+        Step::Write => format!("error writing {path}"),
+        Step::CreateDirectory => format!("cannot create directory {path}"),
+        Step::CreateSymlink => format!("cannot create symbolic link {path} to {other}"),
+        Step::CreateHardLink => format!("cannot create hard link {path} to {other}"),
+        Step::CreateFifo => format!("cannot create fifo {path}"),
+        Step::CreateSpecial => format!("cannot create special file {path}"),
+        Step::ReadLink => format!("cannot read symbolic link {path}"),
+        Step::Clone => format!("failed to clone {path} from {other}"),
+        Step::Remove => format!("cannot remove {path}"),
+        Step::Backup => format!("cannot backup {path}"),
+        Step::Rename => format!("cannot give {path} its name"),
+        Step::SetOwner => format!("failed to preserve ownership for {path}"),
+        Step::SetMode => format!("setting permissions for {path}"),
+        Step::SetTimes => format!("preserving times for {path}"),
+        Step::SetXattr => format!("setting attributes for {path}"),
+        Step::Sync => format!("error syncing {path}"),
+    }
+}
+
+fn refused(refusal: Refusal, source: &Path, target: &Path) -> String {
+    let (from, to) = (name(source), name(target));
+    match refusal {
+        Refusal::OmittingDirectory => format!("-r not specified; omitting directory {from}"),
+        Refusal::SameFile => format!("{from} and {to} are the same file"),
+        Refusal::IntoItself => format!("cannot copy a directory, {from}, into itself, {to}"),
+        Refusal::DirectoryOverFile => format!("cannot overwrite non-directory {to} with directory {from}"),
+        Refusal::FileOverDirectory => format!("cannot overwrite directory {to} with non-directory"),
+        Refusal::JustCreated if target.is_symlink() => {
+            format!("will not copy {from} through just-created symlink {to}")
+        }
+        Refusal::JustCreated => format!("will not overwrite just-created {to} with {from}"),
+        Refusal::DanglingLink => format!("not writing through dangling symlink {to}"),
+        Refusal::Cycle => format!("cannot copy cyclic symbolic link {from}"),
+        Refusal::RelativeLink => format!(
+            "{}: can make relative symbolic links only in current directory",
+            name_if_odd(target)
+        ),
+        Refusal::TargetExists => format!("not replacing {to}"),
+        Refusal::BackupIsSource => format!("backing up {to} might destroy source;  {from} not copied"),
+    }
+}
+
+fn warned(warning: Warning, path: &Path) -> String {
+    match warning {
+        Warning::NamedTwice => {
+            let kind = if path.is_dir() { "directory" } else { "file" };
+            format!("source {kind} {} specified more than once", name(path))
+        }
+        Warning::Grew => format!("{} grew while it was read", name(path)),
+    }
+}

@@ -1,0 +1,82 @@
+//! What is written to the two streams, so that lines and the progress line do not run into each other.
+
+use super::usage::PROGRAM;
+use std::io::{self, IsTerminal, Write};
+
+/// Back to the line's start, and clear it.
+const CLEAR: &str = "\r\x1b[K";
+
+/// Stdout and stderr.
+pub(super) struct Screen {
+    out: Box<dyn Write + Send>,
+    /// Both may be one terminal: then the order counts.
+    out_is_terminal: bool,
+    /// A line without an end stands on stderr.
+    open_line: bool,
+}
+
+impl Screen {
+    pub fn new() -> Screen {
+        let out = io::stdout();
+        let out_is_terminal = out.is_terminal();
+        Screen {
+            // On a terminal each line is seen at once; elsewhere a call per line would cost more than a small file.
+            out: if out_is_terminal {
+                Box::new(out)
+            } else {
+                Box::new(io::BufWriter::with_capacity(1 << 16, out))
+            },
+            out_is_terminal,
+            open_line: false,
+        }
+    }
+
+    /// A line on stdout.
+    pub fn say(&mut self, line: &str) {
+        if self.out_is_terminal {
+            self.clear();
+        }
+        // A closed stdout is the reader's choice, not an error to report.
+        let _ = self
+            .out
+            .write_all(line.as_bytes())
+            .and_then(|()| self.out.write_all(b"\n"));
+    }
+
+    /// A line on stderr, after the program's name.
+    pub fn complain(&mut self, line: &str) {
+        self.clear();
+        eprintln!("{PROGRAM}: {line}");
+    }
+
+    /// A question on stderr; the answer stands behind it.
+    pub fn ask(&mut self, question: &str) {
+        self.clear();
+        let _ = self.out.flush();
+        eprint!("{PROGRAM}: {question} ");
+    }
+
+    /// Replaces the progress line.
+    pub fn progress(&mut self, line: &str) {
+        eprint!("{CLEAR}{line}");
+        self.open_line = true;
+    }
+
+    /// A line of progress that stays, for what is no terminal.
+    pub fn progress_line(&mut self, line: &str) {
+        eprintln!("{line}");
+    }
+
+    /// Takes the progress line away.
+    pub fn clear(&mut self) {
+        if std::mem::take(&mut self.open_line) {
+            eprint!("{CLEAR}");
+        }
+    }
+
+    /// Writes out what is held back.
+    pub fn flush(&mut self) {
+        self.clear();
+        let _ = self.out.flush();
+    }
+}

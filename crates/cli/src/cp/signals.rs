@@ -1,0 +1,118 @@
+//! Ctrl-C and SIGTERM: the first asks the copy to end in order, a second one ends the process at once.
+
+use rustix::event::{poll, PollFd, PollFlags};
+use rustix::io::{read, Errno};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::SigId;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Arc;
+
+/// Listens as long as it lives.
+pub(super) struct Signals {
+    /// The signal that came, or 0.
+    came: Arc<AtomicUsize>,
+    /// Becomes readable with the first one, for whoever waits for input.
+    wake: UnixStream,
+    hooks: Vec<SigId>,
+}
+
+impl Signals {
+    /// A signal that is ignored, as in a shell's background job or below nohup, stays so.
+    pub fn listen() -> io::Result<Signals> {
+        let (wake, waker) = UnixStream::pair()?;
+        let came = Arc::new(AtomicUsize::new(0));
+        let again = Arc::new(AtomicBool::new(false));
+        let mut hooks = Vec::new();
+        let ignored = ignored();
+        for signal in [SIGINT, SIGTERM]
+            .into_iter()
+            .filter(|signal| ignored & (1 << (signal - 1)) == 0)
+        {
+            // In this order: the first one finds `again` unset.
+            hooks.push(signal_hook::flag::register_conditional_shutdown(
+                signal,
+                status(signal),
+                Arc::clone(&again),
+            )?);
+            hooks.push(signal_hook::flag::register(signal, Arc::clone(&again))?);
+            hooks.push(signal_hook::flag::register_usize(
+                signal,
+                Arc::clone(&came),
+                signal as usize,
+            )?);
+            hooks.push(signal_hook::low_level::pipe::register(
+                signal,
+                waker.try_clone()?,
+            )?);
+        }
+        Ok(Signals { came, wake, hooks })
+    }
+
+    /// Whether to end.
+    pub fn stop(&self) -> bool {
+        self.came.load(Ordering::Relaxed) != 0
+    }
+
+    /// The exit status that tells of the signal that came, as a shell would.
+    pub fn status(&self) -> Option<u8> {
+        match self.came.load(Ordering::Relaxed) {
+            0 => None,
+            signal => Some(128 + signal as u8),
+        }
+    }
+
+    /// A line from stdin, without its end. Nothing at the end of input and when a signal comes.
+    pub fn read_line(&self) -> Option<Vec<u8>> {
+        let input = io::stdin();
+        let mut line = Vec::new();
+        // Byte by byte: what comes after the line belongs to whoever reads next.
+        let mut byte = [0];
+        while self.wait_for(&input) {
+            match read(&input, &mut byte) {
+                Ok(0) => break,
+                Ok(_) if byte[0] == b'\n' => return Some(line),
+                Ok(_) => line.push(byte[0]),
+                Err(Errno::INTR) => {}
+                Err(_) => break,
+            }
+        }
+        Some(line).filter(|line| !line.is_empty() && !self.stop())
+    }
+
+    /// Until there is input, or a signal: then the answer is no.
+    fn wait_for(&self, input: &io::Stdin) -> bool {
+        loop {
+            let mut both = [
+                PollFd::new(input, PollFlags::IN),
+                PollFd::new(&self.wake, PollFlags::IN),
+            ];
+            match poll(&mut both, None) {
+                Ok(_) => return both[1].revents().is_empty(),
+                Err(Errno::INTR) => {}
+                Err(_) => return !self.stop(),
+            }
+        }
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        for hook in self.hooks.drain(..) {
+            signal_hook::low_level::unregister(hook);
+        }
+    }
+}
+
+fn status(signal: i32) -> i32 {
+    128 + signal
+}
+
+/// A bit for each signal that this process ignores, that of signal 1 first; none where /proc is missing.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0)
+}

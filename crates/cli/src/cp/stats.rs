@@ -1,0 +1,48 @@
+//! The report for people: `--stats`, and what is done when a signal ends the copy.
+
+use super::{quote, units};
+use proactor_copy::Report;
+
+/// A line for each thing that there was any of.
+pub(super) fn lines(report: &Report) -> Vec<String> {
+    let seconds = report.duration.as_secs_f64();
+    let total = report.bytes + report.shared_bytes + report.hole_bytes;
+    let rate = (total as f64 / seconds.max(1e-6)) as u64;
+    let mut lines = vec![format!(
+        "{}, {} in {seconds:.2} s ({}/s)",
+        units::count(report.files, "file", "files"),
+        units::bytes(total),
+        units::bytes(rate)
+    )];
+    let counts = [
+        (report.directories, "directory", "directories"),
+        (report.symlinks, "symbolic link", "symbolic links"),
+        (report.hard_links, "hard link", "hard links"),
+        (report.specials, "special file", "special files"),
+        (report.skipped, "skipped", "skipped"),
+        (report.failures, "failed", "failed"),
+    ];
+    let others = counts.into_iter().filter(|(number, ..)| *number > 0);
+    lines.extend(others.map(|(number, one, many)| units::count(number, one, many)));
+    let not_written = [
+        (report.shared_bytes, "shared with the source"),
+        (report.hole_bytes, "in holes"),
+    ];
+    let not_written = not_written.into_iter().filter(|(bytes, _)| *bytes > 0);
+    lines.extend(not_written.map(|(bytes, where_from)| format!("{} {where_from}", units::bytes(bytes))));
+    lines
+}
+
+/// What was done until a signal came, and what is left of the rest.
+pub(super) fn interrupted(report: &Report) -> String {
+    let mut text = format!(
+        "interrupted: {} and {} copied, {}",
+        units::count(report.files, "file", "files"),
+        units::count(report.directories, "directory", "directories"),
+        units::bytes(report.bytes + report.shared_bytes + report.hole_bytes)
+    );
+    for partial in &report.partial {
+        text += &format!("; what is done of a new tree is in {}", quote::name(partial));
+    }
+    text
+}

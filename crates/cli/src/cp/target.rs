@@ -1,0 +1,110 @@
+//! Which operands are sources, and what the target is: the rules of cp.
+
+use super::flags::Flags;
+use super::quote;
+use super::say;
+use super::usage::{missing_target, Misuse};
+use proactor_copy::Target;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Path, PathBuf};
+
+/// The sources and the target. Looks whether the target is a directory, and at nothing else.
+pub(super) fn operands(flags: &Flags, directory: Option<&OsStr>) -> Result<(Vec<PathBuf>, Target), Misuse> {
+    let mut operands = flags.operands.clone();
+    if operands.is_empty() {
+        return Err(Misuse::with_hint("missing file operand"));
+    }
+    let target = match directory {
+        Some(_) if flags.no_target_directory => {
+            let text = "cannot combine --target-directory (-t) and --no-target-directory (-T)";
+            return Err(Misuse::plain(text));
+        }
+        Some(directory) => into("target directory", directory)?,
+        None => last(flags, &mut operands)?,
+    };
+    if flags.parents && matches!(target, Target::As(_)) {
+        return Err(Misuse::with_hint(
+            "with --parents, the destination must be a directory",
+        ));
+    }
+    let strip = |operand: OsString| {
+        if flags.strip_trailing_slashes {
+            stripped(operand)
+        } else {
+            operand
+        }
+    };
+    Ok((
+        operands
+            .into_iter()
+            .map(|operand| strip(operand).into())
+            .collect(),
+        target,
+    ))
+}
+
+/// The last operand is the target.
+fn last(flags: &Flags, operands: &mut Vec<OsString>) -> Result<Target, Misuse> {
+    let target = operands.pop().expect("the caller has looked");
+    if operands.is_empty() {
+        return Err(missing_target(&target));
+    }
+    if flags.no_target_directory {
+        operands.push(target);
+        if let Some(extra) = operands.get(2) {
+            return Err(Misuse::with_hint(format!("extra operand {}", quote::name(extra))));
+        }
+        return Ok(Target::As(operands.pop().expect("just put there").into()));
+    }
+    if operands.len() > 1 {
+        return into("target", &target);
+    }
+    Ok(if Path::new(&target).is_dir() {
+        Target::Into(target.into())
+    } else {
+        Target::As(target.into())
+    })
+}
+
+fn into(what: &str, directory: &OsStr) -> Result<Target, Misuse> {
+    let problem = match Path::new(directory).metadata() {
+        Ok(found) if found.is_dir() => return Ok(Target::Into(directory.into())),
+        Ok(_) => io::Error::from_raw_os_error(libc::ENOTDIR),
+        Err(error) => error,
+    };
+    Err(Misuse::plain(format!(
+        "{what} {}: {}",
+        quote::name(directory),
+        say::reason(&problem)
+    )))
+}
+
+/// Without the slashes at its end, but for the root's own.
+fn stripped(operand: OsString) -> OsString {
+    let mut bytes = operand.into_vec();
+    while bytes.len() > 1 && bytes.last() == Some(&b'/') {
+        bytes.pop();
+    }
+    OsString::from_vec(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stripped;
+
+    #[test]
+    fn slashes() {
+        for (given, left) in [
+            ("a/", "a"),
+            ("a/b//", "a/b"),
+            ("/", "/"),
+            ("//", "/"),
+            ("a", "a"),
+            ("", ""),
+        ] {
+            assert_eq!(stripped(given.into()), left);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What the copier tells, on its way to the screen; and the questions that it asks.
+
+use super::json::Event;
+use super::screen::Screen;
+use super::signals::Signals;
+use super::{quote, say};
+use proactor_copy::{Copied, Diagnostic, Kind, Observer, Question};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The observer of a run.
+pub(super) struct Watch {
+    pub verbose: bool,
+    pub json: bool,
+    pub signals: Signals,
+    pub files: AtomicU64,
+    pub bytes: AtomicU64,
+    screen: Mutex<Screen>,
+}
+
+impl Watch {
+    pub fn new(verbose: bool, json: bool, signals: Signals) -> Watch {
+        Watch {
+            verbose,
+            json,
+            signals,
+            files: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            screen: Mutex::new(Screen::new()),
+        }
+    }
+
+    pub fn screen(&self) -> MutexGuard<'_, Screen> {
+        // Nothing is half done in it if a thread that held it died.
+        self.screen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Observer for Watch {
+    fn copied(&self, entry: &Copied<'_>) {
+        if entry.kind != Kind::Directory && entry.kind != Kind::Merged {
+            self.files.fetch_add(1, Relaxed);
+        }
+        if self.json {
+            let line = Event::copied(entry).line();
+            self.screen().say(&line);
+        } else if self.verbose && entry.kind != Kind::Merged {
+            let (source, target) = (quote::name(entry.source()), quote::name(entry.target()));
+            let line = match &entry.backup {
+                Some(backup) => format!("{source} -> {target} (backup: {})", quote::name(backup)),
+                None => format!("{source} -> {target}"),
+            };
+            self.screen().say(&line);
+        }
+    }
+
+    fn skipped(&self, entry: &Copied<'_>) {
+        if self.json {
+            let line = Event::skipped(entry).line();
+            self.screen().say(&line);
+        }
+    }
+
+    fn progress(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Relaxed);
+    }
+
+    fn diagnostic(&self, diagnostic: &Diagnostic) {
+        let sentence = say::sentence(diagnostic);
+        let mut screen = self.screen();
+        if self.json {
+            screen.say(&Event::diagnostic(diagnostic, &sentence).line());
+        }
+        screen.complain(&sentence);
+    }
+
+    fn may_overwrite(&self, question: &Question<'_>) -> bool {
+        let target = quote::name(question.target);
+        self.screen().ask(&match question.unwritable {
+            None => format!("overwrite {target}?"),
+            Some(mode) => format!("unwritable {target} (mode {}); try anyway?", mode_text(mode)),
+        });
+        let answer = self.signals.read_line().unwrap_or_default();
+        matches!(answer.first(), Some(b'y' | b'Y'))
+    }
+
+    fn stop(&self) -> bool {
+        self.signals.stop()
+    }
+}
+
+/// `0444, r--r--r--`
+fn mode_text(mode: u32) -> String {
+    let mut letters = String::new();
+    for (shift, special, letter) in [(6, 0o4000, 's'), (3, 0o2000, 's'), (0, 0o1000, 't')] {
+        let bits = mode >> shift;
+        letters.push(if bits & 4 != 0 { 'r' } else { '-' });
+        letters.push(if bits & 2 != 0 { 'w' } else { '-' });
+        letters.push(match (mode & special != 0, bits & 1 != 0) {
+            (true, true) => letter,
+            (true, false) => letter.to_ascii_uppercase(),
+            (false, true) => 'x',
+            (false, false) => '-',
+        });
+    }
+    format!("{:04o}, {letters}", mode & 0o7777)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::mode_text;
+
+    #[test]
+    fn modes() {
+        assert_eq!(mode_text(0o100444), "0444, r--r--r--");
+        assert_eq!(mode_text(0o4755), "4755, rwsr-xr-x");
+        assert_eq!(mode_text(0o1000), "1000, --------T");
+    }
+}

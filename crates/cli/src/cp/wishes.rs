@@ -1,0 +1,302 @@
+//! From flags, in the order in which they were given, to what the copier is asked to do.
+
+use super::flags::Flags;
+use super::usage::Misuse;
+use super::values::{choose, Table};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use proactor_copy::{
+    Backup, Dereference, Fsync, Method, Mode, Options, Preserve, Reflink, Sparse, When, Wish,
+};
+use std::ffi::{OsStr, OsString};
+
+/// The command line of `proactor cp`.
+pub(crate) struct Cp {
+    pub(super) flags: Flags,
+    /// Each flag with its value, or an empty one, in order.
+    given: Vec<(String, OsString)>,
+}
+
+impl FromArgMatches for Cp {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut given = Vec::new();
+        let from_user = |id: &&clap::Id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine);
+        for id in matches
+            .ids()
+            .filter(from_user)
+            .map(clap::Id::as_str)
+            .filter(|id| *id != "Flags")
+        {
+            let values = matches.get_raw(id).into_iter().flatten();
+            for (at, value) in matches.indices_of(id).into_iter().flatten().zip(values) {
+                given.push((at, id.to_string(), value.to_os_string()));
+            }
+        }
+        given.sort_by_key(|(at, ..)| *at);
+        Ok(Cp {
+            flags: Flags::from_arg_matches(matches)?,
+            given: given.into_iter().map(|(_, id, value)| (id, value)).collect(),
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Cp::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for Cp {
+    fn augment_args(command: Command) -> Command {
+        Flags::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Flags::augment_args_for_update(command)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Occasion {
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Attribute {
+    Mode,
+    Timestamps,
+    Ownership,
+    Links,
+    Context,
+    Xattr,
+    All,
+}
+
+const ATTRIBUTES: Table<Attribute> = &[
+    (Attribute::Mode, &["mode"]),
+    (Attribute::Timestamps, &["timestamps"]),
+    (Attribute::Ownership, &["ownership"]),
+    (Attribute::Links, &["links"]),
+    (Attribute::Context, &["context"]),
+    (Attribute::Xattr, &["xattr"]),
+    (Attribute::All, &["all"]),
+];
+const UPDATE: Table<When> = &[
+    (When::All, &["all"]),
+    (When::None, &["none"]),
+    (When::NoneFail, &["none-fail"]),
+    (When::Older, &["older"]),
+];
+const BACKUP: Table<Backup> = &[
+    (Backup::None, &["none", "off"]),
+    (Backup::Simple, &["simple", "never"]),
+    (Backup::Existing, &["existing", "nil"]),
+    (Backup::Numbered, &["numbered", "t"]),
+];
+const SPARSE: Table<Sparse> = &[
+    (Sparse::Never, &["never"]),
+    (Sparse::Auto, &["auto"]),
+    (Sparse::Always, &["always"]),
+];
+const REFLINK: Table<Reflink> = &[
+    (Reflink::Auto, &["auto"]),
+    (Reflink::Always, &["always"]),
+    (Reflink::Never, &["never"]),
+];
+const FSYNC: Table<Fsync> = &[
+    (Fsync::None, &["none"]),
+    (Fsync::End, &["end"]),
+    (Fsync::Each, &["each"]),
+];
+const PROGRESS: Table<Occasion> = &[
+    (Occasion::Auto, &["auto"]),
+    (Occasion::Always, &["always"]),
+    (Occasion::Never, &["never"]),
+];
+
+/// What the flags ask for, together.
+pub(super) struct Wishes {
+    pub options: Options,
+    pub progress: Occasion,
+    pub target_directory: Option<OsString>,
+    dereference: Option<Dereference>,
+    no_clobber: bool,
+    /// -b, --backup or -S, and the control that was named last.
+    backup: Option<OsString>,
+    suffix: Option<OsString>,
+}
+
+impl Cp {
+    /// Later flags win over earlier ones that say something about the same thing.
+    pub(super) fn wishes(&self) -> Result<Wishes, Misuse> {
+        let mut wishes = Wishes {
+            options: Options::default(),
+            progress: Occasion::Auto,
+            target_directory: None,
+            dereference: None,
+            no_clobber: false,
+            backup: None,
+            suffix: None,
+        };
+        for (flag, value) in &self.given {
+            wishes.apply(flag, value)?;
+        }
+        wishes.settle(&self.flags)?;
+        Ok(wishes)
+    }
+}
+
+impl Wishes {
+    fn apply(&mut self, flag: &str, value: &OsStr) -> Result<(), Misuse> {
+        let options = &mut self.options;
+        match flag {
+            "recursive" => options.recursive = true,
+            "archive" => {
+                options.recursive = true;
+                options.preserve = Preserve::all();
+                self.dereference = Some(Dereference::Never);
+            }
+            "links_as_links" => {
+                options.preserve.links = true;
+                self.dereference = Some(Dereference::Never);
+            }
+            "no_dereference" => self.dereference = Some(Dereference::Never),
+            "dereference" => self.dereference = Some(Dereference::Always),
+            "dereference_named" => self.dereference = Some(Dereference::CommandLine),
+            "preserve_usual" => {
+                set_attributes(&mut options.preserve, "mode,ownership,timestamps".as_ref(), true)?
+            }
+            "preserve" => set_attributes(&mut options.preserve, value, true)?,
+            "no_preserve" => set_attributes(&mut options.preserve, value, false)?,
+            "interactive" => (options.overwrite.ask, self.no_clobber) = (true, false),
+            "no_clobber" => (options.overwrite.ask, self.no_clobber) = (false, true),
+            "update" => options.overwrite.when = choose("--update", value, UPDATE)?,
+            "backup_usual" => self.backup = Some(self.backup.take().unwrap_or_default()),
+            "backup" if value.is_empty() => self.backup = Some(self.backup.take().unwrap_or_default()),
+            "backup" => self.backup = Some(value.to_os_string()),
+            "suffix" => {
+                self.backup = Some(self.backup.take().unwrap_or_default());
+                self.suffix = Some(value.to_os_string());
+            }
+            "target_directory" if self.target_directory.is_some() => {
+                return Err(Misuse::plain("multiple target directories specified"));
+            }
+            "target_directory" => self.target_directory = Some(value.to_os_string()),
+            "sparse" => options.sparse = choose("--sparse", value, SPARSE)?,
+            "reflink" => options.reflink = choose("--reflink", value, REFLINK)?,
+            "fsync" => options.fsync = choose("--fsync", value, FSYNC)?,
+            "progress" => self.progress = choose("--progress", value, PROGRESS)?,
+            "jobs" => options.jobs = number("--jobs", value)?,
+            // The rest has no order: `settle` looks at it.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, flags: &Flags) -> Result<(), Misuse> {
+        if flags.link && flags.symbolic_link {
+            return Err(Misuse::with_hint("cannot make both hard and symbolic links"));
+        }
+        if self.no_clobber && self.backup.is_some() {
+            return Err(Misuse::with_hint(
+                "options --backup and --no-clobber are mutually exclusive",
+            ));
+        }
+        let options = &mut self.options;
+        if options.reflink == Reflink::Always && options.sparse != Sparse::Auto {
+            return Err(Misuse::with_hint("--reflink can be used only with --sparse=auto"));
+        }
+        options.one_file_system = flags.one_file_system;
+        options.attributes_only = flags.attributes_only;
+        options.copy_contents = flags.copy_contents;
+        options.parents = flags.parents;
+        options.in_place = flags.in_place;
+        options.overwrite.force = flags.force;
+        options.overwrite.remove = flags.remove_destination;
+        if self.no_clobber {
+            options.overwrite.when = When::None;
+        }
+        options.method = match (flags.link, flags.symbolic_link) {
+            (true, _) => Method::HardLink,
+            (_, true) => Method::SymbolicLink,
+            _ => Method::Contents,
+        };
+        options.dereference = self.dereference.unwrap_or(if options.recursive && !flags.link {
+            Dereference::Never
+        } else {
+            Dereference::Always
+        });
+        self.settle_backup()
+    }
+
+    fn settle_backup(&mut self) -> Result<(), Misuse> {
+        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        let suffix = self.suffix.take().or_else(|| variable("SIMPLE_BACKUP_SUFFIX"));
+        if let Some(suffix) = suffix.filter(|suffix| is_name(suffix)) {
+            self.options.suffix = suffix;
+        }
+        let Some(control) = &self.backup else {
+            return Ok(());
+        };
+        self.options.backup = if control.is_empty() {
+            match variable("VERSION_CONTROL") {
+                Some(control) => choose("$VERSION_CONTROL", &control, BACKUP)?,
+                None => Backup::Existing,
+            }
+        } else {
+            choose("backup type", control, BACKUP)?
+        };
+        Ok(())
+    }
+}
+
+/// Whether a suffix makes a name of a name: other ones are passed over, as GNU's cp does.
+fn is_name(suffix: &OsStr) -> bool {
+    !suffix.is_empty() && !suffix.as_encoded_bytes().contains(&b'/')
+}
+
+fn set_attributes(preserve: &mut Preserve, list: &OsStr, wanted: bool) -> Result<(), Misuse> {
+    let of = if wanted { "--preserve" } else { "--no-preserve" };
+    let list = list.to_string_lossy();
+    for word in list.split(',') {
+        let one = |preserve: &mut Preserve, attribute| set_attribute(preserve, attribute, wanted);
+        match choose(of, word.as_ref(), ATTRIBUTES)? {
+            Attribute::All if wanted => *preserve = Preserve::all(),
+            Attribute::All => {
+                let all = ATTRIBUTES.iter().map(|(attribute, _)| *attribute);
+                all.filter(|attribute| *attribute != Attribute::All)
+                    .for_each(|attribute| one(preserve, attribute));
+            }
+            attribute => one(preserve, attribute),
+        }
+    }
+    Ok(())
+}
+
+fn set_attribute(preserve: &mut Preserve, attribute: Attribute, wanted: bool) {
+    match attribute {
+        Attribute::Mode => preserve.mode = if wanted { Mode::Preserve } else { Mode::Fresh },
+        Attribute::Timestamps => preserve.timestamps = wanted,
+        Attribute::Ownership => preserve.ownership = wanted,
+        Attribute::Links => preserve.links = wanted,
+        Attribute::Context => preserve.context = if wanted { Wish::Must } else { Wish::No },
+        Attribute::Xattr => preserve.xattr = if wanted { Wish::Must } else { Wish::No },
+        Attribute::All => unreachable!("the caller takes it apart"),
+    }
+}
+
+fn number(of: &str, word: &OsStr) -> Result<usize, Misuse> {
+    let parsed = word
+        .to_str()
+        .and_then(|word| word.parse().ok())
+        .filter(|number| *number > 0);
+    let problem = || {
+        format!(
+            "invalid argument {} for {}",
+            super::quote::mark(word),
+            super::quote::mark(of)
+        )
+    };
+    parsed.ok_or_else(|| Misuse::with_hint(format!("{}: a number from 1 on is meant", problem())))
+}

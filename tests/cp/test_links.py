@@ -1,0 +1,122 @@
+"""Symbolic links as sources: -P -L -H -d and their order; -l and -s instead of copies."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import arrangements
+import pytest
+from conftest import Ours, Same
+
+FOLLOW = [
+    "",
+    "-P",
+    "-L",
+    "-H",
+    "-d",
+    "-PL",
+    "-LP",
+    "-HL",
+    "-LH",
+    "-PH",
+    "-HP",
+    "-dL",
+    "-Ld",
+    "-aL",
+    "-La",
+    "-aH",
+    "-Ha",
+]
+
+
+@pytest.mark.parametrize("follow", FOLLOW)
+def test_on_the_command_line(same: Same, follow: str) -> None:
+    same(arrangements.links, *follow.split(), "l", "f", "f2", "ld", "gone", "loop", "dest")
+    same(arrangements.links, *follow.split(), "ld/", "dest")
+
+
+@pytest.mark.parametrize("follow", FOLLOW)
+def test_in_a_tree(same: Same, follow: str) -> None:
+    same(arrangements.links, "-r", *follow.split(), "ld", "d", "dest")
+    same(arrangements.links, "-r", *follow.split(), "ld/", "new")
+    same(arrangements.tree, "-r", *follow.split(), "t", "new")
+
+
+@pytest.mark.parametrize("follow", ["-rL", "-aL", "-rH", "-rP"])
+def test_a_link_to_its_own_parent(same: Same, follow: str) -> None:
+    def round_and_round(root: Path) -> None:
+        (root / "t" / "sub").mkdir(parents=True)
+        (root / "t" / "file").write_text("file\n")
+        (root / "t" / "sub" / "up").symlink_to("..")
+
+    same.saying(round_and_round, follow, "t", "new")
+
+
+@pytest.mark.parametrize(
+    "how", ["-l", "-lP", "-lL", "-lH", "-ld", "-lr", "-lrL", "-lrP", "-lrH", "-la", "-lf", "-lv", "-lp"]
+)
+def test_hard_links(same: Same, how: str) -> None:
+    same(arrangements.links, how, "f", "l", "gone", "d", "ld", "dest")
+
+
+@pytest.mark.parametrize("how", ["-s", "-sr", "-sf", "-sL", "-sP"])
+def test_symbolic_links(same: Same, how: str) -> None:
+    same(arrangements.links, how, "f", "new")
+    same(arrangements.links, how, "l", "new")
+    same(arrangements.links, how, "f", "gone", "d", "dest")
+
+
+def test_symbolic_links_with_absolute_sources(same: Same, tmp_path: Path) -> None:
+    (tmp_path / "tree" / "sub").mkdir(parents=True)
+    (tmp_path / "tree" / "sub" / "file").touch()
+    same(arrangements.links, "-rs", str(tmp_path / "tree"), "new")
+    same(arrangements.links, "-s", str(tmp_path / "tree" / "sub" / "file"), "dest")
+
+
+@pytest.mark.parametrize("how", ["-sl", "-ls", "-rsl"])
+def test_both_kinds_of_links(same: Same, how: str) -> None:
+    same(arrangements.links, how, "f", "new")
+
+
+@pytest.mark.parametrize("how", ["-r", "-a", "-rl", "-rL", "-rf", "-a --remove-destination", "-rb"])
+def test_a_directory_over_a_link_to_one(same: Same, how: str) -> None:
+    """Never through a link: what it points to is left alone unless GNU's cp uses it, too."""
+
+    def linked(root: Path) -> None:
+        (root / "s" / "sub").mkdir(parents=True)
+        (root / "s" / "sub" / "file").write_text("file\n")
+        (root / "outside").mkdir()
+        (root / "dest" / "s").mkdir(parents=True)
+        (root / "dest" / "s" / "sub").symlink_to("../../outside")
+
+    same(linked, *how.split(), "s", "dest")
+
+
+@pytest.mark.parametrize("how", ["-r", "-a", "-rL", "-rf"])
+def test_nothing_is_written_through_a_link_inside_a_tree(cp: Ours, how: str) -> None:
+    """Where GNU's cp writes through, into whatever the link has been made to point to."""
+    root = cp.directory
+    (root / "s").mkdir()
+    (root / "s" / "file").write_text("file\n")
+    (root / "s" / "other").write_text("other\n")
+    (root / "outside").write_text("outside\n")
+    (root / "dest" / "s").mkdir(parents=True)
+    (root / "dest" / "s" / "file").symlink_to("../../outside")
+    (root / "dest" / "s" / "other").symlink_to("nowhere")
+    outcome = cp(how, "s", "dest")
+    assert (outcome.status, outcome.stderr) == (0, [])
+    assert (root / "outside").read_text() == "outside\n"
+    for name in ("file", "other"):
+        assert not (root / "dest" / "s" / name).is_symlink()
+        assert (root / "dest" / "s" / name).read_text() == f"{name}\n"
+
+
+def test_links_have_times_and_owners(same: Same) -> None:
+    def owned(root: Path) -> None:
+        arrangements.links(root)
+        if os.geteuid() == 0:
+            os.chown(root / "l", 12, 34, follow_symlinks=False)
+
+    for how in ("-P", "-d", "-a", "-pP", "-P --preserve=timestamps"):
+        same(owned, *how.split(), "l", "dest")

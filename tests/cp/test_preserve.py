@@ -1,0 +1,203 @@
+"""What a copy keeps of its source: -p, --preserve, --no-preserve, -a, -d."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import arrangements
+import pytest
+from capabilities import needs
+from conftest import Same
+from cp_helpers import Arrange
+
+ATTRIBUTES = [
+    "",
+    "-p",
+    "-a",
+    "-d",
+    "-pd",
+    "-dp",
+    "--archive",
+    "--preserve",
+    "--preserve=mode",
+    "--preserve=ownership",
+    "--preserve=timestamps",
+    "--preserve=links",
+    "--preserve=xattr",
+    "--preserve=all",
+    "--preserve=mode,timestamps",
+    "--preserve=mode --preserve=links",
+    "--preserve=links -d",
+    "--no-preserve=mode",
+    "--no-preserve=all",
+    "-p --no-preserve=mode",
+    "-p --no-preserve=timestamps",
+    "-p --no-preserve=ownership",
+    "--no-preserve=mode -p",
+    "-a --no-preserve=links",
+    "-a --no-preserve=xattr",
+    "-a --no-preserve=all",
+    "-a --no-preserve=mode,ownership",
+    "-p --no-preserve=mode --preserve=mode",
+    "-a --attributes-only",
+    "--attributes-only",
+    "-p -x",
+]
+
+
+def attributed(root: Path) -> None:
+    arrangements.tree(root)
+    os.setxattr(root / "t" / "file", "user.kind", b"a label")
+    os.setxattr(root / "t" / "sub", "user.kind", b"of a directory")
+
+
+def is_old(entry: dict[str, object]) -> bool:
+    return entry["mtime"] is not None
+
+
+@pytest.mark.parametrize("attributes", ATTRIBUTES)
+def test_tree(same: Same, attributes: str) -> None:
+    same(attributed, "-r", *attributes.split(), "t", "new")
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    ["", "-p", "-a", "--preserve=mode", "--no-preserve=mode", "--attributes-only", "--preserve=all"],
+)
+def test_tree_into_one_that_is_there(same: Same, attributes: str) -> None:
+    def both(root: Path) -> None:
+        attributed(root)
+        (root / "dest" / "t" / "sub").mkdir(parents=True)
+        (root / "dest" / "t" / "file").write_text("was there, and longer\n")
+        (root / "dest" / "t" / "file").chmod(0o606)
+        (root / "dest" / "t" / "sub").chmod(0o711)
+
+    same(both, "-r", *attributes.split(), "t", "dest")
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    ["", "-p", "-a", "--preserve=mode", "--no-preserve=mode", "--preserve=timestamps", "--preserve=all"],
+)
+@pytest.mark.parametrize("mode", [0o000, 0o640, 0o6755, 0o1666])
+def test_mode(same: Same, attributes: str, mode: int) -> None:
+    def one(root: Path) -> None:
+        for name in ("file", "there"):
+            (root / name).write_text(f"{name}\n")
+        (root / "file").chmod(mode)
+        (root / "directory").mkdir()
+        (root / "directory").chmod(mode)
+
+    outcome = same(one, *attributes.split(), "file", "new")
+    assert outcome.status == 0
+    same(one, *attributes.split(), "file", "there")
+    if (mode, attributes) != (0o1666, "--no-preserve=mode"):
+        # A directory's sticky bit is permissions, too: ours does not preserve it.
+        same(one, "-r", *attributes.split(), "directory", "new")
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o027, 0o077, 0o777])
+def test_umask(same: Same, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        for attributes in ("-r", "-rp", "-a"):
+            same(with_usual_umask(umask), attributes, "t", "new")
+    finally:
+        os.umask(before)
+
+
+def with_usual_umask(umask: int) -> Arrange:
+    def arrange(root: Path) -> None:
+        os.umask(0o022)
+        root.chmod(0o755)
+        arrangements.tree(root)
+        os.umask(umask)
+
+    return arrange
+
+
+@needs("root")
+@pytest.mark.parametrize(
+    "attributes",
+    ["", "-p", "-a", "--preserve=ownership", "--preserve=ownership,mode", "-a --no-preserve=ownership"],
+)
+def test_owner(same: Same, attributes: str) -> None:
+    def owned(root: Path) -> None:
+        arrangements.tree(root)
+        for path in root.rglob("*"):
+            mode = path.lstat().st_mode
+            os.chown(path, 1234, 4321, follow_symlinks=False)
+            if not path.is_symlink():
+                path.chmod(mode & 0o7777)
+
+    same(owned, "-r", *attributes.split(), "t", "new")
+
+
+@needs("root")
+@pytest.mark.parametrize(
+    "attributes", ["", "-p", "-a", "--preserve=mode", "--preserve=xattr", "--preserve=all"]
+)
+def test_access_control_list(same: Same, attributes: str) -> None:
+    # Version 2: the user 7 may read, write and execute; the mask is rwx, the others have r--.
+    entries = ((1, 6, -1), (2, 7, 7), (4, 4, -1), (16, 7, -1), (32, 4, -1))
+    acl = (2).to_bytes(4, "little") + b"".join(
+        tag.to_bytes(2, "little") + rights.to_bytes(2, "little") + (who & 0xFFFFFFFF).to_bytes(4, "little")
+        for tag, rights, who in entries
+    )
+
+    def listed(root: Path) -> None:
+        (root / "d").mkdir()
+        (root / "d" / "f").write_text("f\n")
+        os.setxattr(root / "d" / "f", "system.posix_acl_access", acl)
+        os.setxattr(root / "d", "system.posix_acl_default", acl)
+
+    same(listed, "-r", *attributes.split(), "d", "new")
+    same(listed, *attributes.split(), "d/f", "new")
+
+
+@needs("root")
+@pytest.mark.parametrize("attributes", ["", "-p", "-a", "--preserve=xattr"])
+def test_capabilities_of_a_program(same: Same, attributes: str) -> None:
+    def capable(root: Path) -> None:
+        (root / "program").write_text("program\n")
+        # VFS_CAP_REVISION_2, effective: cap_net_raw.
+        os.setxattr(
+            root / "program", "security.capability", bytes.fromhex("0100000200200000000000000000000000000000")
+        )
+
+    same(capable, *attributes.split(), "program", "new")
+
+
+def test_directories_times_are_set_last(same: Same) -> None:
+    outcome = same(arrangements.tree, "-a", "t", "new")
+    assert all(is_old(entry) for name, entry in outcome.tree.items() if name.startswith("new"))
+
+
+def test_hard_links_across_sources(same: Same) -> None:
+    def linked(root: Path) -> None:
+        for name in ("one", "two", "dest"):
+            (root / name).mkdir()
+        (root / "one" / "x").write_text("x\n")
+        os.link(root / "one" / "x", root / "two" / "x")
+        os.link(root / "one" / "x", root / "y")
+
+    outcome = same(linked, "-a", "one", "two", "y", "dest")
+    assert outcome.tree["dest/two/x"]["inode of"] == outcome.tree["dest/y"]["inode of"] == "dest/one/x"
+    same(linked, "-r", "one", "two", "y", "dest")
+    same(linked, "-dr", "two", "y", "one", "dest")
+
+
+def test_hard_links_to_what_is_there(same: Same) -> None:
+    """Two names of one source over two files of the destination, one of which has another name."""
+
+    def linked(root: Path) -> None:
+        for name in ("s", "dest/s"):
+            (root / name).mkdir(parents=True)
+        (root / "s" / "x").write_text("x\n")
+        os.link(root / "s" / "x", root / "s" / "y")
+        for name in ("x", "y"):
+            (root / "dest" / "s" / name).write_text("was there\n")
+        os.link(root / "dest" / "s" / "y", root / "dest" / "kept")
+
+    same(linked, "-a", "s", "dest")

@@ -1,0 +1,110 @@
+"""Fifos, sockets, devices, other file systems, and files that are not what their size says."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import arrangements
+import pytest
+from capabilities import needs
+from conftest import Ours, Same
+
+
+@pytest.mark.parametrize("how", ["-r", "-a", "-rp", "-rl", "-rv", "-rL"])
+def test_fifo_and_socket_in_a_tree(same: Same, how: str) -> None:
+    same(arrangements.special, how, "s", "new")
+
+
+@pytest.mark.parametrize("how", ["-a", "-l", "-d -r", "-s"])
+def test_fifo_itself(same: Same, how: str) -> None:
+    same(arrangements.special, *how.split(), "s/fifo", "new")
+
+
+@needs("root")
+@pytest.mark.parametrize("how", ["-r", "-a", "-rp"])
+def test_devices(same: Same, how: str) -> None:
+    def devices(root: Path) -> None:
+        (root / "s").mkdir()
+        os.mknod(root / "s" / "null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
+        os.mknod(root / "s" / "disk", stat.S_IFBLK | 0o640, os.makedev(259, 200))
+
+    same(devices, how, "s", "new")
+
+
+@needs("root")
+def test_contents_of_a_device(same: Same) -> None:
+    def devices(root: Path) -> None:
+        (root / "s").mkdir()
+        os.mknod(root / "s" / "null", stat.S_IFCHR | 0o640, os.makedev(1, 3))
+
+    same(devices, "-r", "--copy-contents", "s", "new")
+    same(devices, "s/null", "new")
+    same(devices, "-p", "s/null", "new")
+
+
+def test_contents_of_a_fifo(same: Same) -> None:
+    writers = []
+
+    def written(root: Path) -> None:
+        os.mkfifo(root / "fifo")
+        (root / "dest").mkdir()
+        writers.append(subprocess.Popen(["sh", "-c", "echo through the fifo > fifo"], cwd=root))
+
+    try:
+        outcome = same(written, "fifo", "new")
+        assert outcome.tree["new"]["content"] == (17, [(0, b"through the fifo\n")])
+        same(written, "-r", "--copy-contents", "fifo", "new")
+        same(written, "fifo", "dest")
+    finally:
+        for writer in writers:
+            writer.kill()
+            writer.wait()
+
+
+def test_into_a_fifo(cp: Ours) -> None:
+    os.mkfifo(cp.directory / "fifo")
+    (cp.directory / "a").write_text("through the fifo\n")
+    with subprocess.Popen(["cat", "fifo"], cwd=cp.directory, stdout=subprocess.PIPE) as reader:
+        outcome = cp("a", "fifo")
+        assert reader.stdout is not None
+        assert reader.stdout.read() == b"through the fifo\n"
+    assert (outcome.status, outcome.stderr) == (0, [])
+    assert stat.S_ISFIFO(outcome.tree["fifo"]["type"])
+
+
+@pytest.mark.parametrize("how", ["", "-p", "-v", "--sparse=always", "--reflink=auto"])
+def test_file_that_says_it_is_empty(same: Same, how: str) -> None:
+    """As all of /proc: it is read to its end."""
+    outcome = same(arrangements.files, *how.split(), "/proc/sys/kernel/ostype", "new")
+    assert outcome.tree["new"]["content"] == (6, [(0, b"Linux\n")])
+
+
+def test_unreadable_file_of_a_tree(same: Same) -> None:
+    """/proc/self/mem fails at its first byte, whoever reads it: the rest goes on."""
+    same.saying(arrangements.files, "/proc/self/mem", "a", "d")
+
+
+@pytest.fixture
+def mounts() -> Iterator[list[Path]]:
+    places: list[Path] = []
+    yield places
+    for place in places:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+@needs("tmpfs mount")
+@pytest.mark.parametrize("how", ["-r", "-rx", "-ax", "-a", "-r --one-file-system"])
+def test_other_file_system_in_a_tree(same: Same, mounts: list[Path], how: str) -> None:
+    def mounted(root: Path) -> None:
+        place = root / "s" / "mounted"
+        place.mkdir(parents=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=750", "tmpfs", str(place)], check=True)
+        mounts.append(place)
+        (place / "file").write_text("on another file system\n")
+        (root / "s" / "file").write_text("file\n")
+
+    same(mounted, *how.split(), "s", "new")

@@ -1,0 +1,227 @@
+"""What is copied where: the forms of the command, missing sources, trailing slashes, what is refused."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import arrangements
+import pytest
+from conftest import Same
+from cp_helpers import Runner
+
+FORMS = [
+    "a new",
+    "a b",
+    "a d",
+    "a b d",
+    "a b -t d",
+    "-td a b",
+    "--target-directory=d a",
+    "--target-directory d a",
+    "-t d",
+    "-t a b",
+    "-t nowhere b",
+    "-T a b",
+    "-T a d",
+    "-T a",
+    "-T a b c",
+    "-T -t d a",
+    "-T a d/",
+    "-rT d e",
+    "-rT d new",
+    "a b c",
+    "a b nowhere",
+    "a nowhere/new",
+    "a nowhere/",
+    "a b/",
+    "a a/b",
+    "a/ new",
+    "a/b new",
+    "nowhere new",
+    "nowhere a d",
+    "a nowhere b d",
+    "nowhere/ d",
+    "'' new",
+    "a ''",
+    "a",
+    "",
+    "d new",
+    "d e",
+    "a d e",
+    "-r d new",
+    "-r d new/",
+    "-r d/ new",
+    "-r d/. new",
+    "-r d/. e",
+    "-r d e",
+    "-r d/ e/",
+    "-r d a",
+    "-r d e/nowhere/new",
+    "-R d a e",
+    "-r a b d e",
+    "--recursive d new",
+    "a -r new",
+    "-- a new",
+    "-r -- d new",
+    "-r d d/new/newer",
+    "-r d .",
+    "a .",
+    "a ./a",
+    "a a",
+    "-f a a",
+    "a a e",
+    "a ./a e",
+    "-r d d e",
+    "-r d ./d/ e",
+    "a d/../a e",
+    "a b a e",
+    "-r d/inside d e",
+    "--parents d/inside e",
+    "--parents d/inside new",
+    "--parents d/inside nowhere",
+    "--parents -T d/inside new",
+    "--parents ./d/inside e",
+    "--parents d//inside a e",
+    "--parents -r d e",
+    "--parents -r d/ e",
+    "--parents nowhere/a e",
+    "--parents a/b e",
+    "--strip-trailing-slashes a/ b/ e",
+    "--strip-trailing-slashes -r d/ e",
+    "a b -S",
+    "-v a new",
+    "-v a b e",
+    "-rv d new",
+    "-rv d e",
+    "-v nowhere a e",
+    "/dev/null new",
+    "/dev/null e",
+    "a /dev/null",
+    "-v a /dev/null",
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_form(same: Same, form: str) -> None:
+    same(arrangements.files, *split(form))
+
+
+@pytest.mark.parametrize(
+    "form", ["-r d d", "-r d d/new", "-r . e", "-r ./. e", "-r d/. d/new", "-a . d/inside/.."]
+)
+def test_into_itself(same: Same, form: str) -> None:
+    same.saying(arrangements.files, *split(form))
+
+
+def split(form: str) -> list[str]:
+    return ["" if word == "''" else word for word in form.split()]
+
+
+def directory_over_file(root: Path) -> None:
+    arrangements.files(root)
+    (root / "e" / "d").write_text("not a directory\n")
+    (root / "e" / "a").mkdir()
+
+
+@pytest.mark.parametrize(
+    "form", ["-r d e", "a e", "-r a d b e", "-fr a d e", "-rT e a", "-r --remove-destination d e"]
+)
+def test_kinds_that_do_not_fit(same: Same, form: str) -> None:
+    same(directory_over_file, *form.split())
+
+
+def nested_conflicts(root: Path) -> None:
+    for path in ("s/ok", "s/x/in", "t/s/x"):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(path)
+    (root / "s" / "y").write_text("a file\n")
+    (root / "t" / "s" / "y" / "deep").mkdir(parents=True)
+
+
+def test_conflicts_inside_a_tree_do_not_stop_the_rest(same: Same) -> None:
+    outcome = same(nested_conflicts, "-r", "s", "t")
+    assert outcome.status == 1
+    assert "t/s/ok" in outcome.tree
+
+
+def names(root: Path) -> None:
+    (root / "n").mkdir()
+    odd = [
+        "space in it",
+        "it's",
+        'quo"te',
+        "new\nline",
+        "tab\t",
+        "back\\slash",
+        "-dash",
+        "uml\u00e4ut",
+        "\udcff\udcfe",
+        "*",
+        "x" * 255,
+    ]
+    for name in odd:
+        (root / "n" / name).write_text(name, errors="surrogateescape")
+
+
+def test_names_are_any_bytes(same: Same) -> None:
+    outcome = same(names, "-rv", "n", "new")
+    assert len(outcome.tree) == 24
+
+
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "it's",
+        "new\nline",
+        "tab\tx",
+        "uml\u00e4ut",
+        "\udcff",
+        "a'b\nc",
+        "back\\slash",
+        "$x",
+        'a"b',
+        "it's $5",
+        "it's \\",
+    ],
+)
+def test_quoted_names(same: Same, name: str, locale: str) -> None:
+    same(arrangements.files, name, "new", environment={"LC_ALL": locale})
+
+
+def make_deep(root: Path) -> None:
+    """A directory deeper than PATH_MAX, with a file at its end."""
+    here = os.open(root, os.O_PATH)
+    try:
+        for _ in range(30):
+            os.mkdir("d" * 200, dir_fd=here)
+            below = os.open("d" * 200, os.O_PATH, dir_fd=here)
+            os.close(here)
+            here = below
+        os.close(os.open("leaf", os.O_CREAT | os.O_WRONLY, dir_fd=here))
+    finally:
+        os.close(here)
+
+
+def depth(root: Path) -> tuple[int, list[str]]:
+    """How many directories deep `root` goes, and what is at the end."""
+    here, found = os.open(root, os.O_PATH), 0
+    try:
+        while True:
+            try:
+                below = os.open("d" * 200, os.O_PATH, dir_fd=here)
+            except FileNotFoundError:
+                return found, os.listdir(f"/proc/self/fd/{here}")
+            os.close(here)
+            here, found = below, found + 1
+    finally:
+        os.close(here)
+
+
+def test_tree_deeper_than_the_longest_path(runner: Runner, tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    make_deep(tmp_path / "source")
+    done = runner.proactor(tmp_path, "cp", "-a", "source", "copy")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert depth(tmp_path / "copy") == (30, ["leaf"])
