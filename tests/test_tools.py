@@ -31,7 +31,7 @@ def test_walls(tmp_path: Path, file: str, source: str, problem: str | None) -> N
     path = tmp_path / tidy.ENGINE / file
     path.parent.mkdir(parents=True)
     path.write_text(source)
-    found = list(tidy.walls_in_engine(tmp_path, [tidy.ENGINE + file]))
+    found = list(tidy.walls_in_crates(tmp_path, [tidy.ENGINE + file]))
     expected = [] if problem is None else [f"{tidy.ENGINE}{file}: must not know {problem} (ARCHITECTURE.md)"]
     assert found == expected
 

@@ -1,7 +1,7 @@
 """The repository's own rules, those that no other linter knows. Run by the tests and by `make lint`.
 
-Walls between crates and between the engine's rooms (ARCHITECTURE.md), file lengths, one version everywhere,
-and nothing in tracked files that is true on one machine only.
+Walls between crates and between the rooms of the engine and of the copier (ARCHITECTURE.md), file lengths,
+one version everywhere, and nothing in tracked files that is true on one machine only.
 """
 
 from __future__ import annotations
@@ -47,6 +47,9 @@ CRATES = {
 ENGINE = "crates/engine/src/"
 BACKENDS = ("uring", "linux_aio", "posix_aio", "threads", "sim")
 
+COPY = "crates/copy/src/"
+ABOVE_DIR = ("run", "entry", "place", "file", "link", "tree", "plan", "parents", "metadata", "attributes")
+
 # What each room of the engine, a file or a directory, must not name: modules as paths from the crate's root.
 WALLS: dict[str, tuple[str, ...]] = {
     "op": ("backend",),
@@ -60,6 +63,24 @@ WALLS: dict[str, tuple[str, ...]] = {
 }
 for _name in BACKENDS:
     WALLS[f"backend/{_name}"] = tuple(f"backend::{other}" for other in BACKENDS if other != _name)
+
+# The same for the copier: what has no contents of its own to look after knows nothing of what uses it.
+COPY_WALLS: dict[str, tuple[str, ...]] = {
+    "sys": (*ABOVE_DIR, "dir", "options", "observer", "error", "report", "content", "xattr", "schedule"),
+    "options": (*ABOVE_DIR, "dir", "sys"),
+    "report": (*ABOVE_DIR, "dir", "sys"),
+    "error": (*ABOVE_DIR, "dir", "sys"),
+    "observer": (*ABOVE_DIR, "dir", "sys"),
+    "listing": (*ABOVE_DIR, "dir"),
+    "xattr": (*ABOVE_DIR, "dir"),
+    "backup": (*ABOVE_DIR, "dir"),
+    "dir": (*ABOVE_DIR, "options", "observer", "schedule"),
+    "schedule": (*ABOVE_DIR, "options", "observer"),
+    "links": (*ABOVE_DIR, "options", "observer"),
+    # It gets two open files, and says what it did with them.
+    "content": ("entry", "dir", "place", "file", "tree", "plan", "metadata", "error"),
+}
+INSIDE = {ENGINE: WALLS, COPY: COPY_WALLS}
 
 # Home and work directories, and the hosts of package registries.
 LOCAL = re.compile(
@@ -86,7 +107,7 @@ def code_of(rust: str) -> str:
 
 
 def named_paths(file: str, rust: str) -> set[str]:
-    """Every path inside the engine that a file of it names, from the crate's root: `backend::uring::ring`."""
+    """Every path inside its crate that a file names, from the crate's root: `backend::uring::ring`."""
     module = file.removesuffix(".rs").removesuffix("/mod").split("/")
     found = set()
     for match in re.finditer(r"\b(crate|(?:super::)*super)::([\w:]*)(\{[^;]*\})?", code_of(rust)):
@@ -116,13 +137,14 @@ def _expand(group: str) -> Iterator[str]:
             word += character
 
 
-def walls_in_engine(root: Path, paths: list[str]) -> Iterator[str]:
+def walls_in_crates(root: Path, paths: list[str]) -> Iterator[str]:
     for path in paths:
-        if not (path.startswith(ENGINE) and path.endswith(".rs")):
+        crate = next((crate for crate in INSIDE if path.startswith(crate)), None)
+        if crate is None or not path.endswith(".rs"):
             continue
-        file = path.removeprefix(ENGINE)
+        file = path.removeprefix(crate)
         named = named_paths(file, (root / path).read_text())
-        for room, forbidden in WALLS.items():
+        for room, forbidden in INSIDE[crate].items():
             if not file.startswith((f"{room}.rs", f"{room}/")):
                 continue
             for other in forbidden:
@@ -171,7 +193,7 @@ def local_names(root: Path, paths: list[str]) -> Iterator[str]:
 
 def problems(root: Path) -> list[str]:
     paths = tracked(root)
-    found = [*walls_between_crates(root), *walls_in_engine(root, paths)]
+    found = [*walls_between_crates(root), *walls_in_crates(root, paths)]
     return [*found, *lengths(root, paths), *local_names(root, paths)]
 
 

@@ -15,6 +15,10 @@ const MAX_UNSIZED_BYTES: u64 = 1 << 30;
 /// Zeros are looked for in pieces of this size, and left out: a block of most file systems.
 const BLOCK_BYTES: usize = 4096;
 
+/// Where the number of blocks cannot tell whether there are holes: it counts those of the file system's own as well, and
+/// ext4 has the first one of a file's extents only for five, which with a hole between are this many bytes at least.
+const UNCLEAR_BYTES: u64 = 6 * 4096;
+
 /// What became of a file's bytes.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Moved {
@@ -48,12 +52,14 @@ pub(crate) enum Trouble {
 }
 
 impl Worker<'_> {
-    /// Copies a regular file of the length that `stat` says, into an empty regular file.
+    /// Copies a regular file of the length that `stat` says, into an empty regular file. Attributes may have a block of
+    /// their own.
     pub(crate) fn contents(
         &mut self,
         from: BorrowedFd<'_>,
         to: BorrowedFd<'_>,
         stat: &Stat,
+        attributes: bool,
         to_device: u64,
     ) -> Result<Moved, Trouble> {
         if stat.size == 0 {
@@ -62,9 +68,8 @@ impl Worker<'_> {
         if let Some(moved) = self.cloned(from, to, stat, to_device)? {
             return Ok(moved);
         }
-        let holes = stat.blocks.saturating_mul(512) < stat.size;
         match self.options().sparse {
-            Sparse::Auto if holes => self.data_only(from, to, stat.size, false),
+            Sparse::Auto if has_holes(from, stat, attributes) => self.data_only(from, to, stat.size, false),
             Sparse::Always => self.data_only(from, to, stat.size, true),
             _ if stat.size < self.buffer.len() as u64 => self.at_once(from, to, stat.size as usize),
             _ => self.in_chunks(from, to, stat.size),
@@ -74,11 +79,7 @@ impl Worker<'_> {
     /// One read, which asks for one byte more than there should be, and one write.
     fn at_once(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>, size: usize) -> Result<Moved, Trouble> {
         let buffer = &mut self.buffer[..size + 1];
-        let mut length = sys::read(from, buffer).map_err(Trouble::Read)?;
-        if length < size {
-            // It is shorter, or the kernel gave a part only.
-            length += sys::read_at(from, &mut buffer[length..], length as u64).map_err(Trouble::Read)?;
-        }
+        let length = sys::read_up_to(from, buffer, size).map_err(Trouble::Read)?;
         let seen = match length {
             _ if length == size => Seen::Whole,
             _ if length > size => Seen::Longer,
@@ -244,6 +245,17 @@ impl Worker<'_> {
             }
         }
     }
+}
+
+/// Whether there may be holes.
+fn has_holes(fd: BorrowedFd<'_>, stat: &Stat, attributes: bool) -> bool {
+    let missing = stat.blocks.saturating_mul(512) < stat.size;
+    let unclear = attributes || stat.size >= UNCLEAR_BYTES;
+    missing || unclear && !is_dense(fd, stat.size)
+}
+
+fn is_dense(fd: BorrowedFd<'_>, size: u64) -> bool {
+    rustix::fs::seek(fd, SeekFrom::Hole(0)).is_ok_and(|hole| hole >= size)
 }
 
 /// Writes what is not zeros. Returns how many bytes that were.

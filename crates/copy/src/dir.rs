@@ -238,7 +238,12 @@ impl Dir {
         };
         for dir in closed.into_iter().rev() {
             let slot = dir.slot(side);
-            fd = Arc::new(slot.reopen(fd.as_fd(), &slot.current_name())?);
+            let opened = match slot.reopen(fd.as_fd(), &slot.current_name()) {
+                // It was being renamed.
+                Err(_) => slot.reopen(fd.as_fd(), &slot.name)?,
+                Ok(opened) => opened,
+            };
+            fd = Arc::new(opened);
         }
         Ok(fd)
     }

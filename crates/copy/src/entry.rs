@@ -85,7 +85,7 @@ impl Worker<'_> {
         match kind {
             FileType::RegularFile => self.file(entry, false),
             FileType::Symlink => self.symlink(entry),
-            _ if self.reads_specials() => self.file(entry, kind == FileType::Fifo),
+            _ if self.reads_specials() => self.file(entry, true),
             _ => self.special(entry),
         }
     }
@@ -99,7 +99,11 @@ impl Worker<'_> {
     /// what it was listed as, it is copied as what it is, once.
     fn file(&mut self, entry: &Entry<'_>, wait: bool) -> Outcome<()> {
         let follow = self.run.follows(&entry.at.dir);
-        let opened = sys::open_source(entry.at.source(), entry.source, follow, wait);
+        let mut opened = sys::open_source(entry.at.source(), entry.source, follow, wait);
+        if matches!(&opened, Err(error) if sys::is(error, &[Errno::AGAIN])) {
+            // Somebody has a lease on it, and is told to let go: that takes waiting.
+            opened = sys::open_source(entry.at.source(), entry.source, follow, true);
+        }
         let found = opened.and_then(|fd| {
             let stat = sys::stat(rustix::fd::AsFd::as_fd(&fd))?;
             Ok((fd, stat))

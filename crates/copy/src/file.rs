@@ -24,12 +24,18 @@ const ATTEMPTS: usize = 3;
 struct Source {
     fd: OwnedFd,
     stat: Stat,
+    /// Whether it is known to have attributes.
+    attributes: bool,
 }
 
 impl Worker<'_> {
     /// Copies an open file, unless a name of it is in the target already: then it becomes another one.
     pub(crate) fn file_once(&mut self, entry: &Entry<'_>, fd: OwnedFd, stat: Stat) -> Outcome<()> {
-        let mut source = Source { fd, stat };
+        let mut source = Source {
+            fd,
+            stat,
+            attributes: false,
+        };
         if !self.is_tracked(entry, &stat) {
             return self.copy_file(entry, &mut source);
         }
@@ -50,26 +56,16 @@ impl Worker<'_> {
 
     /// Whether further names of this file may come.
     pub(crate) fn is_tracked(&self, entry: &Entry<'_>, stat: &Stat) -> bool {
-        let through_links = match self.options().dereference {
-            Dereference::Never => false,
-            Dereference::CommandLine => entry.at.dir.is_top(),
-            Dereference::Always => true,
-        };
-        self.options().preserve.links && (stat.nlink > 1 || through_links)
-    }
-
-    /// How many names of a file may come; 0 if nobody knows, because links are followed.
-    pub(crate) fn names_to_come(&self, stat: &Stat) -> u32 {
-        match self.options().dereference {
-            Dereference::Never => stat.nlink,
-            Dereference::CommandLine | Dereference::Always => 0,
-        }
+        self.options().preserve.links && (stat.nlink > 1 || self.run.follows(&entry.at.dir))
     }
 
     /// Lets those go on who waited for the first name.
     pub(crate) fn claimed(&mut self, entry: &Entry<'_>, stat: &Stat, done: bool) {
         let first = done.then_some((&entry.at.dir, entry.target));
-        let mut waiting = self.run.links.finished(stat.id, self.names_to_come(stat), first);
+        // Through links that are followed, a file may have any number of names.
+        let follows = self.options().dereference != Dereference::Never;
+        let names = if follows { u32::MAX } else { stat.nlink };
+        let mut waiting = self.run.links.finished(stat.id, names, first);
         self.run.schedule.push(&mut waiting);
     }
 
@@ -96,8 +92,8 @@ impl Worker<'_> {
     ) -> Outcome<(Moved, Option<PathBuf>)> {
         let names = self.attributes_of(entry, source)?;
         let dir = &entry.at.dir;
-        let heir = old.filter(|old| self.is_heir(old));
-        let modes = self.modes(dir, &source.stat, heir, names.any());
+        let model = old.filter(|old| self.is_model(entry, old));
+        let modes = self.modes(dir, &source.stat, model, names.any());
         let direct = dir.state.is_private() || (self.options().in_place && old.is_none());
         let (name, to) = match self.create(entry, direct, modes.create) {
             Ok(created) => created,
@@ -109,7 +105,7 @@ impl Worker<'_> {
         };
         let owner = dir.owner_of_new.get().copied();
         let dress = Dress {
-            old: heir,
+            old: model,
             owner,
             may_have_list: dir.inherits,
             names: &names,
@@ -201,7 +197,7 @@ impl Worker<'_> {
         for attempt in 1.. {
             let from = source.fd.as_fd();
             let moved = if source.stat.is_file() {
-                self.contents(from, to, &source.stat, device)
+                self.contents(from, to, &source.stat, source.attributes, device)
             } else {
                 self.stream(from, to, u64::MAX)
             };
@@ -317,8 +313,10 @@ impl Worker<'_> {
         self.write_in_place(entry, source, false)
     }
 
-    fn attributes_of(&mut self, entry: &Entry<'_>, source: &Source) -> Outcome<Names> {
-        self.attribute_names(entry, source.fd.as_fd())
+    fn attributes_of(&mut self, entry: &Entry<'_>, source: &mut Source) -> Outcome<Names> {
+        let names = self.attribute_names(entry, source.fd.as_fd())?;
+        source.attributes = names.any();
+        Ok(names)
     }
 
     /// Takes back what we made under this name.

@@ -22,7 +22,7 @@ use rustix::fs::{AtFlags, Gid, Timestamps, Uid};
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Set-id bits, which make a program run as somebody: never given to a file whose owner is another one than asked for.
 const SET_ID: u32 = 0o6000;
@@ -144,25 +144,15 @@ impl Worker<'_> {
             let chown = |uid, gid| rustix::fs::fchown(to, uid, gid);
             self.change_owner(path.clone(), dir.stat.owner(), chown)
         };
-        if let Some(from) = from.map(Bearer::Open) {
-            match self.names_of(&from) {
-                Ok(names) => {
-                    let to = Bearer::Open(to);
-                    self.give_attributes(&path, &from, &to, &names);
-                    if !made {
-                        let lists = [xattr::ACCESS_LIST, xattr::DEFAULT_LIST];
-                        self.drop_lists(&path, &to, &names, &lists);
-                    }
-                }
-                Err(error) => {
-                    self.failed(Step::SetXattr, path.clone(), error);
-                }
-            }
+        if let Some(from) = from {
+            self.dress_dir_attributes(from, to, &path, made);
         }
         let mode = match preserve.mode {
             Mode::Preserve => Some(dir.stat.permissions()),
-            _ if !made || dir.inherits => None,
-            Mode::Inherit => Some(dir.stat.mode & 0o1777 & !self.run.umask),
+            _ if !made => None,
+            // The list decides, but we had to have all rights ourselves.
+            _ if dir.inherits => sys::stat(to).ok().map(|now| now.mode & (0o7077 | dir.stat.mode)),
+            Mode::Inherit => Some(dir.stat.mode & 0o777 & !self.run.umask),
             Mode::Fresh => Some(0o777 & !self.run.umask),
         };
         if let Some(mode) = mode {
@@ -173,6 +163,29 @@ impl Worker<'_> {
         if preserve.timestamps {
             if let Err(error) = rustix::fs::futimens(to, &times(&dir.stat)) {
                 self.failed(Step::SetTimes, path, error.into());
+            }
+        }
+    }
+
+    fn dress_dir_attributes(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>, path: &Path, made: bool) {
+        let mut bearer = Bearer::Open(from);
+        let mut names = self.names_of(&bearer);
+        if matches!(&names, Err(error) if sys::is(error, &[Errno::BADF])) {
+            // It may not be read, and is only held.
+            bearer = Bearer::Followed(sys::proc_path(from, None));
+            names = self.names_of(&bearer);
+        }
+        match names {
+            Ok(names) => {
+                let to = Bearer::Open(to);
+                self.give_attributes(path, &bearer, &to, &names);
+                if !made {
+                    let lists = [xattr::ACCESS_LIST, xattr::DEFAULT_LIST];
+                    self.drop_lists(path, &to, &names, &lists);
+                }
+            }
+            Err(error) => {
+                self.failed(Step::SetXattr, path.into(), error);
             }
         }
     }

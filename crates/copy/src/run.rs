@@ -26,6 +26,9 @@ const NAME_MAX: usize = 255;
 /// Descriptors left to the rest of the process.
 const SPARE_DESCRIPTORS: usize = 64;
 
+/// What a worker needs at least: some levels of directories, a source, a target, and what is looked at in between.
+const DESCRIPTORS_PER_JOB: usize = 12;
+
 /// Why an entry is not copied. Whoever returns it has told the observer.
 #[derive(Debug)]
 pub(crate) enum End {
@@ -71,6 +74,7 @@ impl<'a> Run<'a> {
             jobs => jobs,
         };
         let descriptors = sys::descriptor_limit().saturating_sub(SPARE_DESCRIPTORS);
+        let jobs = jobs.min(descriptors / DESCRIPTORS_PER_JOB).max(1);
         Run {
             options,
             observer,

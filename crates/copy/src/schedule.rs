@@ -67,6 +67,8 @@ struct State {
     /// Threads at work, which may bring more.
     busy: usize,
     idle: usize,
+    /// A thread has panicked: nobody shall wait for it.
+    broken: bool,
 }
 
 impl Schedule {
@@ -99,6 +101,14 @@ impl Schedule {
         state.batches.retain(|other| !Arc::ptr_eq(other, batch));
     }
 
+    /// A thread ends before its time: the others end too.
+    pub(crate) fn break_off(&self) {
+        if let Ok(mut state) = self.state.lock() {
+            state.broken = true;
+        }
+        self.changed.notify_all();
+    }
+
     /// A thread begins.
     pub(crate) fn enter(&self) {
         self.state.lock().unwrap().busy += 1;
@@ -108,6 +118,9 @@ impl Schedule {
     pub(crate) fn next(&self) -> Option<Work> {
         let mut state = self.state.lock().unwrap();
         loop {
+            if state.broken {
+                return None;
+            }
             if let Some(job) = state.jobs.pop() {
                 return Some(Work::Entry(job));
             }

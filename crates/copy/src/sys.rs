@@ -130,8 +130,8 @@ pub(crate) fn open_path(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd>
     open(dir, name, OFlags::PATH, 0, false)
 }
 
-/// Opens a source. With `wait`, a FIFO waits for its writer; without, neither a FIFO nor a terminal that took the
-/// place of a file since it was listed holds us up.
+/// Opens a source. With `wait`, a FIFO waits for its writer; without, one that took the place of a file since it was
+/// listed does not hold us up.
 pub(crate) fn open_source(dir: BorrowedFd<'_>, name: &CStr, follow: bool, wait: bool) -> io::Result<OwnedFd> {
     let block = if wait { OFlags::empty() } else { OFlags::NONBLOCK };
     open(dir, name, OFlags::RDONLY | OFlags::NOCTTY | block, 0, follow)
@@ -175,8 +175,18 @@ pub(crate) fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> 
 
 /// Reads at an offset until the buffer is full or the file ends.
 pub(crate) fn read_at(fd: BorrowedFd<'_>, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let enough = buffer.len();
+    read_some_at(fd, buffer, enough, offset)
+}
+
+/// Reads the beginning of a file: as much as there is room for, but does not ask again if it was enough.
+pub(crate) fn read_up_to(fd: BorrowedFd<'_>, buffer: &mut [u8], enough: usize) -> io::Result<usize> {
+    read_some_at(fd, buffer, enough, 0)
+}
+
+fn read_some_at(fd: BorrowedFd<'_>, buffer: &mut [u8], enough: usize, offset: u64) -> io::Result<usize> {
     let mut done = 0;
-    while done < buffer.len() {
+    while done < enough {
         let rest = &mut buffer[done..];
         match retry_on_intr(|| rustix::io::pread(fd, &mut *rest, offset + done as u64))? {
             0 => break,

@@ -8,7 +8,7 @@ use crate::observer::{Kind, Paths};
 use crate::options::{Dereference, Fsync, Mode};
 use crate::place::rename_to_free;
 use crate::run::{End, Outcome, Worker};
-use crate::schedule::{Batch, Job, Work};
+use crate::schedule::{Batch, Job, Schedule, Work};
 use crate::sys::{self, Stat};
 use crate::xattr;
 use rustix::fd::{AsFd, OwnedFd};
@@ -33,7 +33,9 @@ struct Made {
 impl Worker<'_> {
     /// Works until there is nothing left for anybody.
     pub(crate) fn work(&mut self) {
-        while let Some(work) = self.run.schedule.next() {
+        let schedule = &self.run.schedule;
+        let _end = BreakOff(schedule);
+        while let Some(work) = schedule.next() {
             match work {
                 Work::Entry(job) => self.job(job),
                 Work::Help(batch) => self.help(&batch),
@@ -342,6 +344,17 @@ impl Worker<'_> {
                 Ok(())
             }
             Err(error) => Err(self.failed(Step::Rename, path, error)),
+        }
+    }
+}
+
+/// Lets the other threads go when one panics, as an observer may.
+struct BreakOff<'a>(&'a Schedule);
+
+impl Drop for BreakOff<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.break_off();
         }
     }
 }

@@ -311,6 +311,23 @@ fn a_stop_takes_back_the_file_in_hand_and_gives_no_tree_its_name() {
 }
 
 #[test]
+fn an_observer_that_panics_ends_the_copy() {
+    let (_here, source, target) = place();
+    tree(&source);
+    for number in 0..50 {
+        tree(&source.join(format!("{number}")));
+    }
+    let options = Options {
+        jobs: 3,
+        ..Options::archive()
+    };
+    let hooks = on_copied(|entry| assert!(!entry.source().ends_with("25/sub")));
+    let run = std::panic::AssertUnwindSafe(|| hooks.run(&options, &source, Target::As(target.clone())));
+    assert!(std::panic::catch_unwind(run).is_err());
+    assert!(target.symlink_metadata().is_err());
+}
+
+#[test]
 fn files_without_a_length_are_read_to_their_end() {
     let (_here, _, target) = place();
     for file in ["/proc/self/limits", "/sys/kernel/mm/transparent_hugepage/enabled"] {

@@ -2,9 +2,7 @@
 
 mod support;
 
-use proactor_copy::{
-    Backup, Dereference, Fsync, Method, Mode, Options, Overwrite, Preserve, Reflink, Sparse, Target, When,
-};
+use proactor_copy::{Dereference, Fsync, Method, Mode, Options, Preserve, Reflink, Sparse, Target};
 use std::fs;
 use std::os::unix::fs::{symlink, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -155,124 +153,52 @@ fn links_are_followed_as_asked() {
 }
 
 #[test]
-fn the_target_named_by_the_user_is_written_through_a_link() {
-    let (here, source, target) = place();
-    fs::write(&source, "new").unwrap();
-    fs::write(&target, "old").unwrap();
-    let link = here.path().join("link");
-    symlink("target", &link).unwrap();
-    let inode = fs::metadata(&target).unwrap().ino();
-    copy_as(&Options::default(), &source, &link);
-    assert!(link.is_symlink());
-    assert_eq!(fs::read(&target).unwrap(), b"new");
-    assert_eq!(fs::metadata(&target).unwrap().ino(), inode);
-    assert_eq!(
-        refusal(&Options::default(), &[&target], Target::As(link)),
-        "SameFile"
-    );
-}
-
-#[test]
-fn what_is_replaced_lends_its_permissions_owner_and_attributes() {
-    let (_here, source, target) = place();
-    fs::write(&source, "new").unwrap();
-    fs::set_permissions(&source, fs::Permissions::from_mode(0o777)).unwrap();
-    fs::write(&target, "old").unwrap();
-    fs::set_permissions(&target, fs::Permissions::from_mode(0o640)).unwrap();
-    let attributes = set_attribute(&target, "user.mine", b"1").is_ok();
-    if support::is_root() {
-        std::os::unix::fs::lchown(&target, Some(12), Some(34)).unwrap();
-    }
-    let before = look_at(&target);
-    copy_as(&Options::default(), &source, &target);
-    let after = look_at(&target);
-    assert_eq!((after.mode, after.owner), (before.mode, before.owner));
-    assert_eq!(after.attributes, before.attributes);
-    assert!(!attributes || !after.attributes.is_empty());
-    assert_eq!(after.content, b"new");
-    copy_as(&Options::archive(), &source, &target);
-    assert_eq!(look_at(&target).mode, 0o777);
-}
-
-#[test]
-fn a_file_of_several_names_is_written_in_place() {
-    let (here, source, target) = place();
-    fs::write(&source, "new").unwrap();
-    fs::write(&target, "old").unwrap();
-    let other = here.path().join("other");
-    fs::hard_link(&target, &other).unwrap();
-    copy_as(&Options::default(), &source, &target);
-    assert_eq!(fs::read(&other).unwrap(), b"new");
-    fs::write(&target, "old").unwrap();
-    // Where links are preserved, they are the source's.
-    copy_as(&Options::archive(), &source, &target);
-    assert_eq!(fs::read(&other).unwrap(), b"old");
-    assert_eq!(fs::read(&target).unwrap(), b"new");
-    let inode = fs::metadata(&other).unwrap().ino();
-    let options = Options {
-        in_place: true,
-        ..Options::default()
-    };
-    copy_as(&options, &source, &other);
-    assert_eq!(fs::metadata(&other).unwrap().ino(), inode);
-}
-
-#[test]
-fn existing_targets_are_replaced_when_asked() {
-    let (_here, source, target) = place();
-    fs::write(&source, "new").unwrap();
-    fs::write(&target, "old").unwrap();
-    let with = |when| Options {
-        overwrite: Overwrite {
-            when,
-            ..Overwrite::default()
-        },
-        ..Options::default()
-    };
-    let report = copy_as(&with(When::None), &source, &target);
-    assert_eq!((report.skipped, report.files), (1, 0));
-    assert_eq!(
-        refusal(&with(When::NoneFail), &[&source], Target::As(target.clone())),
-        "TargetExists"
-    );
-    let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1 << 33);
-    fs::File::options()
-        .write(true)
-        .open(&target)
-        .unwrap()
-        .set_modified(time)
-        .unwrap();
-    assert_eq!(copy_as(&with(When::Older), &source, &target).skipped, 1);
-    assert_eq!(fs::read(&target).unwrap(), b"old");
-}
-
-#[test]
-fn backups_keep_what_was_there() {
-    let (here, source, target) = place();
-    fs::write(&source, "new").unwrap();
-    let with = |backup| Options {
-        backup,
-        ..Options::default()
-    };
-    for (backup, content) in [
-        (Backup::Simple, "1"),
-        (Backup::Existing, "2"),
-        (Backup::Numbered, "3"),
-        (Backup::Existing, "4"),
+fn a_list_that_is_handed_down_decides_about_new_files() {
+    let (here, source, _) = place();
+    tree(&source);
+    fs::set_permissions(source.join("sub"), fs::Permissions::from_mode(0o500)).unwrap();
+    fs::set_permissions(source.join("a"), fs::Permissions::from_mode(0o640)).unwrap();
+    let target = here.path().join("listed");
+    fs::create_dir(&target).unwrap();
+    // user::rwx user:1234:rwx group::r-x mask::rwx other::---
+    let mut list = 2u32.to_le_bytes().to_vec();
+    for (tag, bits, id) in [
+        (1u16, 7u16, u32::MAX),
+        (2, 7, 1234),
+        (4, 5, u32::MAX),
+        (16, 7, u32::MAX),
+        (32, 0, u32::MAX),
     ] {
-        fs::write(&target, content).unwrap();
-        copy_as(&with(backup), &source, &target);
-        assert_eq!(fs::read(&target).unwrap(), b"new");
+        list.extend([tag.to_le_bytes(), bits.to_le_bytes()].concat());
+        list.extend(id.to_le_bytes());
     }
-    assert_eq!(
-        names(here.path()),
-        ["source", "target", "target.~1~", "target.~2~", "target~"]
-    );
-    let read = |name: &str| fs::read_to_string(here.path().join(name)).unwrap();
-    assert_eq!(
-        (read("target~"), read("target.~1~"), read("target.~2~")),
-        ("2".into(), "3".into(), "4".into())
-    );
+    if !support::require(
+        "a_list_is_handed_down",
+        "acl",
+        set_attribute(&target, "system.posix_acl_default", &list).is_ok(),
+    ) {
+        return;
+    }
+    let (ours, theirs) = (target.join("ours"), target.join("theirs"));
+    copy_as(&recursive(), &source, &ours);
+    let cp = std::process::Command::new("cp")
+        .arg("-r")
+        .arg(&source)
+        .arg(&theirs)
+        .status()
+        .unwrap();
+    assert!(cp.success());
+    for name in ["", "a", "sub", "sub/b"] {
+        let (our, their) = (look_at(&ours.join(name)), look_at(&theirs.join(name)));
+        assert_eq!(
+            (our.mode, our.attributes),
+            (their.mode, their.attributes),
+            "{name}"
+        );
+    }
+    // Preserved permissions know no such list.
+    copy_as(&Options::archive(), &source, &target.join("same"));
+    assert_same(&source, &target.join("same"));
 }
 
 #[test]

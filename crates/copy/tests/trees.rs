@@ -9,7 +9,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use support::{assert_same, copy_as, is_root, look, run, set_attribute};
+use support::{assert_same, copy_as, is_root, look, require, run, set_attribute};
 
 #[derive(Clone, Debug)]
 enum Node {
@@ -148,13 +148,19 @@ fn build(path: &Path, dressed: &Dressed, files: &mut Vec<PathBuf>) {
             }
             files.push(path.into());
         }
-        Node::Symlink(to) => std::os::unix::fs::symlink(OsStr::from_bytes(to), path).unwrap(),
+        Node::Symlink(to) => {
+            std::os::unix::fs::symlink(OsStr::from_bytes(to), path).unwrap();
+            files.push(path.into());
+        }
         Node::Link(number) if !files.is_empty() => {
             fs::hard_link(&files[number % files.len()], path).unwrap();
             return;
         }
         Node::Link(_) => return,
-        Node::Fifo => make_special(path, libc::S_IFIFO, 0),
+        Node::Fifo => {
+            make_special(path, libc::S_IFIFO, 0);
+            files.push(path.into());
+        }
         Node::Socket => make_special(path, libc::S_IFSOCK, 0),
         Node::Device(minor) => make_special(path, libc::S_IFCHR, libc::makedev(1, (*minor).into())),
     }
@@ -208,19 +214,21 @@ fn dress(path: &Path, dressed: &Dressed) {
 }
 
 /// Random trees are made of devices and of other people's files.
-fn may_test() -> bool {
-    if !is_root() {
-        eprintln!("SKIPPED: needs root");
-    }
-    is_root()
+fn may_test(name: &str) -> bool {
+    require(name, "root", is_root())
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig {
+        cases: std::env::var("PROPTEST_CASES").map_or(24, |cases| cases.parse().unwrap()),
+        max_shrink_iters: 2000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn an_archive_is_the_same(tree in tree(), jobs in 1..4usize) {
-        if may_test() {
+        if may_test("an_archive_is_the_same") {
             let here = tempfile::tempdir().unwrap();
             let (source, target) = (here.path().join("source"), here.path().join("target"));
             build(&source, &tree, &mut Vec::new());
@@ -239,7 +247,7 @@ proptest! {
     /// The second time over what is there: the same tree, nothing added, nothing left over.
     #[test]
     fn an_archive_over_another(first in tree(), second in tree()) {
-        if may_test() {
+        if may_test("an_archive_over_another") {
             let here = tempfile::tempdir().unwrap();
             let (source, target) = (here.path().join("source"), here.path().join("target"));
             build(&source, &first, &mut Vec::new());

@@ -6,6 +6,7 @@ use proactor_copy::{copy, Copied, Diagnostic, Observer, Options, Report, Target}
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CString, OsString};
 use std::fs;
+use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -246,13 +247,35 @@ pub fn assert_same(source: &Path, target: &Path) {
         let mut other = target[&path].clone();
         // Comparing reads the source, and so did the copier.
         (looks.accessed, other.accessed) = ((0, 0), (0, 0));
-        assert!(looks == other, "{}: {looks:?} is not {other:?}", path.display());
+        assert!(
+            looks.content == other.content,
+            "{}: other contents",
+            path.display()
+        );
+        looks.content.clear();
+        other.content.clear();
+        assert_eq!(looks, other, "{}", path.display());
     }
 }
 
 pub fn is_root() -> bool {
     // SAFETY: no pointers.
     unsafe { libc::geteuid() == 0 }
+}
+
+/// Whether `test` can run here, as far as `capability` goes. If not it says so, or fails where PROACTOR_REQUIRE names
+/// it.
+pub fn require(test: &str, capability: &str, is_here: bool) -> bool {
+    let required = std::env::var("PROACTOR_REQUIRE").unwrap_or_default();
+    let required = required.split(',').any(|name| name.trim() == capability);
+    assert!(
+        is_here || !required,
+        "{test} needs {capability}, which is required here"
+    );
+    if !is_here {
+        let _ = writeln!(std::io::stderr(), "SKIPPED {test}: needs {capability}");
+    }
+    is_here
 }
 
 /// Names in a directory, sorted.
