@@ -7,7 +7,9 @@ from pathlib import Path
 
 import arrangements
 import pytest
-from conftest import Ours, Same
+from cp_helpers import Ours, Same
+
+pytest_plugins = ["cp_fixtures"]
 
 FOLLOW = [
     "",

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import arrangements
 import pytest
-from conftest import Ours, Same
-from cp_helpers import OLD_NS, Arrange
+from cp_helpers import OLD_NS, Arrange, Ours, Same
+
+pytest_plugins = ["cp_fixtures"]
 
 SOURCES = ("new", "old", "same")
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import arrangements
 import pytest
 from capabilities import needs
-from conftest import Same
-from cp_helpers import Arrange
+from cp_helpers import Arrange, Same
+
+pytest_plugins = ["cp_fixtures"]
 
 ATTRIBUTES = [
     "",

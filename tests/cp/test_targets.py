@@ -7,8 +7,9 @@ from pathlib import Path
 
 import arrangements
 import pytest
-from conftest import Same
-from cp_helpers import Runner
+from cp_helpers import Runner, Same
+
+pytest_plugins = ["cp_fixtures"]
 
 FORMS = [
     "a new",
