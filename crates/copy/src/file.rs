@@ -59,13 +59,18 @@ impl Worker<'_> {
         self.options().preserve.links && (stat.nlink > 1 || self.run.follows(&entry.at.dir))
     }
 
+    /// How many names of a file may come; 0 if nobody knows, because links are followed.
+    pub(crate) fn names_to_come(&self, stat: &Stat) -> u32 {
+        match self.options().dereference {
+            Dereference::Never => stat.nlink,
+            Dereference::CommandLine | Dereference::Always => 0,
+        }
+    }
+
     /// Lets those go on who waited for the first name.
     pub(crate) fn claimed(&mut self, entry: &Entry<'_>, stat: &Stat, done: bool) {
         let first = done.then_some((&entry.at.dir, entry.target));
-        // Through links that are followed, a file may have any number of names.
-        let follows = self.options().dereference != Dereference::Never;
-        let names = if follows { u32::MAX } else { stat.nlink };
-        let mut waiting = self.run.links.finished(stat.id, names, first);
+        let mut waiting = self.run.links.finished(stat.id, self.names_to_come(stat), first);
         self.run.schedule.push(&mut waiting);
     }
 
@@ -92,8 +97,8 @@ impl Worker<'_> {
     ) -> Outcome<(Moved, Option<PathBuf>)> {
         let names = self.attributes_of(entry, source)?;
         let dir = &entry.at.dir;
-        let model = old.filter(|old| self.is_model(entry, old));
-        let modes = self.modes(dir, &source.stat, model, names.any());
+        let heir = old.filter(|old| self.is_heir(entry, old));
+        let modes = self.modes(dir, &source.stat, heir, names.any());
         let direct = dir.state.is_private() || (self.options().in_place && old.is_none());
         let (name, to) = match self.create(entry, direct, modes.create) {
             Ok(created) => created,
@@ -105,7 +110,7 @@ impl Worker<'_> {
         };
         let owner = dir.owner_of_new.get().copied();
         let dress = Dress {
-            old: model,
+            old: heir,
             owner,
             may_have_list: dir.inherits,
             names: &names,
@@ -267,8 +272,7 @@ impl Worker<'_> {
     /// Writes into the file, device or FIFO that is there, as `cp` does: its other names and its readers see it happen.
     fn write_in_place(&mut self, entry: &Entry<'_>, source: &mut Source, follow: bool) -> Outcome<Moved> {
         let names = self.attributes_of(entry, source)?;
-        let truncate = !self.options().attributes_only;
-        let to = match sys::open_target(entry.at.target(), entry.target, truncate, follow) {
+        let to = match sys::open_target(entry.at.target(), entry.target, follow) {
             Ok(to) => to,
             Err(_) if self.options().overwrite.force && self.remove_old(entry)? => {
                 return Ok(self.create_new(entry, source, None)?.0);
@@ -283,6 +287,8 @@ impl Worker<'_> {
         let moved = if self.options().attributes_only {
             Moved::default()
         } else if there.is_file() {
+            rustix::fs::ftruncate(&to, 0)
+                .map_err(|error| self.failed(Step::Write, entry.target(), error.into()))?;
             self.contents_checked(entry, source, to.as_fd(), there.id.0)?
         } else {
             self.stream(source.fd.as_fd(), to.as_fd(), u64::MAX)
@@ -298,7 +304,7 @@ impl Worker<'_> {
             };
             self.dress_file(entry, source.fd.as_fd(), &source.stat, to.as_fd(), &dress);
         }
-        if self.options().fsync == Fsync::Each {
+        if there.is_file() && self.options().fsync == Fsync::Each {
             rustix::fs::fsync(&to).map_err(|error| self.failed(Step::Sync, entry.target(), error.into()))?;
         }
         sys::close(to).map_err(|error| self.failed(Step::Write, entry.target(), error))?;

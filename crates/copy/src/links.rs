@@ -18,7 +18,7 @@ enum Known {
     /// Somebody copies it now; these wait.
     Busy(Vec<Job>),
     /// It is here.
-    At { first: First, left: u32 },
+    At { first: First, left: Option<u32> },
 }
 
 /// The first name of a file in the target.
@@ -53,8 +53,8 @@ impl Links {
             }
             Some(Known::At { first, left }) => {
                 let first = first.clone();
-                *left -= 1;
-                if *left == 0 {
+                *left = left.map(|left| left.saturating_sub(1));
+                if *left == Some(0) {
                     files.remove(&id);
                 }
                 Claim::Link(first)
@@ -62,16 +62,17 @@ impl Links {
         }
     }
 
-    /// The file, which has so many names, has been copied to this one, or not at all. Gives back who waited.
+    /// The file has been copied to this name, or not at all. Gives back who waited. The file is kept for all of its
+    /// `names`, or if that is 0 for ever.
     pub(crate) fn finished(&self, id: FileId, names: u32, first: Option<(&Arc<Dir>, &CStr)>) -> Vec<Job> {
         let mut files = self.files.lock().unwrap();
         let before = files.remove(&id);
-        if let Some((dir, name)) = first.filter(|_| names > 1) {
+        if let Some((dir, name)) = first.filter(|_| names != 1) {
             let first = First {
                 dir: dir.clone(),
                 name: name.into(),
             };
-            let left = names - 1;
+            let left = (names > 0).then(|| names - 1);
             files.insert(id, Known::At { first, left });
         }
         match before {

@@ -152,7 +152,7 @@ impl Worker<'_> {
             _ if !made => None,
             // The list decides, but we had to have all rights ourselves.
             _ if dir.inherits => sys::stat(to).ok().map(|now| now.mode & (0o7077 | dir.stat.mode)),
-            Mode::Inherit => Some(dir.stat.mode & 0o777 & !self.run.umask),
+            Mode::Inherit => Some(dir.stat.mode & 0o1777 & !self.run.umask),
             Mode::Fresh => Some(0o777 & !self.run.umask),
         };
         if let Some(mode) = mode {

@@ -205,10 +205,12 @@ impl Worker<'_> {
             || !keeps_owner
     }
 
-    /// Whether a new file is to look like the one that it replaces: not where a user would say that the old one goes.
-    pub(crate) fn is_model(&self, entry: &Entry<'_>, old: &Stat) -> bool {
+    /// Whether a new file stands for the one that it replaces, with its owner and permissions: not where that one was
+    /// to be removed or renamed first, and is therefore another file.
+    pub(crate) fn is_heir(&self, entry: &Entry<'_>, old: &Stat) -> bool {
         let options = self.options();
-        let goes = options.overwrite.remove || options.backup != Backup::None || old.nlink > 1;
+        let linked = options.preserve.links && old.nlink > 1;
+        let goes = linked || options.overwrite.remove || options.backup != Backup::None;
         old.is_file() && !goes && (!options.overwrite.force || writable(entry.at, entry.target).is_ok())
     }
 

@@ -148,15 +148,9 @@ pub(crate) fn create(dir: BorrowedFd<'_>, name: &CStr, mode: u32) -> io::Result<
     )
 }
 
-/// Opens an existing target for writing; `truncate` empties it.
-pub(crate) fn open_target(
-    dir: BorrowedFd<'_>,
-    name: &CStr,
-    truncate: bool,
-    follow: bool,
-) -> io::Result<OwnedFd> {
-    let flags = if truncate { OFlags::TRUNC } else { OFlags::empty() };
-    open(dir, name, OFlags::WRONLY | OFlags::NOCTTY | flags, 0, follow)
+/// Opens an existing target for writing, and leaves it as it is: it may turn out to be the source.
+pub(crate) fn open_target(dir: BorrowedFd<'_>, name: &CStr, follow: bool) -> io::Result<OwnedFd> {
+    open(dir, name, OFlags::WRONLY | OFlags::NOCTTY, 0, follow)
 }
 
 /// Reads at the file's position.

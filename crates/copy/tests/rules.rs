@@ -248,8 +248,9 @@ fn holes_as_asked() {
         held
     };
     let (auto, always, never) = (holes(Sparse::Auto), holes(Sparse::Always), holes(Sparse::Never));
-    assert!(always <= 8192, "{always}");
-    assert!(auto > 1 << 20 && auto < 2 << 20, "{auto}");
+    // XFS allocates some more than is written, for what may come.
+    assert!(always <= 128 << 10, "{always}");
+    assert!(auto > 1 << 20 && auto < 4 << 20, "{auto}");
     assert!(never >= 10 << 20, "{never}");
 }
 
