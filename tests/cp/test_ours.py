@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import arrangements
 import pytest
-from cp_helpers import Ours, Runner
+from cp_helpers import Ours, Runner, proactor_command
 
 pytest_plugins = ["cp_fixtures"]
 
@@ -149,3 +150,55 @@ def test_a_new_file_is_never_open_to_others(cp: Ours) -> None:
     outcome = cp("-p", "secret", "new")
     assert outcome.tree["new"]["mode"] == oct(0o4700)
     assert stat.S_ISREG(outcome.tree["new"]["type"])
+
+
+@pytest.mark.parametrize("command", [["cp"], proactor_command("cp")])
+def test_stdout_that_cannot_be_written(tmp_path: Path, command: list[str]) -> None:
+    (tmp_path / "a").touch()
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*command, "-v", "a", "b"],
+            cwd=tmp_path,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr.endswith("cp: write error: No space left on device\n")
+
+
+class TestFilesFrom:
+    def test_lines(self, cp: Ours) -> None:
+        arrangements.files(cp.directory)
+        (cp.directory / "list").write_text("a\nd/inside\n")
+        outcome = cp("--files-from=list", "--parents", "e")
+        assert (outcome.status, outcome.stderr) == (0, [])
+        assert {name for name in outcome.tree if name.startswith("e/")} == {"e/a", "e/d", "e/d/inside"}
+
+    def test_zeros_from_stdin(self, cp: Ours) -> None:
+        arrangements.files(cp.directory)
+        (cp.directory / "two\nlines").touch()
+        outcome = cp("--files-from", "-", "-t", "e", "b", stdin=b"two\nlines\0a\0")
+        assert (outcome.status, outcome.stderr) == (0, [])
+        assert {name for name in outcome.tree if name.startswith("e/")} == {"e/a", "e/b", "e/two\nlines"}
+
+    def test_nothing_to_copy(self, cp: Ours) -> None:
+        arrangements.files(cp.directory)
+        assert cp("--files-from=empty", "e").status == 0
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (["--files-from=nowhere", "e"], "cp: 'nowhere': No such file or directory"),
+            (["--files-from=empty", "a"], "cp: target 'a': Not a directory"),
+            (
+                ["--files-from=empty", "-T", "e"],
+                "cp: cannot combine --files-from and --no-target-directory (-T)",
+            ),
+        ],
+    )
+    def test_wrong(self, cp: Ours, arguments: list[str], said: str) -> None:
+        arrangements.files(cp.directory)
+        outcome = cp(*arguments)
+        assert (outcome.status, outcome.stderr) == (1, [said])

@@ -83,6 +83,9 @@ fn conclude(args: &Cp, report: &Report, watch: &Watch) -> u8 {
     } else if args.flags.stats {
         stats::lines(report).iter().for_each(|line| screen.say(line));
     }
-    screen.flush();
+    if let Some(error) = screen.flush() {
+        screen.complain(&format!("write error: {}", say::reason(&error)));
+        return status.max(1);
+    }
     status
 }

@@ -79,7 +79,9 @@ impl Observer for Watch {
 
     fn may_overwrite(&self, question: &Question<'_>) -> bool {
         let target = quote::name(question.target);
-        self.screen().ask(&match question.unwritable {
+        // Held until there is an answer: nothing is written behind the question.
+        let mut screen = self.screen();
+        screen.ask(&match question.unwritable {
             None => format!("overwrite {target}?"),
             Some(mode) => format!("unwritable {target} (mode {}); try anyway?", mode_text(mode)),
         });
