@@ -1,7 +1,7 @@
-//! `copy_tree [-r] [-jN] SOURCE... TARGET`: everything as it is, or with `-r` contents and permissions only. Prints the
+//! `copy_tree [-r] [-jN] [--no-clone] SOURCE... TARGET`: everything as it is, or with `-r` contents and permissions only. Prints the
 //! report as debug text.
 
-use proactor_copy::{copy, Dereference, Diagnostic, Observer, Options, Target};
+use proactor_copy::{copy, Dereference, Diagnostic, Observer, Options, Reflink, Target};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -23,9 +23,11 @@ fn main() -> ExitCode {
                     recursive: true,
                     dereference: Dereference::Never,
                     jobs: options.jobs,
+                    reflink: options.reflink,
                     ..Options::default()
                 }
             }
+            "--no-clone" => options.reflink = Reflink::Never,
             jobs if jobs.starts_with("-j") => options.jobs = jobs[2..].parse().expect("a number"),
             path => paths.push(path.into()),
         }
