@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import stat
@@ -58,13 +59,19 @@ class Runner:
         return self.run(directory, self._proactor, *arguments, **more)
 
     def run(
-        self, directory: Path, *command: str, stdin: bytes = b"", environment: Mapping[str, str] | None = None
+        self,
+        directory: Path,
+        *command: str,
+        stdin: bytes = b"",
+        umask: int = 0o022,
+        environment: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
         for name, file in self._files.items():
             file.write_bytes(stdin if name == "stdin" else b"")
         request = {
             "command": command,
             "directory": str(directory),
+            "umask": umask,
             "environment": dict(environment or {}),
             **{name: str(file) for name, file in self._files.items()},
         }
@@ -122,8 +129,10 @@ class Same:
     `arrange` makes the files, all get old times, then `after` may change them.
     """
 
+    _runs = itertools.count(1)
+
     def __init__(self, runner: Runner, place: Path) -> None:
-        self._runner, self._place, self._runs = runner, place, 0
+        self._runner, self._place = runner, place
 
     def __call__(self, arrange: Arrange, *arguments: str, **more: Any) -> Outcome:
         expected, found = self.both(arrange, *arguments, **more)
@@ -148,23 +157,18 @@ class Same:
         return found
 
     def both(
-        self,
-        arrange: Arrange,
-        *arguments: str,
-        after: Arrange | None = None,
-        stdin: bytes = b"",
-        environment: Mapping[str, str] | None = None,
+        self, arrange: Arrange, *arguments: str, after: Arrange | None = None, **more: Any
     ) -> tuple[Outcome, Outcome]:
-        self._runs += 1
-        gnu, ours = (self._place / f"{name}{self._runs}" for name in ("gnu", "our"))
+        run = next(self._runs)
+        gnu, ours = (self._place / f"{name}{run}" for name in ("gnu", "our"))
         for directory in (gnu, ours):
             directory.mkdir()
             arrange(directory)
             make_old(directory)
             if after is not None:
                 after(directory)
-        expected = self._runner.run(gnu, "cp", *arguments, stdin=stdin, environment=environment)
-        found = self._runner.proactor(ours, "cp", *arguments, stdin=stdin, environment=environment)
+        expected = self._runner.run(gnu, "cp", *arguments, **more)
+        found = self._runner.proactor(ours, "cp", *arguments, **more)
         return outcome_of(expected, gnu), outcome_of(found, ours)
 
 

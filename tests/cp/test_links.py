@@ -11,25 +11,7 @@ from cp_helpers import Ours, Same
 
 pytest_plugins = ["cp_fixtures"]
 
-FOLLOW = [
-    "",
-    "-P",
-    "-L",
-    "-H",
-    "-d",
-    "-PL",
-    "-LP",
-    "-HL",
-    "-LH",
-    "-PH",
-    "-HP",
-    "-dL",
-    "-Ld",
-    "-aL",
-    "-La",
-    "-aH",
-    "-Ha",
-]
+FOLLOW = ["", "-P", "-L", "-H", "-d", "-PL", "-LP", "-HL", "-LH", "-dL", "-La", "-aH"]
 
 
 @pytest.mark.parametrize("follow", FOLLOW)

@@ -19,27 +19,18 @@ POLICIES = [
     "-f",
     "-n",
     "-u",
-    "--update",
-    "--no-clobber",
-    "--force",
     "-fn",
-    "-nf",
     "-un",
-    "-nu",
     "-b",
     "-bn",
     "-bu",
     "--backup",
     "--backup=none",
-    "--backup=off",
     "--backup=numbered",
     "--backup=t",
     "--backup=existing",
-    "--backup=nil",
-    "--backup=num",
     "-b -S .bak",
     "-S .bak",
-    "--suffix=.bak",
     "-b --suffix=a/b",
     "-b -S ''",
     "--remove-destination",
@@ -56,7 +47,6 @@ POLICIES = [
     "-sf",
     "--attributes-only",
     "-p --attributes-only",
-    "-L",
     "-P",
 ]
 
@@ -72,7 +62,22 @@ def listing(words: list[str]) -> str:
     return "-r" if {"-l", "-s", "-sf"} & {*words} else "-rv"
 
 
-@pytest.mark.parametrize("policy", [policy for policy in POLICIES if "-s" not in policy])
+@pytest.mark.parametrize(
+    "policy",
+    [
+        "",
+        "-f",
+        "-n",
+        "-u",
+        "-b",
+        "--backup=t",
+        "--remove-destination",
+        "-a",
+        "-l",
+        "-lf",
+        "--attributes-only",
+    ],
+)
 def test_tree(same: Same, policy: str) -> None:
     words = ["" if word == "''" else word for word in policy.split()]
     same(arrangements.overwrite, listing(words), *words, "tree", "into")
