@@ -21,6 +21,7 @@
 
 mod attributes;
 mod backup;
+mod buffer;
 mod content;
 mod dir;
 mod entry;

@@ -1,5 +1,6 @@
 //! One copy under way: what all its workers share, and what each has of its own.
 
+use crate::buffer::Buffer;
 use crate::error::{Diagnostic, Refusal, Step};
 use crate::links::Links;
 use crate::listing;
@@ -141,7 +142,7 @@ pub(crate) struct Worker<'a> {
     pub(crate) run: &'a Run<'a>,
     pub(crate) report: Report,
     /// One byte longer than what is asked for at once, to notice a file that grows.
-    pub(crate) buffer: Vec<u8>,
+    pub(crate) buffer: Buffer,
     /// Attribute names and values.
     pub(crate) names: Vec<u8>,
     pub(crate) value: Vec<u8>,
@@ -155,7 +156,7 @@ impl<'a> Worker<'a> {
         Worker {
             run,
             report: Report::default(),
-            buffer: vec![0; BUFFER_BYTES + 1],
+            buffer: Buffer::new(BUFFER_BYTES + 1),
             names: Vec::new(),
             value: Vec::new(),
             entries: vec![MaybeUninit::uninit(); listing::READ_BYTES],

@@ -240,9 +240,12 @@ pub fn set_attribute(path: &Path, name: &str, value: &[u8]) -> std::io::Result<(
 
 /// Two trees are the same in everything that `cp -a` keeps.
 pub fn assert_same(source: &Path, target: &Path) {
-    let (source, target) = (look(source), look(target));
+    assert_looks(look(source), &look(target));
+}
+
+pub fn assert_looks(source: BTreeMap<PathBuf, Looks>, target: &BTreeMap<PathBuf, Looks>) {
     let names = |tree: &BTreeMap<PathBuf, Looks>| tree.keys().cloned().collect::<Vec<_>>();
-    assert_eq!(names(&source), names(&target));
+    assert_eq!(names(&source), names(target));
     for (path, mut looks) in source {
         let mut other = target[&path].clone();
         // Comparing reads the source, and so did the copier.
