@@ -177,10 +177,11 @@ def _program(name: str) -> str | None:
 def _gnu_cp() -> str | None:
     """The release that the diagnostics are compared with is 9, whose wording differs from older ones."""
     try:
-        said = subprocess.run(["cp", "--version"], capture_output=True, text=True, timeout=30, check=False).stdout
+        done = subprocess.run(["cp", "--version"], capture_output=True, text=True, timeout=30, check=False)
     except OSError as error:
         return str(error)
-    return None if said.startswith("cp (GNU coreutils) 9.") else f"cp is {said.splitlines()[:1]}"
+    is_it = done.stdout.startswith("cp (GNU coreutils) 9.")
+    return None if is_it else f"cp is {done.stdout.splitlines()[:1]}"
 
 
 CAPABILITIES: dict[str, Capability] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import stat
@@ -31,6 +32,11 @@ class Outcome:
     tree: dict[str, dict[str, Any]] = field(repr=False)
 
 
+def proactor_command(*arguments: str) -> list[str]:
+    """The command as a process of its own: for what the zygote cannot show, such as signals."""
+    return [sys.executable, "-m", "proactor", *arguments]
+
+
 class Runner:
     """Runs commands by the zygote, without an interpreter's start for each.
 
@@ -53,13 +59,19 @@ class Runner:
         return self.run(directory, self._proactor, *arguments, **more)
 
     def run(
-        self, directory: Path, *command: str, stdin: bytes = b"", environment: Mapping[str, str] | None = None
+        self,
+        directory: Path,
+        *command: str,
+        stdin: bytes = b"",
+        umask: int = 0o022,
+        environment: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
         for name, file in self._files.items():
             file.write_bytes(stdin if name == "stdin" else b"")
         request = {
             "command": command,
             "directory": str(directory),
+            "umask": umask,
             "environment": dict(environment or {}),
             **{name: str(file) for name, file in self._files.items()},
         }
@@ -93,6 +105,71 @@ def differences(expected: Outcome, found: Outcome) -> list[str]:
             if one.get(key) != other.get(key) and not touched:
                 differ.append(f"{name}: {key} is {other.get(key)!r:.200}, not {one.get(key)!r:.200}")
     return differ
+
+
+# Runs in a test
+
+
+class Ours:
+    """`cp(*arguments)`: `proactor cp` in the test's directory."""
+
+    def __init__(self, runner: Runner, directory: Path) -> None:
+        self._runner, self.directory = runner, directory
+
+    def __call__(
+        self, *arguments: str, stdin: bytes = b"", environment: Mapping[str, str] | None = None
+    ) -> Outcome:
+        done = self._runner.proactor(self.directory, "cp", *arguments, stdin=stdin, environment=environment)
+        return outcome_of(done, self.directory)
+
+
+class Same:
+    """`same(arrange, *arguments)`: both commands on the same files do and say the same, which is returned.
+
+    `arrange` makes the files, all get old times, then `after` may change them.
+    """
+
+    _runs = itertools.count(1)
+
+    def __init__(self, runner: Runner, place: Path) -> None:
+        self._runner, self._place = runner, place
+
+    def __call__(self, arrange: Arrange, *arguments: str, **more: Any) -> Outcome:
+        expected, found = self.both(arrange, *arguments, **more)
+        assert [found.status, *found.stderr] == [expected.status, *expected.stderr]
+        # Ours replaces by a rename: nothing is removed first.
+        assert found.stdout == [line for line in expected.stdout if not line.startswith("removed ")]
+        assert not differences(expected, found)
+        return found
+
+    def asked(self, arrange: Arrange, *arguments: str, declined: bool = False, **more: Any) -> Outcome:
+        """A question that is answered with no is a failure, for GNU's cp since 9.2."""
+        expected, found = self.both(arrange, *arguments, **more)
+        assert found.status == (1 if declined else expected.status)
+        assert (found.stderr, found.stdout) == (expected.stderr, expected.stdout)
+        assert not differences(expected, found)
+        return found
+
+    def saying(self, arrange: Arrange, *arguments: str, **more: Any) -> Outcome:
+        """For refusals: GNU's cp may have copied a part by then, ours need not have."""
+        expected, found = self.both(arrange, *arguments, **more)
+        assert [found.status, *found.stderr] == [expected.status, *expected.stderr]
+        return found
+
+    def both(
+        self, arrange: Arrange, *arguments: str, after: Arrange | None = None, **more: Any
+    ) -> tuple[Outcome, Outcome]:
+        run = next(self._runs)
+        gnu, ours = (self._place / f"{name}{run}" for name in ("gnu", "our"))
+        for directory in (gnu, ours):
+            directory.mkdir()
+            arrange(directory)
+            make_old(directory)
+            if after is not None:
+                after(directory)
+        expected = self._runner.run(gnu, "cp", *arguments, **more)
+        found = self._runner.proactor(ours, "cp", *arguments, **more)
+        return outcome_of(expected, gnu), outcome_of(found, ours)
 
 
 # Files

@@ -7,27 +7,11 @@ from pathlib import Path
 
 import arrangements
 import pytest
-from conftest import Ours, Same
+from cp_helpers import Ours, Same
 
-FOLLOW = [
-    "",
-    "-P",
-    "-L",
-    "-H",
-    "-d",
-    "-PL",
-    "-LP",
-    "-HL",
-    "-LH",
-    "-PH",
-    "-HP",
-    "-dL",
-    "-Ld",
-    "-aL",
-    "-La",
-    "-aH",
-    "-Ha",
-]
+pytest_plugins = ["cp_fixtures"]
+
+FOLLOW = ["", "-P", "-L", "-H", "-d", "-PL", "-LP", "-HL", "-LH", "-dL", "-La", "-aH"]
 
 
 @pytest.mark.parametrize("follow", FOLLOW)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import arrangements
 import pytest
-from conftest import Ours, Same
-from cp_helpers import OLD_NS, Arrange
+from cp_helpers import OLD_NS, Arrange, Ours, Same
+
+pytest_plugins = ["cp_fixtures"]
 
 SOURCES = ("new", "old", "same")
 
@@ -18,27 +19,18 @@ POLICIES = [
     "-f",
     "-n",
     "-u",
-    "--update",
-    "--no-clobber",
-    "--force",
     "-fn",
-    "-nf",
     "-un",
-    "-nu",
     "-b",
     "-bn",
     "-bu",
     "--backup",
     "--backup=none",
-    "--backup=off",
     "--backup=numbered",
     "--backup=t",
     "--backup=existing",
-    "--backup=nil",
-    "--backup=num",
     "-b -S .bak",
     "-S .bak",
-    "--suffix=.bak",
     "-b --suffix=a/b",
     "-b -S ''",
     "--remove-destination",
@@ -55,7 +47,6 @@ POLICIES = [
     "-sf",
     "--attributes-only",
     "-p --attributes-only",
-    "-L",
     "-P",
 ]
 
@@ -71,7 +62,22 @@ def listing(words: list[str]) -> str:
     return "-r" if {"-l", "-s", "-sf"} & {*words} else "-rv"
 
 
-@pytest.mark.parametrize("policy", [policy for policy in POLICIES if "-s" not in policy])
+@pytest.mark.parametrize(
+    "policy",
+    [
+        "",
+        "-f",
+        "-n",
+        "-u",
+        "-b",
+        "--backup=t",
+        "--remove-destination",
+        "-a",
+        "-l",
+        "-lf",
+        "--attributes-only",
+    ],
+)
 def test_tree(same: Same, policy: str) -> None:
     words = ["" if word == "''" else word for word in policy.split()]
     same(arrangements.overwrite, listing(words), *words, "tree", "into")
@@ -131,17 +137,18 @@ def test_backup_that_would_destroy_the_source(same: Same) -> None:
 
 @pytest.mark.parametrize("answer", [b"y\n", b"n\n", b"yes\n", b"\n", b"", b"Y\n", b"x\n"])
 def test_question(same: Same, answer: bytes) -> None:
-    same.allowing_status(arrangements.overwrite, "-i", "new", "into", stdin=answer)
+    declined = answer[:1].lower() != b"y"
+    same.asked(arrangements.overwrite, "-i", "new", "into", stdin=answer, declined=declined)
 
 
 def test_questions_in_order(same: Same) -> None:
-    outcome = same.allowing_status(arrangements.overwrite, "-i", *SOURCES, "into", stdin=b"y\nn\ny\n")
+    outcome = same.asked(arrangements.overwrite, "-i", *SOURCES, "into", stdin=b"y\nn\ny\n", declined=True)
     assert len(outcome.stderr) == 1, "one line: the answers' ends of line are not echoed"
 
 
 @pytest.mark.parametrize("policy", ["-in", "-ni", "-if", "-fi", "-iu", "-ib", "-i --remove-destination"])
 def test_question_and_another_policy(same: Same, policy: str) -> None:
-    same.allowing_status(arrangements.overwrite, *policy.split(), "new", "into", stdin=b"y\n")
+    same.asked(arrangements.overwrite, *policy.split(), "new", "into", stdin=b"y\n")
 
 
 @pytest.mark.parametrize("answer", [b"y\n", b"n\n"])
@@ -150,8 +157,8 @@ def test_question_about_a_file_that_cannot_be_written(same: Same, answer: bytes)
         arrangements.overwrite(root)
         (root / "into" / "new").chmod(0o444)
 
-    same.allowing_status(closed, "-i", "new", "into", stdin=answer)
-    same.allowing_status(closed, "-if", "new", "into", stdin=answer)
+    for how in ("-i", "-if"):
+        same.asked(closed, how, "new", "into", stdin=answer, declined=answer == b"n\n")
 
 
 def links_there(root: Path) -> None:
@@ -204,7 +211,7 @@ def just_created(root: Path) -> None:
 
 @pytest.mark.parametrize("policy", ["", "-f", "-n", "-u", "--backup", "--backup=numbered", "-r", "-a", "-l"])
 def test_just_created_is_not_overwritten(same: Same, policy: str) -> None:
-    same.allowing_status(just_created, *policy.split(), "one/x", "two/x", "dest", stdin=b"y\n")
+    same(just_created, *policy.split(), "one/x", "two/x", "dest")
 
 
 def test_just_created_link_is_not_written_through(same: Same) -> None:

@@ -6,7 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
-from conftest import Ours, Same
+from cp_helpers import Ours, Same
+
+pytest_plugins = ["cp_fixtures"]
 
 MIB = 1 << 20
 

@@ -11,7 +11,9 @@ from pathlib import Path
 import arrangements
 import pytest
 from capabilities import needs
-from conftest import Ours, Same
+from cp_helpers import Ours, Same
+
+pytest_plugins = ["cp_fixtures"]
 
 
 @pytest.mark.parametrize("how", ["-r", "-a", "-rp", "-rl", "-rv", "-rL"])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import arrangements
 import pytest
-from conftest import Ours, Same
+from cp_helpers import Ours, Same
+
+pytest_plugins = ["cp_fixtures"]
 
 WRONG = [
     "--unknown a new",

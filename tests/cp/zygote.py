@@ -3,8 +3,8 @@
 A start of the interpreter costs more than most copies: 0.1 s, for hundreds of runs. And a fork of pytest
 costs more than one of this small process.
 
-Reads one JSON object a line from stdin: `command`, `directory`, `environment`, and the names of the files
-that are the command's three streams. Answers with the exit status, as `subprocess` counts it.
+Reads one JSON object a line from stdin: `command`, `directory`, `umask`, `environment`, and the names of the
+files that are the command's three streams. Answers with the exit status, as `subprocess` counts it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from proactor.__main__ import main
 
 def become_command(request: dict[str, Any]) -> int:
     os.chdir(request["directory"])
+    os.umask(request["umask"])
     os.environ.update(request["environment"])
     for descriptor, (name, flags) in enumerate(
         ((request["stdin"], os.O_RDONLY), (request["stdout"], os.O_WRONLY), (request["stderr"], os.O_WRONLY))

@@ -43,6 +43,14 @@ pub(super) struct Flags {
     /// With -r, read FIFOs and devices as if they were files instead of making new ones
     #[arg(long, help_heading = "What is copied")]
     pub copy_contents: bool,
+    /// Copy also what FILE names ("-": stdin), a path a line, or with zeros between as `find -print0` writes them
+    #[arg(
+        long,
+        value_name = "FILE",
+        allow_hyphen_values = true,
+        help_heading = "What is copied"
+    )]
+    pub files_from: Option<OsString>,
     /// Take the slashes off the end of each source
     #[arg(long, help_heading = "What is copied")]
     pub strip_trailing_slashes: bool,

@@ -21,6 +21,7 @@ mod wishes;
 use proactor_copy::{copy, Options, Report, Target};
 use signals::Signals;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc;
 use std::thread;
 use usage::Misuse;
@@ -75,13 +76,16 @@ fn conclude(args: &Cp, report: &Report, watch: &Watch) -> u8 {
             screen.complain(&stats::interrupted(report));
             status
         }
-        None => u8::from(report.failures > 0),
+        None => u8::from(report.failures > 0 || watch.declined.load(Relaxed)),
     };
     if args.flags.json {
         screen.say(&json::Event::report(report, status).line());
     } else if args.flags.stats {
         stats::lines(report).iter().for_each(|line| screen.say(line));
     }
-    screen.flush();
+    if let Some(error) = screen.flush() {
+        screen.complain(&format!("write error: {}", say::reason(&error)));
+        return status.max(1);
+    }
     status
 }

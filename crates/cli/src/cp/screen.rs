@@ -13,6 +13,8 @@ pub(super) struct Screen {
     out_is_terminal: bool,
     /// A line without an end stands on stderr.
     open_line: bool,
+    /// The first failure to write to stdout.
+    trouble: Option<io::Error>,
 }
 
 impl Screen {
@@ -28,6 +30,7 @@ impl Screen {
             },
             out_is_terminal,
             open_line: false,
+            trouble: None,
         }
     }
 
@@ -36,11 +39,11 @@ impl Screen {
         if self.out_is_terminal {
             self.clear();
         }
-        // A closed stdout is the reader's choice, not an error to report.
-        let _ = self
+        let written = self
             .out
             .write_all(line.as_bytes())
             .and_then(|()| self.out.write_all(b"\n"));
+        self.note(written);
     }
 
     /// A line on stderr, after the program's name.
@@ -52,7 +55,8 @@ impl Screen {
     /// A question on stderr; the answer stands behind it.
     pub fn ask(&mut self, question: &str) {
         self.clear();
-        let _ = self.out.flush();
+        let flushed = self.out.flush();
+        self.note(flushed);
         eprint!("{PROGRAM}: {question} ");
     }
 
@@ -74,9 +78,19 @@ impl Screen {
         }
     }
 
-    /// Writes out what is held back.
-    pub fn flush(&mut self) {
+    /// Writes out what is held back. Returns what went wrong with stdout.
+    pub fn flush(&mut self) -> Option<io::Error> {
         self.clear();
-        let _ = self.out.flush();
+        let flushed = self.out.flush();
+        self.note(flushed);
+        self.trouble.take()
+    }
+
+    fn note(&mut self, written: io::Result<()>) {
+        // A closed stdout is the reader's choice, not an error to report.
+        let error = written
+            .err()
+            .filter(|error| error.kind() != io::ErrorKind::BrokenPipe);
+        self.trouble = self.trouble.take().or(error);
     }
 }

@@ -6,13 +6,16 @@ use super::say;
 use super::usage::{missing_target, Misuse};
 use proactor_copy::Target;
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 /// The sources and the target. Looks whether the target is a directory, and at nothing else.
 pub(super) fn operands(flags: &Flags, directory: Option<&OsStr>) -> Result<(Vec<PathBuf>, Target), Misuse> {
     let mut operands = flags.operands.clone();
+    if let Some(list) = &flags.files_from {
+        return listed(flags, operands, directory, list);
+    }
     if operands.is_empty() {
         return Err(Misuse::with_hint("missing file operand"));
     }
@@ -29,6 +32,10 @@ pub(super) fn operands(flags: &Flags, directory: Option<&OsStr>) -> Result<(Vec<
             "with --parents, the destination must be a directory",
         ));
     }
+    Ok((paths(flags, operands), target))
+}
+
+fn paths(flags: &Flags, operands: Vec<OsString>) -> Vec<PathBuf> {
     let strip = |operand: OsString| {
         if flags.strip_trailing_slashes {
             stripped(operand)
@@ -36,13 +43,50 @@ pub(super) fn operands(flags: &Flags, directory: Option<&OsStr>) -> Result<(Vec<
             operand
         }
     };
-    Ok((
-        operands
-            .into_iter()
-            .map(|operand| strip(operand).into())
-            .collect(),
-        target,
-    ))
+    operands
+        .into_iter()
+        .map(|operand| strip(operand).into())
+        .collect()
+}
+
+/// With `--files-from` the target is a directory, whatever the number of sources.
+fn listed(
+    flags: &Flags,
+    mut operands: Vec<OsString>,
+    directory: Option<&OsStr>,
+    list: &OsStr,
+) -> Result<(Vec<PathBuf>, Target), Misuse> {
+    if flags.no_target_directory {
+        return Err(Misuse::plain(
+            "cannot combine --files-from and --no-target-directory (-T)",
+        ));
+    }
+    let target = match directory {
+        Some(directory) => into("target directory", directory)?,
+        None => match operands.pop() {
+            Some(target) => into("target", &target)?,
+            None => return Err(missing_target(list)),
+        },
+    };
+    let read = if list == "-" {
+        let mut bytes = Vec::new();
+        io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
+    } else {
+        std::fs::read(list)
+    };
+    let bytes =
+        read.map_err(|error| Misuse::plain(format!("{}: {}", quote::name(list), say::reason(&error))))?;
+    operands.extend(names_in(&bytes));
+    Ok((paths(flags, operands), target))
+}
+
+/// The names in a list: with zeros between them if there is any, else with ends of lines.
+fn names_in(list: &[u8]) -> impl Iterator<Item = OsString> + '_ {
+    let end = if list.contains(&0) { 0 } else { b'\n' };
+    let names = list
+        .split(move |byte| *byte == end)
+        .filter(|name| !name.is_empty());
+    names.map(|name| OsString::from_vec(name.to_vec()))
 }
 
 /// The last operand is the target.
@@ -92,7 +136,15 @@ fn stripped(operand: OsString) -> OsString {
 
 #[cfg(test)]
 mod tests {
-    use super::stripped;
+    use super::{names_in, stripped};
+
+    #[test]
+    fn lists() {
+        let names = |list: &[u8]| names_in(list).collect::<Vec<_>>();
+        assert_eq!(names(b"a\nb c\n"), ["a", "b c"]);
+        assert_eq!(names(b"a\nb\0c\0"), ["a\nb", "c"]);
+        assert!(names(b"").is_empty());
+    }
 
     #[test]
     fn slashes() {

@@ -5,7 +5,7 @@ use super::screen::Screen;
 use super::signals::Signals;
 use super::{quote, say};
 use proactor_copy::{Copied, Diagnostic, Kind, Observer, Question};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The observer of a run.
@@ -15,6 +15,8 @@ pub(super) struct Watch {
     pub signals: Signals,
     pub files: AtomicU64,
     pub bytes: AtomicU64,
+    /// A question was answered with no: POSIX calls that a failure.
+    pub declined: AtomicBool,
     screen: Mutex<Screen>,
 }
 
@@ -26,6 +28,7 @@ impl Watch {
             signals,
             files: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
+            declined: AtomicBool::new(false),
             screen: Mutex::new(Screen::new()),
         }
     }
@@ -76,12 +79,16 @@ impl Observer for Watch {
 
     fn may_overwrite(&self, question: &Question<'_>) -> bool {
         let target = quote::name(question.target);
-        self.screen().ask(&match question.unwritable {
+        // Held until there is an answer: nothing is written behind the question.
+        let mut screen = self.screen();
+        screen.ask(&match question.unwritable {
             None => format!("overwrite {target}?"),
             Some(mode) => format!("unwritable {target} (mode {}); try anyway?", mode_text(mode)),
         });
         let answer = self.signals.read_line().unwrap_or_default();
-        matches!(answer.first(), Some(b'y' | b'Y'))
+        let yes = matches!(answer.first(), Some(b'y' | b'Y'));
+        self.declined.fetch_or(!yes, Relaxed);
+        yes
     }
 
     fn stop(&self) -> bool {

@@ -1,0 +1,144 @@
+"""Ctrl-C and SIGTERM: the copy ends in order, says what is done, and tells with its exit status."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cp_helpers import proactor_command
+
+DEADLINE_S = 30
+
+
+def wait_until(what: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+@pytest.fixture
+def endless(tmp_path: Path) -> Path:
+    """A source that is read until somebody ends it: what a FIFO's writer leaves open."""
+    os.mkfifo(tmp_path / "fifo")
+    return tmp_path
+
+
+def start(directory: Path, *arguments: str, **more: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(  # type: ignore[call-overload, no-any-return]
+        proactor_command("cp", *arguments), cwd=directory, stderr=subprocess.PIPE, text=True, **more
+    )
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_ends_in_order(tmp_path: Path, number: signal.Signals, status: int) -> None:
+    (tmp_path / "dest").mkdir()
+    process = start(tmp_path, "--progress=never", "/dev/zero", "dest/zero")
+    with process:
+        # It is copied into a file with a partial name, which grows until the disk is full.
+        wait_until(lambda: any(path.stat().st_size > 0 for path in (tmp_path / "dest").iterdir()))
+        process.send_signal(number)
+        _, said = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == status
+    assert "proactor cp: interrupted: 0 files and 0 directories copied" in said
+    assert "Traceback" not in said
+    assert list((tmp_path / "dest").iterdir()) == [], "a file in the middle is taken back"
+
+
+def test_second_one_ends_at_once(endless: Path) -> None:
+    """While it waits for somebody to open the other end of a FIFO, it hears the first, but cannot see it."""
+    process = start(endless, "fifo", "new")
+    with process:
+        wait_until(lambda: "fifo" in Path(f"/proc/{process.pid}/wchan").read_text() or waits(process.pid))
+        process.send_signal(signal.SIGINT)
+        wait_until(lambda: not is_pending(process.pid, signal.SIGINT))
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=DEADLINE_S) == 130
+
+
+def waits(pid: int) -> bool:
+    """Whether all threads sleep and signals are caught: the copy is under way."""
+    caught = field(pid, "SigCgt")
+    states = [
+        (task / "stat").read_text().rsplit(")", 1)[1].split()[0]
+        for task in Path(f"/proc/{pid}/task").iterdir()
+    ]
+    return bool(caught & (1 << (signal.SIGTERM - 1))) and all(state == "S" for state in states)
+
+
+def is_pending(pid: int, number: signal.Signals) -> bool:
+    return bool((field(pid, "SigPnd") | field(pid, "ShdPnd")) & (1 << (number - 1)))
+
+
+def field(pid: int, name: str) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith(f"{name}:")), 16)
+
+
+def test_at_a_question(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(name)
+    process = start(tmp_path, "-i", "a", "b", stdin=subprocess.PIPE)
+    with process:
+        assert process.stderr is not None
+        assert process.stderr.read(28) == "proactor cp: overwrite 'b'? "
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=DEADLINE_S)
+    assert process.returncode == 130
+    assert (tmp_path / "b").read_text() == "b"
+
+
+def test_ignored_signal_stays_ignored(tmp_path: Path) -> None:
+    """As in a background job of a shell, or below nohup."""
+    (tmp_path / "a").write_text("a")
+    script = f'trap "" INT; {" ".join(proactor_command("cp"))} -i a b & echo $!; wait $!'
+    os.mkfifo(tmp_path / "fifo")
+    shell = subprocess.Popen(
+        ["sh", "-c", script.replace("-i a b", "fifo new")], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    )
+    with shell:
+        assert shell.stdout is not None
+        pid = int(shell.stdout.readline())
+        wait_until(lambda: bool(field(pid, "SigCgt") & (1 << (signal.SIGTERM - 1))))
+        os.kill(pid, signal.SIGINT)
+        (tmp_path / "fifo").write_text("went on\n")
+        assert shell.wait(timeout=DEADLINE_S) == 0
+    assert (tmp_path / "new").read_text() == "went on\n"
+
+
+def test_progress_on_a_terminal(tmp_path: Path) -> None:
+    """A line that is written again and again, and taken away at the end."""
+    os.mkfifo(tmp_path / "fifo")
+    ours, theirs = pty.openpty()
+    try:
+        process = subprocess.Popen(proactor_command("cp", "fifo", "new"), cwd=tmp_path, stderr=theirs)
+        os.close(theirs)
+        said = b""
+        with process, (tmp_path / "fifo").open("wb") as writer:
+            writer.write(b"x" * 5000)
+            writer.flush()
+            while b"5.0 kB" not in said:
+                said += os.read(ours, 1000)
+            writer.close()
+            assert process.wait(timeout=DEADLINE_S) == 0
+        said += os.read(ours, 1000)
+    finally:
+        os.close(ours)
+    assert b"0 files, 5.0 kB, " in said
+    assert said.endswith(b"\r\x1b[K")
+
+
+def test_progress_in_a_log(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    process = start(tmp_path, "--progress=always", "fifo", "new")
+    with process, (tmp_path / "fifo").open("wb") as writer:
+        assert process.stderr is not None
+        assert "files, " in process.stderr.readline()
+        writer.close()
+        assert process.wait(timeout=DEADLINE_S) == 0
