@@ -25,22 +25,6 @@ pub(crate) struct Moved {
     pub(crate) written: u64,
     pub(crate) shared: u64,
     pub(crate) holes: u64,
-    /// What was noticed on the way about the source's length.
-    pub(crate) seen: Seen,
-}
-
-/// What was noticed about the source's length.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Seen {
-    /// It ended where it should.
-    #[default]
-    Whole,
-    /// It went on.
-    Longer,
-    /// It ended before.
-    Shorter,
-    /// Nobody looked.
-    Unknown,
 }
 
 /// What went wrong, and on which side.
@@ -71,27 +55,19 @@ impl Worker<'_> {
         match self.options().sparse {
             Sparse::Auto if has_holes(from, stat, attributes) => self.data_only(from, to, stat.size, false),
             Sparse::Always => self.data_only(from, to, stat.size, true),
-            _ if stat.size < self.buffer.len() as u64 => self.at_once(from, to, stat.size as usize),
+            _ if stat.size <= self.buffer.len() as u64 => self.at_once(from, to, stat.size as usize),
             _ => self.in_chunks(from, to, stat.size),
         }
     }
 
-    /// One read, which asks for one byte more than there should be, and one write.
+    /// One read and one write.
     fn at_once(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>, size: usize) -> Result<Moved, Trouble> {
-        let buffer = &mut self.buffer[..size + 1];
-        let length = sys::read_up_to(from, buffer, size).map_err(Trouble::Read)?;
-        let seen = match length {
-            _ if length == size => Seen::Whole,
-            _ if length > size => Seen::Longer,
-            _ => Seen::Shorter,
-        };
-        let bytes = &self.buffer[..length.min(size)];
-        sys::write_all(to, bytes).map_err(Trouble::Write)?;
-        let written = bytes.len() as u64;
+        let length = sys::read_at(from, &mut self.buffer[..size], 0).map_err(Trouble::Read)?;
+        sys::write_all(to, &self.buffer[..length]).map_err(Trouble::Write)?;
+        let written = length as u64;
         self.run.observer.progress(written);
         Ok(Moved {
             written,
-            seen,
             ..Moved::default()
         })
     }
@@ -99,18 +75,12 @@ impl Worker<'_> {
     fn in_chunks(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>, size: u64) -> Result<Moved, Trouble> {
         // Only a hint: what it returns does not matter.
         let _ = rustix::fs::fadvise(from, 0, None, Advice::Sequential);
-        let mut moved = Moved {
-            seen: Seen::Unknown,
-            ..Moved::default()
-        };
+        let mut moved = Moved::default();
         self.span(from, to, 0..size, false, &mut moved)?;
-        if moved.written < size {
-            moved.seen = Seen::Shorter;
-        }
         Ok(moved)
     }
 
-    /// Copies a range, or less if the source ends in it. With `zeros_out`, blocks of zeros are passed over.
+    /// Copies a range; false if the source ended in it. With `zeros_out`, blocks of zeros are passed over.
     fn span(
         &mut self,
         from: BorrowedFd<'_>,
@@ -118,13 +88,16 @@ impl Worker<'_> {
         range: std::ops::Range<u64>,
         zeros_out: bool,
         moved: &mut Moved,
-    ) -> Result<(), Trouble> {
+    ) -> Result<bool, Trouble> {
         let mut offset = range.start;
         while offset < range.end {
             if self.run.stopped() {
                 return Err(Trouble::Stopped);
             }
-            let chunk = (self.buffer.len() - 1).min((range.end - offset).try_into().unwrap_or(usize::MAX));
+            let chunk = self
+                .buffer
+                .len()
+                .min((range.end - offset).try_into().unwrap_or(usize::MAX));
             let length = sys::read_at(from, &mut self.buffer[..chunk], offset).map_err(Trouble::Read)?;
             let bytes = &self.buffer[..length];
             let written = if zeros_out {
@@ -138,11 +111,10 @@ impl Worker<'_> {
             self.run.observer.progress(length as u64);
             offset += length as u64;
             if length < chunk {
-                moved.seen = Seen::Shorter;
-                break;
+                return Ok(false);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Copies what the file system says is data, and leaves holes for the rest.
@@ -153,21 +125,17 @@ impl Worker<'_> {
         size: u64,
         zeros_out: bool,
     ) -> Result<Moved, Trouble> {
-        let mut moved = Moved {
-            seen: Seen::Unknown,
-            ..Moved::default()
-        };
+        let mut moved = Moved::default();
         let mut offset = 0;
         while offset < size {
             let data = next_data(from, offset, size).map_err(Trouble::Read)?;
             moved.holes += data.start - offset;
             self.run.observer.progress(data.start - offset);
             let end = data.end;
-            self.span(from, to, data, zeros_out, &mut moved)?;
-            offset = end;
-            if moved.seen == Seen::Shorter {
+            if !self.span(from, to, data, zeros_out, &mut moved)? {
                 return Ok(moved);
             }
+            offset = end;
         }
         // A hole at the end is nothing that was written.
         rustix::fs::ftruncate(to, size).map_err(|error| Trouble::Write(error.into()))?;
@@ -196,7 +164,6 @@ impl Worker<'_> {
                 self.run.observer.progress(stat.size);
                 Ok(Some(Moved {
                     shared: stat.size,
-                    seen: Seen::Unknown,
                     ..Moved::default()
                 }))
             }

@@ -1,7 +1,7 @@
 //! One regular file, or what is read like one: where it goes, its contents, its metadata, its name, in this order.
 
 use crate::attributes::Names;
-use crate::content::{Moved, Seen, Trouble};
+use crate::content::{Moved, Trouble};
 use crate::entry::Entry;
 use crate::error::{Diagnostic, Refusal, Step, Warning};
 use crate::links::Claim;
@@ -207,7 +207,7 @@ impl Worker<'_> {
                 self.stream(from, to, u64::MAX)
             };
             let moved = moved.map_err(|trouble| self.trouble(entry, trouble))?;
-            if !self.has_changed(entry, source, moved.seen)? {
+            if !self.has_changed(entry, source)? {
                 return Ok(moved);
             }
             if attempt == ATTEMPTS {
@@ -219,27 +219,20 @@ impl Worker<'_> {
         unreachable!("the last attempt returns")
     }
 
-    /// Whether what was read is not what was there at the beginning. A file that only grew is not: its beginning was
-    /// copied.
-    fn has_changed(&mut self, entry: &Entry<'_>, source: &Source, seen: Seen) -> Outcome<bool> {
-        let grew = match seen {
-            Seen::Whole => return Ok(false),
-            Seen::Longer => true,
-            Seen::Shorter | Seen::Unknown => {
-                let now = self.look_again(entry, source)?;
-                if now.size <= source.stat.size {
-                    // A file in /sys that is shorter than it says has not changed.
-                    return Ok(source.stat.differs(&now));
-                }
-                true
-            }
-        };
-        if grew {
-            self.tell(&Diagnostic::Warning {
-                warning: Warning::Grew,
-                path: entry.source(),
-            });
+    /// Whether what was read may not be what was there at the beginning. One that only grew is told of: its beginning was
+    /// copied. One without a size (in /proc, or empty) was read to its end, whatever that was.
+    fn has_changed(&mut self, entry: &Entry<'_>, source: &Source) -> Outcome<bool> {
+        if !source.stat.is_file() || source.stat.size == 0 {
+            return Ok(false);
         }
+        let now = self.look_again(entry, source)?;
+        if now.size <= source.stat.size {
+            return Ok(source.stat.differs(&now));
+        }
+        self.tell(&Diagnostic::Warning {
+            warning: Warning::Grew,
+            path: entry.source(),
+        });
         Ok(false)
     }
 

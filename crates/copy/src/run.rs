@@ -156,7 +156,7 @@ impl<'a> Worker<'a> {
         Worker {
             run,
             report: Report::default(),
-            buffer: Buffer::new(BUFFER_BYTES + 1),
+            buffer: Buffer::new(BUFFER_BYTES),
             names: Vec::new(),
             value: Vec::new(),
             entries: vec![MaybeUninit::uninit(); listing::READ_BYTES],

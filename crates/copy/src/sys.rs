@@ -169,18 +169,8 @@ pub(crate) fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> 
 
 /// Reads at an offset until the buffer is full or the file ends.
 pub(crate) fn read_at(fd: BorrowedFd<'_>, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-    let enough = buffer.len();
-    read_some_at(fd, buffer, enough, offset)
-}
-
-/// Reads the beginning of a file: as much as there is room for, but does not ask again if it was enough.
-pub(crate) fn read_up_to(fd: BorrowedFd<'_>, buffer: &mut [u8], enough: usize) -> io::Result<usize> {
-    read_some_at(fd, buffer, enough, 0)
-}
-
-fn read_some_at(fd: BorrowedFd<'_>, buffer: &mut [u8], enough: usize, offset: u64) -> io::Result<usize> {
     let mut done = 0;
-    while done < enough {
+    while done < buffer.len() {
         let rest = &mut buffer[done..];
         match retry_on_intr(|| rustix::io::pread(fd, &mut *rest, offset + done as u64))? {
             0 => break,

@@ -197,6 +197,23 @@ fn a_source_that_changes_is_read_again() {
 }
 
 #[test]
+fn a_small_source_that_changes_in_place_is_read_again() {
+    let (_here, source, target) = place();
+    fs::write(&source, b"before").unwrap();
+    let first = AtomicBool::new(true);
+    let hooks = on_progress(|_| {
+        if first.swap(false, Ordering::Relaxed) {
+            let file = fs::OpenOptions::new().write(true).open(&source).unwrap();
+            file.write_all_at(b"behind", 0).unwrap();
+            file.set_modified(std::time::UNIX_EPOCH).unwrap();
+        }
+    });
+    let report = hooks.run(&one_job(), &source, Target::As(target.clone()));
+    assert_eq!((report.failures, hooks.notes.text().as_str()), (0, ""));
+    assert_eq!(fs::read(&target).unwrap(), b"behind");
+}
+
+#[test]
 fn a_source_that_never_rests_is_told_of() {
     let (_here, source, target) = place();
     fs::write(&source, vec![b'a'; LARGE]).unwrap();
@@ -223,7 +240,6 @@ fn a_file_that_grows_has_the_length_it_had() {
     for size in [5000, LARGE] {
         let (_here, source, target) = place();
         fs::write(&source, vec![b'a'; size]).unwrap();
-        // The large one grows while it is read. The small one, after it was opened: see below.
         let hooks = on_progress(|_| {
             let mut file = fs::OpenOptions::new().append(true).open(&source).unwrap();
             file.write_all(b"more").unwrap();
@@ -231,12 +247,7 @@ fn a_file_that_grows_has_the_length_it_had() {
         let report = hooks.run(&one_job(), &source, Target::As(target.clone()));
         assert_eq!(report.failures, 0, "{}", hooks.notes.text());
         assert!(fs::read(&target).unwrap() == vec![b'a'; size]);
-        assert_eq!(
-            hooks.notes.text().contains("Grew"),
-            size == LARGE,
-            "{}",
-            hooks.notes.text()
-        );
+        assert!(hooks.notes.text().contains("Grew"), "{}", hooks.notes.text());
     }
 }
 
