@@ -95,7 +95,7 @@ impl Schedule {
         self.changed.notify_all();
     }
 
-    /// Takes the offer back: its owner has taken the last entries.
+    /// Takes the offer back: the last entries are taken.
     pub(crate) fn withdraw(&self, batch: &Arc<Batch>) {
         let mut state = self.state.lock().unwrap();
         state.batches.retain(|other| !Arc::ptr_eq(other, batch));
@@ -124,7 +124,7 @@ impl Schedule {
             if let Some(job) = state.jobs.pop() {
                 return Some(Work::Entry(job));
             }
-            if let Some(batch) = state.batches.pop_front() {
+            if let Some(batch) = state.batches.front().cloned() {
                 return Some(Work::Help(batch));
             }
             if state.busy == 1 {

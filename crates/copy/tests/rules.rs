@@ -97,6 +97,36 @@ fn a_directory_is_not_copied_into_itself_but_the_rest_is() {
     assert_eq!(names(&source.join("sub")), ["a", "b", "inside"]);
 }
 
+/// Long enough, and of files large enough, that other threads help.
+#[test]
+fn a_long_directory_is_copied_by_several() {
+    let (_here, source, target) = place();
+    fs::create_dir(&source).unwrap();
+    for number in 0..700 {
+        fs::write(source.join(format!("{number}")), vec![number as u8; 20_000]).unwrap();
+        if number % 7 == 0 {
+            let other = source.join(format!("link{number}"));
+            fs::hard_link(source.join(format!("{number}")), other).unwrap();
+        }
+        if number % 50 == 0 {
+            tree(&source.join(format!("tree{number}")));
+        }
+    }
+    let options = Options {
+        jobs: 4,
+        ..Options::archive()
+    };
+    let report = copy_as(&options, &source, &target);
+    assert_eq!(
+        (report.files, report.hard_links, report.directories),
+        (728, 100, 29)
+    );
+    assert_same(&source, &target);
+    // Over what is there.
+    copy_as(&options, &source, &target);
+    assert_same(&source, &target);
+}
+
 #[test]
 fn two_directories_of_one_name_become_one() {
     let (here, _, target) = place();
