@@ -74,9 +74,7 @@ def protected(root: Path) -> None:
         "-a of_root fresh",
         "--preserve=ownership of_root fresh",
         "of_root into",
-        "-p of_root into",
         "new into/of_root",
-        "-p new into/of_root",
     ],
 )
 def test_form(same: Same, form: str) -> None:
@@ -87,4 +85,4 @@ def test_form(same: Same, form: str) -> None:
 @pytest.mark.parametrize("how", ["-i", "-if"])
 def test_question_about_a_file_that_may_not_be_written(same: Same, how: str, answer: bytes) -> None:
     outcome = as_user(same, how, "old", "into", stdin=answer, declined=answer == b"n\n")
-    assert "(mode 0444, r--r--r--)" in outcome.stderr[0]
+    assert "mode 0444" in outcome.stderr[0]

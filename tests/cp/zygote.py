@@ -3,8 +3,8 @@
 A start of the interpreter costs more than most copies: 0.1 s, for hundreds of runs. And a fork of pytest
 costs more than one of this small process.
 
-Reads one JSON object a line from stdin: `command`, `directory`, `umask`, `user`, `environment`, and the names of
-the files that are the command's three streams. Answers with the exit status, as `subprocess` counts it.
+Reads one JSON object a line from stdin: `command`, `directory`, `umask`, `user`, `environment`, and the names
+of the files that are the command's three streams. Answers with its exit status, as `subprocess` counts it.
 """
 
 from __future__ import annotations
