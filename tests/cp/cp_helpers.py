@@ -64,6 +64,7 @@ class Runner:
         *command: str,
         stdin: bytes = b"",
         umask: int = 0o022,
+        user: int | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
         for name, file in self._files.items():
@@ -72,6 +73,7 @@ class Runner:
             "command": command,
             "directory": str(directory),
             "umask": umask,
+            "user": user,
             "environment": dict(environment or {}),
             **{name: str(file) for name, file in self._files.items()},
         }
@@ -92,6 +94,11 @@ def outcome_of(done: subprocess.CompletedProcess[str], directory: Path) -> Outco
         return sorted(text.replace("proactor cp", "cp").splitlines())
 
     return Outcome(done.returncode, lines(done.stdout), lines(done.stderr), snapshot(directory))
+
+
+def check(found: list[Any], expected: list[Any]) -> None:
+    # pytest explains the assertions of test modules only.
+    assert found == expected, f"\n{found}\nis not\n{expected}"
 
 
 def differences(expected: Outcome, found: Outcome) -> list[str]:
@@ -136,24 +143,24 @@ class Same:
 
     def __call__(self, arrange: Arrange, *arguments: str, **more: Any) -> Outcome:
         expected, found = self.both(arrange, *arguments, **more)
-        assert [found.status, *found.stderr] == [expected.status, *expected.stderr]
+        check([found.status, *found.stderr], [expected.status, *expected.stderr])
         # Ours replaces by a rename: nothing is removed first.
-        assert found.stdout == [line for line in expected.stdout if not line.startswith("removed ")]
-        assert not differences(expected, found)
+        check(found.stdout, [line for line in expected.stdout if not line.startswith("removed ")])
+        check(differences(expected, found), [])
         return found
 
     def asked(self, arrange: Arrange, *arguments: str, declined: bool = False, **more: Any) -> Outcome:
         """A question that is answered with no is a failure, for GNU's cp since 9.2."""
         expected, found = self.both(arrange, *arguments, **more)
-        assert found.status == (1 if declined else expected.status)
-        assert (found.stderr, found.stdout) == (expected.stderr, expected.stdout)
-        assert not differences(expected, found)
+        status = 1 if declined else expected.status
+        check([found.status, *found.stderr, *found.stdout], [status, *expected.stderr, *expected.stdout])
+        check(differences(expected, found), [])
         return found
 
     def saying(self, arrange: Arrange, *arguments: str, **more: Any) -> Outcome:
         """For refusals: GNU's cp may have copied a part by then, ours need not have."""
         expected, found = self.both(arrange, *arguments, **more)
-        assert [found.status, *found.stderr] == [expected.status, *expected.stderr]
+        check([found.status, *found.stderr], [expected.status, *expected.stderr])
         return found
 
     def both(

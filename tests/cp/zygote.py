@@ -3,18 +3,21 @@
 A start of the interpreter costs more than most copies: 0.1 s, for hundreds of runs. And a fork of pytest
 costs more than one of this small process.
 
-Reads one JSON object a line from stdin: `command`, `directory`, `umask`, `environment`, and the names of the
-files that are the command's three streams. Answers with the exit status, as `subprocess` counts it.
+Reads one JSON object a line from stdin: `command`, `directory`, `umask`, `user`, `environment`, and the names
+of the files that are the command's three streams. Answers with its exit status, as `subprocess` counts it.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import sys
 from typing import Any
 
 from proactor.__main__ import main
+
+PR_SET_DUMPABLE = 4
 
 
 def become_command(request: dict[str, Any]) -> int:
@@ -27,11 +30,21 @@ def become_command(request: dict[str, Any]) -> int:
         opened = os.open(name, flags)
         os.dup2(opened, descriptor)
         os.close(opened)
+    if request["user"] is not None:
+        become_user(request["user"])
     command, *arguments = request["command"]
     if command != "proactor":
         os.execvp(command, [command, *arguments])
     sys.argv = [command, *arguments]
     return main()
+
+
+def become_user(user: int) -> None:
+    os.setgroups([])
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
+    # Else /proc/self is still root's.
+    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 1)
 
 
 def serve() -> None:

@@ -7,7 +7,7 @@ use crate::error::{Diagnostic, Refusal, Step, Warning};
 use crate::links::Claim;
 use crate::metadata::Dress;
 use crate::observer::{Kind, Paths};
-use crate::options::{Dereference, Fsync};
+use crate::options::{Backup, Dereference, Fsync};
 use crate::place::Place;
 use crate::run::{End, Outcome, Worker};
 use crate::sys::{self, Stat};
@@ -102,8 +102,15 @@ impl Worker<'_> {
         let direct = dir.state.is_private() || (self.options().in_place && old.is_none());
         let (name, to) = match self.create(entry, direct, modes.create) {
             Ok(created) => created,
-            // Nothing can be created beside it, but it may be writable itself.
+            // Nothing can be created beside it, but it may be writable itself. What is to be kept or removed
+            // is not written to.
             Err(error) if old.is_some() && sys::is(&error, &[Errno::ACCESS, Errno::PERM]) => {
+                if self.options().backup != Backup::None {
+                    return Err(self.failed(Step::Backup, entry.target(), error));
+                }
+                if self.options().overwrite.remove {
+                    return Err(self.failed(Step::Remove, entry.target(), error));
+                }
                 return Ok((self.write_in_place(entry, source, false)?, None));
             }
             Err(error) => return Err(self.failed(Step::CreateFile, entry.target(), error)),

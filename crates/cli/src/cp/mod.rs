@@ -45,13 +45,14 @@ pub(crate) fn run(args: &Cp) -> u8 {
 fn prepare(args: &Cp) -> Result<(Wishes, Vec<PathBuf>, Target, Watch), Misuse> {
     let wishes = args.wishes()?;
     let (sources, target) = target::operands(&args.flags, wishes.target_directory.as_deref())?;
+    let removes = wishes.options.overwrite.force || wishes.options.overwrite.remove;
     let signals =
         Signals::listen().map_err(|error| Misuse::plain(format!("signals: {}", say::reason(&error))))?;
     Ok((
         wishes,
         sources,
         target,
-        Watch::new(args.flags.verbose, args.flags.json, signals),
+        Watch::new(args.flags.verbose, args.flags.json, removes, signals),
     ))
 }
 

@@ -12,6 +12,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(super) struct Watch {
     pub verbose: bool,
     pub json: bool,
+    /// Files are removed if need be: a question says so.
+    pub removes: bool,
     pub signals: Signals,
     pub files: AtomicU64,
     pub bytes: AtomicU64,
@@ -21,10 +23,11 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub fn new(verbose: bool, json: bool, signals: Signals) -> Watch {
+    pub fn new(verbose: bool, json: bool, removes: bool, signals: Signals) -> Watch {
         Watch {
             verbose,
             json,
+            removes,
             signals,
             files: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
@@ -83,6 +86,10 @@ impl Observer for Watch {
         let mut screen = self.screen();
         screen.ask(&match question.unwritable {
             None => format!("overwrite {target}?"),
+            Some(mode) if self.removes => {
+                let mode = mode_text(mode).replace(", ", " (");
+                format!("replace {target}, overriding mode {mode})?")
+            }
             Some(mode) => format!("unwritable {target} (mode {}); try anyway?", mode_text(mode)),
         });
         let answer = self.signals.read_line().unwrap_or_default();

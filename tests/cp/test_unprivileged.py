@@ -1,0 +1,88 @@
+"""What may not be read, written or given away: as a user who is not root."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import arrangements
+import pytest
+from capabilities import needs
+from cp_helpers import Outcome, Same
+
+pytest_plugins = ["cp_fixtures"]
+pytestmark = needs("root")
+
+USER = 65534
+
+
+def give_away(root: Path) -> None:
+    """Everything is the user's, but for what is named after root."""
+    for path in (root, *root.rglob("*")):
+        if "root" not in path.name:
+            mode = path.lstat().st_mode
+            os.chown(path, USER, USER, follow_symlinks=False)
+            if not path.is_symlink():
+                path.chmod(mode & 0o7777)
+
+
+def as_user(same: Same, *arguments: str, stdin: bytes = b"", declined: bool = False) -> Outcome:
+    return same.asked(protected, *arguments, after=give_away, user=USER, stdin=stdin, declined=declined)
+
+
+def protected(root: Path) -> None:
+    arrangements.overwrite(root)
+    (root / "secret").write_text("secret\n")
+    (root / "secret").chmod(0)
+    (root / "into" / "old").chmod(0o444)
+    for name in ("closed", "t", "t/closed", "t/open"):
+        (root / name).mkdir()
+    for name in ("t/a", "t/secret", "t/open/b", "t/closed/c", "closed/new"):
+        (root / name).write_text(name)
+    (root / "t" / "secret").chmod(0)
+    (root / "t" / "closed").chmod(0o300)
+    (root / "closed").chmod(0o555)
+    (root / "of_root").write_text("of root\n")
+    (root / "of_root").chmod(0o6755)
+    (root / "into" / "of_root").write_text("was there\n")
+    (root / "into" / "of_root").chmod(0o666)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "secret fresh",
+        "secret new into",
+        "-f secret new into",
+        "new closed/fresh",
+        "new closed",
+        "-f new closed",
+        "--remove-destination new closed",
+        "-b new closed",
+        "old into",
+        "-f old into",
+        "--remove-destination old into",
+        "-b old into",
+        "-l old into",
+        "-lf old into",
+        "-r t fresh",
+        "-a t fresh",
+        "-r t closed",
+        "-r t closed/fresh",
+        "of_root fresh",
+        "-p of_root fresh",
+        "-a of_root fresh",
+        "--preserve=ownership of_root fresh",
+        "of_root into",
+        "new into/of_root",
+    ],
+)
+def test_form(same: Same, form: str) -> None:
+    as_user(same, *form.split())
+
+
+@pytest.mark.parametrize("answer", [b"y\n", b"n\n"])
+@pytest.mark.parametrize("how", ["-i", "-if"])
+def test_question_about_a_file_that_may_not_be_written(same: Same, how: str, answer: bytes) -> None:
+    outcome = as_user(same, how, "old", "into", stdin=answer, declined=answer == b"n\n")
+    assert "mode 0444" in outcome.stderr[0]
