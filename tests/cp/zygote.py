@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import shutil
 import sys
 from typing import Any
 
@@ -30,11 +31,13 @@ def become_command(request: dict[str, Any]) -> int:
         opened = os.open(name, flags)
         os.dup2(opened, descriptor)
         os.close(opened)
+    command, *arguments = request["command"]
+    # Another user may not even import what a search takes.
+    program = shutil.which(command) or command
     if request["user"] is not None:
         become_user(request["user"])
-    command, *arguments = request["command"]
     if command != "proactor":
-        os.execvp(command, [command, *arguments])
+        os.execv(program, [command, *arguments])
     sys.argv = [command, *arguments]
     return main()
 
