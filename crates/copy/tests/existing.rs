@@ -2,34 +2,10 @@
 
 mod support;
 
-use proactor_copy::{Backup, Dereference, Options, Overwrite, Target, When};
+use proactor_copy::{Backup, Options, Overwrite, Target, When};
 use std::fs;
 use std::os::unix::fs::{symlink, MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
-use support::{copy_as, look_at, names, run, set_attribute};
-use tempfile::TempDir;
-
-fn place() -> (TempDir, PathBuf, PathBuf) {
-    let here = tempfile::tempdir().unwrap();
-    let (source, target) = (here.path().join("source"), here.path().join("target"));
-    (here, source, target)
-}
-
-fn recursive() -> Options {
-    Options {
-        recursive: true,
-        dereference: Dereference::Never,
-        ..Options::default()
-    }
-}
-
-/// The one refusal that a copy ends with.
-fn refusal(options: &Options, sources: &[&Path], target: Target) -> String {
-    let (report, told) = run(options, sources, target);
-    assert_eq!(report.failures, 1, "{told}");
-    assert!(told.starts_with("Refused"), "{told}");
-    told.split_whitespace().nth(3).unwrap().trim_matches(',').into()
-}
+use support::{copy_as, look_at, names, place, recursive, refusal, set_attribute};
 
 #[test]
 fn the_target_named_by_the_user_is_written_through_a_link() {

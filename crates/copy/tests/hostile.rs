@@ -9,8 +9,7 @@ use std::io::Write;
 use std::os::unix::fs::{symlink, FileExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use support::{names, on_copied, on_progress, run};
-use tempfile::TempDir;
+use support::{names, on_copied, on_progress, place, run};
 
 /// More than one buffer, so that there is a middle.
 const LARGE: usize = 3 << 20;
@@ -22,12 +21,6 @@ fn one_job() -> Options {
         reflink: Reflink::Never,
         ..Options::archive()
     }
-}
-
-fn place() -> (TempDir, PathBuf, PathBuf) {
-    let here = tempfile::tempdir().unwrap();
-    let (source, target) = (here.path().join("source"), here.path().join("target"));
-    (here, source, target)
 }
 
 fn tree(root: &Path) {

@@ -6,35 +6,12 @@ use proactor_copy::{Dereference, Fsync, Method, Mode, Options, Preserve, Reflink
 use std::fs;
 use std::os::unix::fs::{symlink, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use support::{assert_same, copy_as, look_at, names, run, set_attribute};
-use tempfile::TempDir;
-
-fn place() -> (TempDir, PathBuf, PathBuf) {
-    let here = tempfile::tempdir().unwrap();
-    let (source, target) = (here.path().join("source"), here.path().join("target"));
-    (here, source, target)
-}
+use support::{assert_same, copy_as, look_at, names, place, recursive, refusal, run, set_attribute};
 
 fn tree(root: &Path) {
     fs::create_dir_all(root.join("sub")).unwrap();
     fs::write(root.join("a"), "a").unwrap();
     fs::write(root.join("sub/b"), "b").unwrap();
-}
-
-fn recursive() -> Options {
-    Options {
-        recursive: true,
-        dereference: Dereference::Never,
-        ..Options::default()
-    }
-}
-
-/// The one refusal that a copy ends with.
-fn refusal(options: &Options, sources: &[&Path], target: Target) -> String {
-    let (report, told) = run(options, sources, target);
-    assert_eq!(report.failures, 1, "{told}");
-    assert!(told.starts_with("Refused"), "{told}");
-    told.split_whitespace().nth(3).unwrap().trim_matches(',').into()
 }
 
 #[test]

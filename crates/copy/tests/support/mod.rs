@@ -2,7 +2,7 @@
 
 #![allow(dead_code)] // Each test uses a part of it.
 
-use proactor_copy::{copy, Copied, Diagnostic, Observer, Options, Report, Target};
+use proactor_copy::{copy, Copied, Dereference, Diagnostic, Observer, Options, Report, Target};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CString, OsString};
 use std::fs;
@@ -13,6 +13,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
+use tempfile::TempDir;
 
 /// Remembers what went wrong; stops when told to.
 #[derive(Default)]
@@ -304,4 +305,28 @@ pub fn names(dir: &Path) -> Vec<OsString> {
         .collect();
     names.sort();
     names
+}
+
+/// A directory, and where a source and a target are to be in it.
+pub fn place() -> (TempDir, PathBuf, PathBuf) {
+    let here = tempfile::tempdir().unwrap();
+    let (source, target) = (here.path().join("source"), here.path().join("target"));
+    (here, source, target)
+}
+
+/// `cp -r`.
+pub fn recursive() -> Options {
+    Options {
+        recursive: true,
+        dereference: Dereference::Never,
+        ..Options::default()
+    }
+}
+
+/// The one refusal that a copy ends with.
+pub fn refusal(options: &Options, sources: &[&Path], target: Target) -> String {
+    let (report, told) = run(options, sources, target);
+    assert_eq!(report.failures, 1, "{told}");
+    assert!(told.starts_with("Refused"), "{told}");
+    told.split_whitespace().nth(3).unwrap().trim_matches(',').into()
 }
