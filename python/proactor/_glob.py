@@ -48,6 +48,7 @@ def select(
 
 def _parts(pattern: str, case_sensitive: bool) -> Iterator[Part]:
     if pattern.startswith("/"):
+        # pathlib's own error for it.
         raise NotImplementedError("Non-relative patterns are unsupported")
     before: Part = ""
     for name in pattern.split("/"):

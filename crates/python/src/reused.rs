@@ -38,6 +38,31 @@ pub(crate) trait Reused:
     fn pool() -> &'static Pool;
 }
 
+/// [`Reused`] of a class that holds its module's `Call`: `reused! { Class }`, or `Class => its own at_once`.
+macro_rules! reused {
+    ($class:ident $(=> $($own:tt)*)?) => {
+        impl $crate::reused::Reused for $class {
+            type Call = Call;
+
+            fn new(call: Call) -> Self {
+                $class($crate::attached::Attached::new(call))
+            }
+
+            fn call(&self) -> &$crate::attached::Attached<Call> {
+                &self.0
+            }
+
+            fn pool() -> &'static $crate::reused::Pool {
+                static POOL: $crate::reused::Pool = $crate::reused::Pool::new();
+                &POOL
+            }
+
+            $($($own)*)?
+        }
+    };
+}
+pub(crate) use reused;
+
 /// What such an object holds.
 pub(crate) trait Call: Sized {
     /// Goes on, as `Coroutine::drive`.

@@ -7,7 +7,7 @@ use crate::attached::Attached;
 use crate::coroutine::{bytes_len, coroutine_methods, Coroutine, Outcome};
 use crate::errors;
 use crate::files::driver;
-use crate::reused::{self, make, Call as _, Pool, Reused};
+use crate::reused::{self, make, reused, Call as _};
 use proactor_file::Step;
 use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning};
 use pyo3::gc::PyVisit;
@@ -282,22 +282,7 @@ impl Coroutine for FileCall {
     }
 }
 
-impl Reused for FileCall {
-    type Call = Call;
-
-    fn new(call: Call) -> Self {
-        FileCall(Attached::new(call))
-    }
-
-    fn call(&self) -> &Attached<Call> {
-        &self.0
-    }
-
-    fn pool() -> &'static Pool {
-        static POOL: Pool = Pool::new();
-        &POOL
-    }
-}
+reused! { FileCall }
 
 impl reused::Call for Call {
     fn advance(&mut self, py: Python<'_>, sent: &Bound<'_, PyAny>) -> PyResult<Outcome> {

@@ -6,7 +6,7 @@ use super::text_state::{Put, Slow};
 use crate::attached::Attached;
 use crate::coroutine::{coroutine_methods, Coroutine, Outcome};
 use crate::errors;
-use crate::reused::{self, make, Call as _, Pool, Reused};
+use crate::reused::{self, make, reused, Call as _};
 use pyo3::exceptions::{PyException, PyRuntimeError, PyRuntimeWarning};
 use pyo3::ffi;
 use pyo3::gc::PyVisit;
@@ -198,17 +198,7 @@ impl Coroutine for TextCall {
     }
 }
 
-impl Reused for TextCall {
-    type Call = Call;
-
-    fn new(call: Call) -> Self {
-        TextCall(Attached::new(call))
-    }
-
-    fn call(&self) -> &Attached<Call> {
-        &self.0
-    }
-
+reused! { TextCall =>
     #[inline]
     fn at_once<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
         let mut call = self.0.get(py)?;
@@ -238,11 +228,6 @@ impl Reused for TextCall {
             file.drop_ref(py);
         }
         Some(value)
-    }
-
-    fn pool() -> &'static Pool {
-        static POOL: Pool = Pool::new();
-        &POOL
     }
 }
 

@@ -5,7 +5,7 @@ use super::scandir::ScandirIterator;
 use crate::attached::Attached;
 use crate::coroutine::{coroutine_methods, Coroutine, Outcome};
 use crate::errors;
-use crate::reused::{self, make, Call as _, Pool, Reused};
+use crate::reused::{self, make, reused, Call as _};
 use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning};
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
@@ -109,22 +109,7 @@ impl Coroutine for ScandirStep {
     }
 }
 
-impl Reused for ScandirStep {
-    type Call = Call;
-
-    fn new(call: Call) -> Self {
-        ScandirStep(Attached::new(call))
-    }
-
-    fn call(&self) -> &Attached<Call> {
-        &self.0
-    }
-
-    fn pool() -> &'static Pool {
-        static POOL: Pool = Pool::new();
-        &POOL
-    }
-}
+reused! { ScandirStep }
 
 impl reused::Call for Call {
     fn advance(&mut self, py: Python<'_>, _sent: &Bound<'_, PyAny>) -> PyResult<Outcome> {

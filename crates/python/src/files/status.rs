@@ -7,7 +7,7 @@ use crate::attached::Attached;
 use crate::coroutine::{coroutine_methods, Coroutine, Outcome};
 use crate::errors;
 use crate::path::{c_path, refused, with_c_path};
-use crate::reused::{self, make, Call as _, Pool, Reused};
+use crate::reused::{self, make, reused, Call as _};
 use proactor::op::{Handle, Statx};
 use proactor::{Error, Token};
 use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning, PyValueError};
@@ -276,22 +276,7 @@ impl Coroutine for StatCall {
     }
 }
 
-impl Reused for StatCall {
-    type Call = Call;
-
-    fn new(call: Call) -> Self {
-        StatCall(Attached::new(call))
-    }
-
-    fn call(&self) -> &Attached<Call> {
-        &self.0
-    }
-
-    fn pool() -> &'static Pool {
-        static POOL: Pool = Pool::new();
-        &POOL
-    }
-}
+reused! { StatCall }
 
 impl reused::Call for Call {
     fn advance(&mut self, py: Python<'_>, _sent: &Bound<'_, PyAny>) -> PyResult<Outcome> {

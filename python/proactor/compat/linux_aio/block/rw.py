@@ -56,6 +56,8 @@ class RWBlock(AIOBlock):
     def rw_flag(self, rw_flag: int) -> None:
         self._rw_flag = operator.index(rw_flag)
 
+    # What one buffer and several answer in their own ways (`non_vector.py`, `vector.py`).
+
     @property
     def buffer(self) -> Any:
         """The memory, as the user gave it."""
