@@ -145,7 +145,7 @@ class AIOBlock:
     # For AIOContext
 
     def _start(self) -> tuple[aio.Op, Finish | None]:
-        """A fresh op for this block; each kind has its own. OSError where io_submit(2) would say so at once."""
+        """A fresh op for this block. OSError where io_submit(2) would say so at once."""
         raise NotImplementedError
 
     def _target(self) -> tuple[Any, int, int]:
