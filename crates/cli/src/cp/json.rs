@@ -27,6 +27,7 @@ impl Name {
 pub(super) enum Event {
     Copied(Entry),
     Skipped(Entry),
+    Resumed(Entry),
     Error(Complaint),
     Warning(Complaint),
     Report(Summary),
@@ -64,6 +65,7 @@ pub(super) struct Summary {
     hard_links: u64,
     specials: u64,
     skipped: u64,
+    resumed: u64,
     failures: u64,
     bytes: u64,
     shared_bytes: u64,
@@ -80,6 +82,10 @@ impl Event {
 
     pub fn skipped(entry: &Copied<'_>) -> Event {
         Event::Skipped(Entry::of(entry))
+    }
+
+    pub fn resumed(entry: &Copied<'_>) -> Event {
+        Event::Resumed(Entry::of(entry))
     }
 
     pub fn diagnostic(diagnostic: &Diagnostic, sentence: &str) -> Event {
@@ -119,6 +125,7 @@ impl Event {
             hard_links: report.hard_links,
             specials: report.specials,
             skipped: report.skipped,
+            resumed: report.resumed,
             failures: report.failures,
             bytes: report.bytes,
             shared_bytes: report.shared_bytes,
