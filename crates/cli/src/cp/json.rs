@@ -27,6 +27,7 @@ impl Name {
 pub(super) enum Event {
     Copied(Entry),
     Skipped(Entry),
+    Excluded(Origin),
     Error(Complaint),
     Warning(Complaint),
     Report(Summary),
@@ -40,6 +41,12 @@ pub(super) struct Entry {
     bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     backup: Option<Name>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Origin {
+    kind: &'static str,
+    source: Name,
 }
 
 #[derive(Serialize)]
@@ -64,6 +71,7 @@ pub(super) struct Summary {
     hard_links: u64,
     specials: u64,
     skipped: u64,
+    excluded: u64,
     failures: u64,
     bytes: u64,
     shared_bytes: u64,
@@ -80,6 +88,13 @@ impl Event {
 
     pub fn skipped(entry: &Copied<'_>) -> Event {
         Event::Skipped(Entry::of(entry))
+    }
+
+    pub fn excluded(entry: &Copied<'_>) -> Event {
+        Event::Excluded(Origin {
+            kind: kind(entry.kind),
+            source: Name::of(&entry.source()),
+        })
     }
 
     pub fn diagnostic(diagnostic: &Diagnostic, sentence: &str) -> Event {
@@ -119,6 +134,7 @@ impl Event {
             hard_links: report.hard_links,
             specials: report.specials,
             skipped: report.skipped,
+            excluded: report.excluded,
             failures: report.failures,
             bytes: report.bytes,
             shared_bytes: report.shared_bytes,

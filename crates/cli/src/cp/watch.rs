@@ -67,6 +67,13 @@ impl Observer for Watch {
         }
     }
 
+    fn excluded(&self, entry: &Copied<'_>) {
+        if self.json {
+            let line = Event::excluded(entry).line();
+            self.screen().say(&line);
+        }
+    }
+
     fn progress(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Relaxed);
     }
