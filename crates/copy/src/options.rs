@@ -39,6 +39,9 @@ pub struct Options {
     pub in_place: bool,
     /// When data is forced to the disk.
     pub fsync: Fsync,
+    /// Go on where a run with the same sources, target and options was killed; begin if there was none. Refused if a
+    /// run was, but not with the same.
+    pub resume: bool,
     /// Threads; 0, the default, lets the copier choose.
     pub jobs: usize,
 }
@@ -62,6 +65,7 @@ impl Default for Options {
             parents: false,
             in_place: false,
             fsync: Fsync::None,
+            resume: false,
             jobs: 0,
         }
     }
@@ -75,6 +79,16 @@ impl Options {
             dereference: Dereference::Never,
             preserve: Preserve::all(),
             ..Options::default()
+        }
+    }
+
+    /// The same without what changes only how it is done: two runs that agree in this make the same of the same source.
+    pub(crate) fn meaning(&self) -> Options {
+        Options {
+            fsync: Fsync::None,
+            resume: false,
+            jobs: 0,
+            ..self.clone()
         }
     }
 }

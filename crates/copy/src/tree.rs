@@ -31,6 +31,7 @@ struct Made {
     stat: Stat,
     state: State,
     partial: Option<CString>,
+    resumed: bool,
     inherits: bool,
 }
 
@@ -45,6 +46,7 @@ impl Worker<'_> {
                 Work::Help(batch) => self.help(&batch),
             }
         }
+        self.hold_notes();
     }
 
     fn job(&mut self, job: Job) {
@@ -86,17 +88,19 @@ impl Worker<'_> {
             target: Slot::new(entry.target, made.stat.id, Some(made.fd)).with_partial(partial),
             stat,
             state: made.state,
+            resumed: made.resumed,
             inherits: made.inherits,
         };
         let dir = Dir::child(&entry.at.dir, parts, self.run.keep);
         entry.at.dir.add(1);
-        if dir.state.is_private() {
+        if dir.state.is_private() && !dir.resumed {
             // What it got itself at its creation, its files get.
             let _ = dir.owner_of_new.set(made.stat.owner());
         }
         self.report.directories += 1;
         self.copied(entry, kind, 0, None);
         let crossed = self.options().one_file_system && dir.stat.id.0 != dir.root_device;
+        self.tidy(&dir);
         if readable && !crossed {
             self.fill_dir(&dir);
         }
@@ -149,7 +153,10 @@ impl Worker<'_> {
     /// The directory that the source's entries go to.
     fn target_dir(&mut self, entry: &Entry<'_>, source: &Stat) -> Outcome<Made> {
         if entry.at.dir.state.is_private() {
-            return self.make_dir(entry, State::Hidden, source);
+            return match self.left_dir(entry)? {
+                true => self.enter_dir(entry, State::Hidden, entry.target.into(), true),
+                false => self.make_dir(entry, State::Hidden, source),
+            };
         }
         match self.existing(entry)? {
             Some(there) if there.is_dir() => self.existing_dir(entry, source),
@@ -160,7 +167,10 @@ impl Worker<'_> {
                 Err(self.refused(Refusal::DirectoryOverFile, entry))
             }
             None if self.options().in_place => self.make_dir(entry, State::Made, source),
-            None => self.make_dir(entry, State::Partial, source),
+            None => match self.left_tree(entry) {
+                Some(name) => self.enter_dir(entry, State::Partial, name, true),
+                None => self.make_dir(entry, State::Partial, source),
+            },
         }
     }
 
@@ -176,11 +186,13 @@ impl Worker<'_> {
             self.run.roots.lock().unwrap().insert(stat.id);
         }
         let inherits = xattr::inherits(fd.as_fd());
+        let ours = self.was_made(&entry.at.dir, entry.target, &stat);
         Ok(Made {
             fd,
             stat,
-            state: State::Existing,
+            state: if ours { State::Made } else { State::Existing },
             partial: None,
+            resumed: false,
             inherits,
         })
     }
@@ -188,9 +200,7 @@ impl Worker<'_> {
     /// Makes a directory for us alone; it gets its permissions when it is finished. Where it is to inherit a list, the
     /// kernel needs to know its permissions now.
     fn make_dir(&mut self, entry: &Entry<'_>, state: State, source: &Stat) -> Outcome<Made> {
-        let parent = &entry.at.dir;
-        let preserves = self.options().preserve.mode == Mode::Preserve;
-        let inherits = parent.inherits && !preserves;
+        let inherits = self.hands_down(entry);
         let mode = match self.options().preserve.mode {
             _ if !inherits => 0o700,
             Mode::Fresh => 0o777,
@@ -205,9 +215,34 @@ impl Worker<'_> {
             _ => make(entry.target).map(|()| entry.target.into()),
         };
         let name = made.map_err(|error| self.failed(Step::CreateDirectory, entry.target(), error))?;
-        let opened = sys::open_dir(entry.at.target(), &name, false).and_then(|fd| {
+        let made = self.enter_dir(entry, state, name, false)?;
+        if state != State::Hidden {
+            self.note_made(&entry.at.dir, entry.target, &made.stat);
+        }
+        Ok(made)
+    }
+
+    /// Whether a new directory gets lists from the one that it is in.
+    fn hands_down(&self, entry: &Entry<'_>) -> bool {
+        entry.at.dir.inherits && self.options().preserve.mode != Mode::Preserve
+    }
+
+    /// Opens a directory that was made by us, in this run or an earlier one.
+    fn enter_dir(&mut self, entry: &Entry<'_>, state: State, name: CString, resumed: bool) -> Outcome<Made> {
+        let inherits = self.hands_down(entry);
+        let at = entry.at.target();
+        let opened = match resumed {
+            true => sys::open_own_dir(at, &name),
+            false => sys::open_dir(at, &name, false),
+        };
+        let opened = opened.and_then(|fd| {
             let stat = sys::stat(fd.as_fd())?;
-            if parent.inherits && preserves {
+            // It may have its final permissions already.
+            let closed = stat.permissions() & 0o7000 | 0o700;
+            if resumed && !inherits && stat.permissions() != closed {
+                rustix::fs::fchmod(&fd, rustix::fs::Mode::from_raw_mode(closed))?;
+            }
+            if entry.at.dir.inherits && !inherits {
                 let made = xattr::Bearer::Open(fd.as_fd());
                 made.remove(xattr::DEFAULT_LIST)?;
                 made.remove(xattr::ACCESS_LIST)?;
@@ -224,6 +259,7 @@ impl Worker<'_> {
             stat,
             state,
             partial: (state == State::Partial).then_some(name),
+            resumed,
             inherits,
         })
     }

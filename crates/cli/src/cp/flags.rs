@@ -137,6 +137,9 @@ pub(super) struct Flags {
     /// Force data to the disk: none, end (once, before the command ends), each (before a file gets its name)
     #[arg(long, value_name = "WHEN", action = ArgAction::Append, help_heading = "How it is copied")]
     pub fsync: Vec<OsString>,
+    /// Go on where the same copy was stopped or killed, without copying again what it had finished
+    #[arg(long, help_heading = "How it is copied")]
+    pub resume: bool,
     /// Threads [default: as many as help here]
     #[arg(long, value_name = "N", action = ArgAction::Append, help_heading = "How it is copied")]
     pub jobs: Vec<OsString>,

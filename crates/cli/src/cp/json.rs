@@ -28,6 +28,7 @@ pub(super) enum Event {
     Copied(Entry),
     Skipped(Entry),
     Excluded(Origin),
+    Resumed(Entry),
     Error(Complaint),
     Warning(Complaint),
     Report(Summary),
@@ -72,6 +73,7 @@ pub(super) struct Summary {
     specials: u64,
     skipped: u64,
     excluded: u64,
+    resumed: u64,
     failures: u64,
     bytes: u64,
     shared_bytes: u64,
@@ -95,6 +97,10 @@ impl Event {
             kind: kind(entry.kind),
             source: Name::of(&entry.source()),
         })
+    }
+
+    pub fn resumed(entry: &Copied<'_>) -> Event {
+        Event::Resumed(Entry::of(entry))
     }
 
     pub fn diagnostic(diagnostic: &Diagnostic, sentence: &str) -> Event {
@@ -135,6 +141,7 @@ impl Event {
             specials: report.specials,
             skipped: report.skipped,
             excluded: report.excluded,
+            resumed: report.resumed,
             failures: report.failures,
             bytes: report.bytes,
             shared_bytes: report.shared_bytes,

@@ -74,6 +74,14 @@ impl Observer for Watch {
         }
     }
 
+    fn resumed(&self, entry: &Copied<'_>) {
+        self.files.fetch_add(1, Relaxed);
+        if self.json {
+            let line = Event::resumed(entry).line();
+            self.screen().say(&line);
+        }
+    }
+
     fn progress(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Relaxed);
     }

@@ -216,6 +216,7 @@ impl Wishes {
         options.copy_contents = flags.copy_contents;
         options.parents = flags.parents;
         options.in_place = flags.in_place;
+        options.resume = flags.resume;
         options.overwrite.force = flags.force;
         options.overwrite.remove = flags.remove_destination;
         if self.no_clobber {
