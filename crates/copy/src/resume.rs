@@ -13,7 +13,7 @@ use crate::remove::remove;
 use crate::run::{Outcome, Worker};
 use crate::sys::{self, Stat};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::FileType;
+use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
@@ -73,6 +73,10 @@ impl Worker<'_> {
         let _ = run.journal.set(journal);
         if begins {
             self.hint(top, at.target());
+            if run.options.resume {
+                // Who asks for it wants whatever is made to be found again.
+                run.write_down(&mut self.log);
+            }
         } else {
             self.tidy_existing(top, at.target());
         }
@@ -166,7 +170,8 @@ impl Worker<'_> {
     /// Writes down that this directory is ours.
     pub(crate) fn note_made(&self, dir: &Dir, name: &CStr, there: &Stat) {
         if let Some(journal) = self.run.journal.get() {
-            journal.made(dir.key.child(name), there);
+            let run = self.run;
+            journal.made(dir.key.child(name), there, &|| run.asked());
         }
     }
 
@@ -238,11 +243,18 @@ impl Worker<'_> {
             .runs()
             .iter()
             .flat_map(|id| (0..NUMBERS).map(|n| id.wrapping_add(n)));
+        let at = entry.at.target();
         numbers
             .map(|number| self.run.name_with(entry.target, number))
-            .find(|name| {
-                let there = sys::stat_at(entry.at.target(), name, false);
-                there.is_ok_and(|there| there.is_dir() && before.has_made(key, &there))
+            .find(|name| match sys::stat_at(at, name, false) {
+                Ok(there) if !there.is_dir() => false,
+                Ok(there) if before.has_made(key, &there) => true,
+                Ok(_) => {
+                    // It was killed before it wrote that down, and then there is nothing in it. Else it stays.
+                    let _ = rustix::fs::unlinkat(at, name, AtFlags::REMOVEDIR);
+                    false
+                }
+                Err(_) => false,
             })
     }
 

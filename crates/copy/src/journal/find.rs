@@ -1,9 +1,9 @@
 //! Which journals are in a directory, and which of them is ours to go on with.
 
 use super::format::{Asked, Head};
-use crate::sys;
+use crate::sys::{self, Stat};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{FlockOperation, RawDir};
+use rustix::fs::{AtFlags, FlockOperation, RawDir};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::io;
@@ -117,6 +117,7 @@ pub(crate) fn find(dir: BorrowedFd<'_>, asked: &Asked) -> io::Result<Search> {
     let mut search = Search::Nothing;
     for name in names {
         let Some((file, head, head_bytes)) = open(dir, &name)? else {
+            remove_empty(dir, &name);
             continue;
         };
         if head.asked.targets != asked.targets {
@@ -163,6 +164,22 @@ pub(crate) fn open(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<Option<(Owned
             head.ino == looks.id.1 && sys::stat(file.as_fd()).is_ok_and(|now| now.id == looks.id)
         });
     Ok(found.map(|(head, head_bytes)| (file, head, head_bytes)))
+}
+
+/// Removes a journal of ours that was killed before it had a head.
+fn remove_empty(dir: BorrowedFd<'_>, name: &CStr) {
+    let empty =
+        |stat: Stat| stat.is_file() && stat.size == 0 && stat.uid == rustix::process::geteuid().as_raw();
+    if !sys::stat_at(dir, name, false).is_ok_and(empty) {
+        return;
+    }
+    // Under its lock it stays empty.
+    if let Ok(file) = sys::open_log(dir, name) {
+        let ours = matches!(lock(&file), Ok(true)) && sys::stat(file.as_fd()).is_ok_and(empty);
+        if ours {
+            let _ = rustix::fs::unlinkat(dir, name, AtFlags::empty());
+        }
+    }
 }
 
 /// Takes the lock that a run holds as long as it lives. Says whether it could be had.

@@ -137,10 +137,17 @@ impl Journal {
         Ok(self)
     }
 
-    /// A directory was made by us. It is written down with the next batch: before any file in it.
-    pub(crate) fn made(&self, at: Key, there: &Stat) {
+    /// A directory was made by us. It is written down at once, or if there is no file yet with the first batch: before
+    /// any file in it.
+    pub(crate) fn made(&self, at: Key, there: &Stat, begin: Begin<'_>) {
         let record = format::record(at.of_directory(), format::made(at, there));
-        self.log.lock().unwrap().held.extend(record);
+        let mut log = self.log.lock().unwrap();
+        log.held.extend(record);
+        let is_open = matches!(log.state, State::Open(_));
+        drop(log);
+        if is_open {
+            self.append(&mut Batch::default(), begin);
+        }
     }
 
     /// Keeps a batch for the next one that is written.
