@@ -75,6 +75,7 @@ COPY_WALLS: dict[str, tuple[str, ...]] = {
     "backup": (*ABOVE_DIR, "dir"),
     "dir": (*ABOVE_DIR, "options", "observer", "schedule"),
     "schedule": (*ABOVE_DIR, "options", "observer"),
+    "glob": (*ABOVE_DIR, "dir", "options", "observer", "sys"),
     "links": (*ABOVE_DIR, "options", "observer"),
     "journal": (*ABOVE_DIR, "resume", "dir", "options", "observer", "error", "schedule"),
     "remove": (*ABOVE_DIR, "resume", "dir", "options"),

@@ -278,6 +278,18 @@ impl Dir {
             .find(|dir| dir.parent.as_ref().is_some_and(|parent| parent.is_top()))
     }
 
+    /// The names that lead from the source that the user has named to one in this directory.
+    pub(crate) fn names_below_named<'d>(&'d self, name: &'d CStr) -> Vec<&'d [u8]> {
+        let mut names = vec![name.to_bytes()];
+        let mut dir = self;
+        while let Some(parent) = dir.parent.as_deref().filter(|parent| !parent.is_top()) {
+            names.push(dir.source.name().to_bytes());
+            dir = parent;
+        }
+        names.reverse();
+        names
+    }
+
     /// Whether a source directory is this one or above it.
     pub(crate) fn is_inside(&self, source: FileId) -> bool {
         std::iter::successors(Some(self), |dir| dir.parent.as_deref())

@@ -27,6 +27,8 @@ mod dir;
 mod entry;
 mod error;
 mod file;
+mod filter;
+mod glob;
 mod journal;
 mod link;
 mod links;
@@ -47,6 +49,8 @@ mod tree;
 mod xattr;
 
 pub use error::{Diagnostic, Refusal, Step, Warning};
+pub use filter::{Action, Rule};
+pub use glob::BadPattern;
 pub use observer::{Copied, Kind, Observer, Question};
 pub use options::{
     Backup, Dereference, Fsync, Method, Mode, Options, Overwrite, Preserve, Reflink, Sparse, When, Wish,

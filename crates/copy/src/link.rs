@@ -243,7 +243,7 @@ impl Worker<'_> {
         let kind = match (dress, self.options().method) {
             (false, Method::SymbolicLink) => Kind::Symlink,
             (false, _) => Kind::HardLink,
-            (true, _) => crate::place::kind_of(stat),
+            (true, _) => Kind::of(stat.file_type()),
         };
         self.copied(entry, kind, 0, backup);
         Ok(())

@@ -1,5 +1,6 @@
 //! What a copy is asked to do: plain data, without any logic.
 
+use crate::filter::Rule;
 use std::ffi::OsString;
 
 /// How to copy. The default is plain `cp` without flags, on as many threads as the machine has use for.
@@ -9,6 +10,8 @@ pub struct Options {
     pub recursive: bool,
     /// Which symbolic links of the source are followed. By default all are, as `cp` does without `-r`.
     pub dereference: Dereference,
+    /// What is left out. By default nothing.
+    pub filter: Vec<Rule>,
     /// What is kept of the source, besides its contents.
     pub preserve: Preserve,
     /// What happens where the target exists already.
@@ -48,6 +51,7 @@ impl Default for Options {
         Options {
             recursive: false,
             dereference: Dereference::Always,
+            filter: Vec::new(),
             preserve: Preserve::default(),
             overwrite: Overwrite::default(),
             backup: Backup::None,

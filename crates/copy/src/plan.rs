@@ -145,6 +145,10 @@ impl<'a> Plan<'a> {
         total: &mut Report,
     ) -> io::Result<()> {
         let path = CString::new(source.as_os_str().as_bytes())?;
+        let name = self.name.clone().unwrap_or_else(|| last_name(&path));
+        if self.leaves_out(worker, &path, &name)? {
+            return Ok(());
+        }
         let mut dir = self.top.clone();
         if worker.options().parents {
             match self.parents.of(worker, source) {
@@ -152,7 +156,6 @@ impl<'a> Plan<'a> {
                 Err(_) => return Ok(()),
             }
         }
-        let name = self.name.clone().unwrap_or_else(|| last_name(&path));
         let at = dir.open()?;
         let entry = Entry {
             at: &at,
@@ -175,6 +178,22 @@ impl<'a> Plan<'a> {
         dir.add(1);
         self.jobs.push(entry.later(kind));
         Ok(())
+    }
+
+    /// Whether a source is excluded by its own name: before anything is made for it, and before another one that would
+    /// have the same target.
+    fn leaves_out(&self, worker: &mut Worker<'_>, source: &CStr, target: &CStr) -> io::Result<bool> {
+        if worker.options().filter.is_empty() {
+            return Ok(false);
+        }
+        let at = self.top.open()?;
+        let stat = sys::stat_at(at.source(), source, worker.run.follows(&self.top));
+        let entry = Entry {
+            at: &at,
+            source,
+            target,
+        };
+        Ok(worker.leaves_out(&entry, stat.ok().map(|stat| stat.file_type())))
     }
 
     /// Whether the entry's target has not been written by this copy. Two directories become one, in turn.

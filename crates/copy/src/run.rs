@@ -326,6 +326,7 @@ pub(crate) fn add(total: &mut Report, part: Report) {
     total.hard_links += part.hard_links;
     total.specials += part.specials;
     total.skipped += part.skipped;
+    total.excluded += part.excluded;
     total.resumed += part.resumed;
     total.failures += part.failures;
     total.bytes += part.bytes;

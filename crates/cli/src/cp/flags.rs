@@ -51,6 +51,18 @@ pub(super) struct Flags {
         help_heading = "What is copied"
     )]
     pub files_from: Option<OsString>,
+    /// Leave out what matches this pattern, and all below it; the first that matches of these and --include decides
+    #[arg(long, value_name = "PATTERN", action = ArgAction::Append, allow_hyphen_values = true,
+          help_heading = "What is copied")]
+    pub exclude: Vec<OsString>,
+    /// Copy what matches this pattern, whatever comes later
+    #[arg(long, value_name = "PATTERN", action = ArgAction::Append, allow_hyphen_values = true,
+          help_heading = "What is copied")]
+    pub include: Vec<OsString>,
+    /// The same as --exclude for each line of FILE ("-": stdin) that is not empty and has no # at its start
+    #[arg(long, value_name = "FILE", action = ArgAction::Append, allow_hyphen_values = true,
+          help_heading = "What is copied")]
+    pub exclude_from: Vec<OsString>,
     /// Take the slashes off the end of each source
     #[arg(long, help_heading = "What is copied")]
     pub strip_trailing_slashes: bool,

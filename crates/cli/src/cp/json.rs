@@ -27,6 +27,7 @@ impl Name {
 pub(super) enum Event {
     Copied(Entry),
     Skipped(Entry),
+    Excluded(Origin),
     Resumed(Entry),
     Error(Complaint),
     Warning(Complaint),
@@ -41,6 +42,12 @@ pub(super) struct Entry {
     bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     backup: Option<Name>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Origin {
+    kind: &'static str,
+    source: Name,
 }
 
 #[derive(Serialize)]
@@ -65,6 +72,7 @@ pub(super) struct Summary {
     hard_links: u64,
     specials: u64,
     skipped: u64,
+    excluded: u64,
     resumed: u64,
     failures: u64,
     bytes: u64,
@@ -82,6 +90,13 @@ impl Event {
 
     pub fn skipped(entry: &Copied<'_>) -> Event {
         Event::Skipped(Entry::of(entry))
+    }
+
+    pub fn excluded(entry: &Copied<'_>) -> Event {
+        Event::Excluded(Origin {
+            kind: kind(entry.kind),
+            source: Name::of(&entry.source()),
+        })
     }
 
     pub fn resumed(entry: &Copied<'_>) -> Event {
@@ -125,6 +140,7 @@ impl Event {
             hard_links: report.hard_links,
             specials: report.specials,
             skipped: report.skipped,
+            excluded: report.excluded,
             resumed: report.resumed,
             failures: report.failures,
             bytes: report.bytes,

@@ -20,6 +20,7 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
         (report.hard_links, "hard link", "hard links"),
         (report.specials, "special file", "special files"),
         (report.skipped, "skipped", "skipped"),
+        (report.excluded, "left out", "left out"),
         (report.resumed, "finished before", "finished before"),
         (report.failures, "failed", "failed"),
     ];
