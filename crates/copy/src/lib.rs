@@ -29,25 +29,30 @@ mod error;
 mod file;
 mod filter;
 mod glob;
+mod how;
 mod link;
 mod links;
 mod listing;
 mod metadata;
 mod observer;
 mod options;
+mod pace;
 mod parents;
 mod place;
 mod plan;
+mod rehearse;
 mod report;
 mod run;
 mod schedule;
 mod sys;
 mod tree;
+mod verify;
 mod xattr;
 
 pub use error::{Diagnostic, Refusal, Step, Warning};
 pub use filter::{Action, Rule};
 pub use glob::BadPattern;
+pub use how::{Answer, Detection, How};
 pub use observer::{Copied, Kind, Observer, Question};
 pub use options::{
     Backup, Dereference, Fsync, Method, Mode, Options, Overwrite, Preserve, Reflink, Sparse, When, Wish,

@@ -45,7 +45,7 @@ pub(crate) fn copy(
         }
     }
     let begin = Instant::now();
-    let run = Run::new(options, observer);
+    let run = Run::new(options, sources.len(), observer);
     let mut worker = Worker::new(&run);
     let mut total = Report::default();
     match Plan::new(target) {
@@ -264,7 +264,7 @@ impl<'a> Plan<'a> {
     /// What comes when everything is in its place.
     fn finish(&mut self, worker: &mut Worker<'_>) {
         self.parents.finish(worker);
-        if worker.options().fsync == Fsync::None {
+        if worker.options().fsync == Fsync::None || worker.options().dry_run {
             return;
         }
         let synced = self.top.open().and_then(|at| {
@@ -362,18 +362,18 @@ fn open_top(directory: &Path) -> io::Result<Arc<Dir>> {
     let shown = CString::new(directory.as_os_str().as_bytes())?;
     let name = if shown.is_empty() { c"." } else { shown.as_c_str() };
     let target = sys::open_target_dir(here.as_fd(), name, true)?;
-    top_of(here, target, &shown)
+    top_of(here, target, &shown, State::Existing)
 }
 
 /// A topmost pair of two open directories.
-pub(crate) fn top_of(source: OwnedFd, target: OwnedFd, shown: &CStr) -> io::Result<Arc<Dir>> {
+pub(crate) fn top_of(source: OwnedFd, target: OwnedFd, shown: &CStr, state: State) -> io::Result<Arc<Dir>> {
     let stat = sys::stat(target.as_fd())?;
     let inherits = xattr::inherits(target.as_fd());
     Ok(Dir::top(Parts {
         source: Slot::new(c"", sys::stat(source.as_fd())?.id, Some(source)),
         target: Slot::new(shown, stat.id, Some(target)),
         stat,
-        state: State::Existing,
+        state,
         inherits,
     }))
 }

@@ -2,10 +2,12 @@
 
 use crate::buffer::Buffer;
 use crate::error::{Diagnostic, Refusal, Step};
+use crate::how::How;
 use crate::links::Links;
 use crate::listing;
 use crate::observer::{Copied, Kind, Observer, Paths};
 use crate::options::{Dereference, Options};
+use crate::pace::{self, Pace};
 use crate::report::Report;
 use crate::schedule::Schedule;
 use crate::sys::{self, FileId};
@@ -51,6 +53,9 @@ pub(crate) struct Run<'a> {
     pub(crate) schedule: Schedule,
     /// Where this run writes to: what the user has named, and what was made below. None of them is a source.
     pub(crate) roots: Mutex<HashSet<FileId>>,
+    /// In a dry run, the existing directories of the target in which it would make others.
+    pub(crate) imagined: Mutex<HashSet<FileId>>,
+    pub(crate) pace: Pace,
     /// Held while a question is being answered.
     pub(crate) asking: Mutex<()>,
     pub(crate) umask: u32,
@@ -60,12 +65,14 @@ pub(crate) struct Run<'a> {
     /// Levels of a chain of directories that are kept open.
     pub(crate) keep: usize,
     pub(crate) jobs: usize,
+    /// What each source is of the whole, if somebody wants to know how much is done.
+    pub(crate) part_of_source: Option<f64>,
     next_partial: AtomicU32,
     stopped: AtomicBool,
 }
 
 impl<'a> Run<'a> {
-    pub(crate) fn new(options: &'a Options, observer: &'a dyn Observer) -> Run<'a> {
+    pub(crate) fn new(options: &'a Options, sources: usize, observer: &'a dyn Observer) -> Run<'a> {
         let jobs = match options.jobs {
             // Questions come one after the other, and what is said about them stays beside them.
             _ if options.overwrite.ask => 1,
@@ -82,6 +89,8 @@ impl<'a> Run<'a> {
             links: Links::default(),
             schedule: Schedule::default(),
             roots: Mutex::default(),
+            imagined: Mutex::default(),
+            pace: Pace::new(),
             asking: Mutex::default(),
             umask: sys::umask(),
             privileged: rustix::process::geteuid().is_root(),
@@ -92,6 +101,7 @@ impl<'a> Run<'a> {
             // Each level is two descriptors, and a worker needs a few more for what it has in hand.
             keep: (descriptors / jobs / 2).saturating_sub(4).clamp(2, 64),
             jobs,
+            part_of_source: observer.measures().then(|| 1.0 / sources as f64),
             next_partial: AtomicU32::new(random()),
             stopped: AtomicBool::new(false),
         }
@@ -147,6 +157,8 @@ pub(crate) struct Worker<'a> {
     pub(crate) names: Vec<u8>,
     pub(crate) value: Vec<u8>,
     pub(crate) entries: Vec<MaybeUninit<u8>>,
+    /// What the entry in hand is of the whole, as long as nobody has told that it is done.
+    pub(crate) part: f64,
     /// Devices between which blocks cannot be shared.
     pub(crate) no_clone: Option<(u64, u64)>,
 }
@@ -156,10 +168,11 @@ impl<'a> Worker<'a> {
         Worker {
             run,
             report: Report::default(),
-            buffer: Buffer::new(BUFFER_BYTES),
+            buffer: Buffer::new(pace::step(run.options.bwlimit, BUFFER_BYTES)),
             names: Vec::new(),
             value: Vec::new(),
             entries: vec![MaybeUninit::uninit(); listing::READ_BYTES],
+            part: 0.0,
             no_clone: None,
         }
     }
@@ -203,11 +216,30 @@ impl<'a> Worker<'a> {
         self.tell(&refused)
     }
 
-    pub(crate) fn copied(&mut self, entry: &Entry<'_>, kind: Kind, bytes: u64, backup: Option<PathBuf>) {
+    pub(crate) fn advance(&self, part: f64) {
+        if self.run.part_of_source.is_some() && part > 0.0 {
+            self.run.observer.advanced(part);
+        }
+    }
+
+    /// Something without contents is copied.
+    pub(crate) fn copied(&mut self, entry: &Entry<'_>, kind: Kind, backup: Option<PathBuf>) {
+        self.copied_how(entry, kind, 0, backup, None);
+    }
+
+    pub(crate) fn copied_how(
+        &mut self,
+        entry: &Entry<'_>,
+        kind: Kind,
+        bytes: u64,
+        backup: Option<PathBuf>,
+        how: Option<How>,
+    ) {
         let copied = Copied {
             kind,
             bytes,
             backup,
+            how,
             paths: entry,
         };
         self.run.observer.copied(&copied);
@@ -224,6 +256,7 @@ pub(crate) fn add(total: &mut Report, part: Report) {
     total.skipped += part.skipped;
     total.excluded += part.excluded;
     total.failures += part.failures;
+    total.verified += part.verified;
     total.bytes += part.bytes;
     total.shared_bytes += part.shared_bytes;
     total.hole_bytes += part.hole_bytes;

@@ -65,6 +65,7 @@ pub(super) struct Complaint {
 #[derive(Serialize)]
 pub(super) struct Summary {
     status: u8,
+    dry_run: bool,
     files: u64,
     directories: u64,
     symlinks: u64,
@@ -73,6 +74,7 @@ pub(super) struct Summary {
     skipped: u64,
     excluded: u64,
     failures: u64,
+    verified: u64,
     bytes: u64,
     shared_bytes: u64,
     hole_bytes: u64,
@@ -110,7 +112,7 @@ impl Event {
                 complaint.path = Some(Name::of(path));
                 complaint.errno = error.raw_os_error();
             }
-            Diagnostic::Refused { source, target, .. } => {
+            Diagnostic::Refused { source, target, .. } | Diagnostic::Differs { source, target, .. } => {
                 complaint.source = Some(Name::of(source));
                 complaint.target = Some(Name::of(target));
             }
@@ -125,9 +127,10 @@ impl Event {
         }
     }
 
-    pub fn report(report: &Report, status: u8) -> Event {
+    pub fn report(report: &Report, status: u8, dry_run: bool) -> Event {
         Event::Report(Summary {
             status,
+            dry_run,
             files: report.files,
             directories: report.directories,
             symlinks: report.symlinks,
@@ -136,6 +139,7 @@ impl Event {
             skipped: report.skipped,
             excluded: report.excluded,
             failures: report.failures,
+            verified: report.verified,
             bytes: report.bytes,
             shared_bytes: report.shared_bytes,
             hole_bytes: report.hole_bytes,
