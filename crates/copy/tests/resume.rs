@@ -4,14 +4,14 @@
 mod interrupted;
 mod support;
 
-use interrupted::{archive, killed_after, killed_at, Left};
+use interrupted::{archive, killed_after, killed_at, place, Left};
 use proactor_copy::{Backup, Fsync, Options, Target, When};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{symlink, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use support::{assert_same, copy_as, names, place, recursive, run};
+use support::{assert_same, copy_as, names, recursive, run};
 
 /// What threads had finished and not written down, at most: 64 files each, and those in hand.
 const REDONE: usize = 2 * 65;
@@ -152,9 +152,7 @@ fn what_was_not_on_the_disk_when_power_was_lost_is_copied_again() {
         (&unsynced, Some(130), 120),
         (&each, None, 250),
     ] {
-        // Where there is no disk, syncing takes no time.
-        let here = tempfile::tempdir_in("/dev/shm").unwrap();
-        let (source, target) = (here.path().join("source"), here.path().join("target"));
+        let (_here, source, target) = place();
         let left = nearly_done(&resumed(options), &source, &target);
         // Only what was synced kept its contents.
         for number in 0..400 {

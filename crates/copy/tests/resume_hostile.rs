@@ -4,12 +4,12 @@
 mod interrupted;
 mod support;
 
-use interrupted::{killed_after, killed_as, Left};
+use interrupted::{killed_after, killed_as, place, Left};
 use proactor_copy::{Options, Target};
 use std::fs;
 use std::os::unix::fs::{symlink, MetadataExt, PermissionsExt};
 use std::path::Path;
-use support::{assert_same, is_root, names, place, require, run};
+use support::{assert_same, is_root, names, require, run};
 
 fn resume() -> Options {
     Options {

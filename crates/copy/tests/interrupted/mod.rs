@@ -11,12 +11,22 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use tempfile::TempDir;
 
 /// What a child is to do: its options and paths, a line each.
 const ORDER: &str = "PROACTOR_COPY_ORDER";
 
 pub fn archive() -> Options {
     Options::archive()
+}
+
+/// A directory, and where a source and a target are to be in it: in memory where there is some, for a busy disk takes ten
+/// times as long.
+pub fn place() -> (TempDir, PathBuf, PathBuf) {
+    let here = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+    let here = here.unwrap();
+    let (source, target) = (here.path().join("source"), here.path().join("target"));
+    (here, source, target)
 }
 
 /// Kills its process after so many files.
