@@ -2,8 +2,8 @@
 
 use super::json::Event;
 use super::screen::Screen;
-use super::signals::Signals;
 use super::{quote, say};
+use crate::signals::Signals;
 use proactor_copy::{Copied, Diagnostic, Kind, Observer, Question};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
