@@ -4,12 +4,12 @@
 mod interrupted;
 mod support;
 
-use interrupted::{killed_after, Left};
+use interrupted::{killed_after, killed_as, place, Left};
 use proactor_copy::{Options, Target};
 use std::fs;
 use std::os::unix::fs::{symlink, MetadataExt, PermissionsExt};
 use std::path::Path;
-use support::{assert_same, names, place, run};
+use support::{assert_same, is_root, names, require, run};
 
 fn resume() -> Options {
     Options {
@@ -140,13 +140,33 @@ fn what_is_no_journal_of_ours_is_passed_over() {
 
 #[test]
 fn what_may_not_be_written_to_is_ours_again() {
-    let (here, source, target) = place();
-    let left = left(&source, &target, &here.path().join("outside"));
+    const SOMEBODY: u32 = 4321;
+    let (here, source, _) = place();
+    if !require("what_may_not_be_written_to_is_ours_again", "root", is_root()) {
+        return;
+    }
+    // Permissions mean something to somebody who is not root.
+    fs::create_dir_all(source.join("sub")).unwrap();
+    for number in 0..150 {
+        fs::write(source.join(format!("f{number}")), "file").unwrap();
+        fs::write(source.join(format!("sub/f{number}")), "file").unwrap();
+    }
+    let home = here.path().join("home");
+    fs::create_dir(&home).unwrap();
+    std::os::unix::fs::chown(&home, Some(SOMEBODY), Some(SOMEBODY)).unwrap();
+    fs::set_permissions(here.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let target = home.join("target");
+    assert!(killed_as(SOMEBODY, 290, &resume(), &source, &target));
+    let left = Left::beside(&target);
     for directory in [left.tree.join("sub"), left.tree.clone()] {
         fs::set_permissions(directory, fs::Permissions::from_mode(0o000)).unwrap();
     }
-    let (report, told) = run(&resume(), &[&source], Target::As(target.clone()));
-    assert_eq!(report.failures, 0, "{told}");
-    assert!(report.resumed > 150);
-    assert_same(&source, &target);
+    assert!(!killed_as(SOMEBODY, u64::MAX, &resume(), &source, &target));
+    assert_eq!(names(&home), ["target"]);
+    assert_eq!(support::look(&source).len(), support::look(&target).len());
+    // Somebody else's is none of ours: it is not even looked at.
+    assert!(killed_as(SOMEBODY, 290, &resume(), &source, &home.join("again")));
+    let (report, told) = run(&resume(), &[&source], Target::As(home.join("again")));
+    assert_eq!((report.failures, report.resumed), (0, 0), "{told}");
+    assert_same(&source, &home.join("again"));
 }

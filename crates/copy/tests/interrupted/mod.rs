@@ -6,17 +6,27 @@ use proactor_copy::{copy, Copied, Diagnostic, Fsync, Observer, Options, Overwrit
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use tempfile::TempDir;
 
 /// What a child is to do: its options and paths, a line each.
 const ORDER: &str = "PROACTOR_COPY_ORDER";
 
 pub fn archive() -> Options {
     Options::archive()
+}
+
+/// A directory, and where a source and a target are to be in it: in memory where there is some, for a busy disk takes ten
+/// times as long.
+pub fn place() -> (TempDir, PathBuf, PathBuf) {
+    let here = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+    let here = here.unwrap();
+    let (source, target) = (here.path().join("source"), here.path().join("target"));
+    (here, source, target)
 }
 
 /// Kills its process after so many files.
@@ -109,7 +119,7 @@ fn options_of(flags: &str) -> Options {
     }
 }
 
-fn spawn(point: u64, options: &Options, sources: &[PathBuf], target: &Path) -> Child {
+fn order(point: u64, options: &Options, sources: &[PathBuf], target: &Path) -> Command {
     assert_eq!(
         options_of(&flags_of(options)),
         *options,
@@ -118,12 +128,16 @@ fn spawn(point: u64, options: &Options, sources: &[PathBuf], target: &Path) -> C
     let paths = [target].into_iter().chain(sources.iter().map(PathBuf::as_path));
     let paths: Vec<&str> = paths.map(|path| path.to_str().unwrap()).collect();
     let order = format!("{point}\n{}\n{}", flags_of(options), paths.join("\n"));
-    Command::new(std::env::current_exe().unwrap())
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
         .args(["--exact", "interrupted::child", "--nocapture"])
         .env(ORDER, order)
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap()
+        .stdout(Stdio::null());
+    command
+}
+
+fn spawn(point: u64, options: &Options, sources: &[PathBuf], target: &Path) -> Child {
+    order(point, options, sources, target).spawn().unwrap()
 }
 
 /// Whether it was killed, and not done before.
@@ -139,6 +153,12 @@ fn was_killed(mut child: Child) -> bool {
 /// Copies in another process, which is killed when it has copied so many entries. Says whether it was.
 pub fn killed_after(point: u64, options: &Options, source: &Path, target: &Path) -> bool {
     was_killed(spawn(point, options, &[source.into()], target))
+}
+
+/// The same as another user.
+pub fn killed_as(uid: u32, point: u64, options: &Options, source: &Path, target: &Path) -> bool {
+    let mut command = order(point, options, &[source.into()], target);
+    was_killed(command.uid(uid).gid(uid).spawn().unwrap())
 }
 
 pub fn several_killed_after(point: u64, options: &Options, sources: &[PathBuf], target: &Path) -> bool {
