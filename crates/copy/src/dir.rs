@@ -5,6 +5,7 @@
 //! link, and only if what is there is still the same directory. So neither PATH_MAX nor RLIMIT_NOFILE bounds a tree's
 //! depth, and a directory that is swapped for a link is noticed and not followed.
 
+use crate::shards::DirPart;
 use crate::sys::{self, FileId, Stat};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ffi::{CStr, CString, OsStr};
@@ -23,6 +24,8 @@ pub(crate) struct Dir {
     /// The source as it was when it was opened: its metadata is given to the target last.
     pub(crate) stat: Stat,
     pub(crate) state: State,
+    /// What it is in a copy that is done in parts.
+    pub(crate) part: Option<Box<DirPart>>,
     /// New files get access control lists from the target directory.
     pub(crate) inherits: bool,
     /// User and group that new files get here; asked for with the first one.
@@ -44,6 +47,8 @@ pub(crate) enum State {
     Hidden,
     /// Made by us under a partial name, to be renamed when all is done.
     Partial,
+    /// Made for a copy in parts: others may be at work in it, for the same copy.
+    Shared,
 }
 
 impl State {
@@ -158,6 +163,7 @@ pub(crate) struct Parts {
     pub(crate) stat: Stat,
     pub(crate) state: State,
     pub(crate) inherits: bool,
+    pub(crate) part: Option<Box<DirPart>>,
 }
 
 impl Dir {
@@ -191,6 +197,7 @@ impl Dir {
             target: parts.target,
             stat: parts.stat,
             state: parts.state,
+            part: parts.part,
             inherits: parts.inherits,
             owner_of_new: OnceLock::new(),
             root_device,

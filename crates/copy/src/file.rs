@@ -4,7 +4,6 @@ use crate::attributes::Names;
 use crate::content::{Moved, Trouble};
 use crate::entry::Entry;
 use crate::error::{Diagnostic, Refusal, Step, Warning};
-use crate::links::Claim;
 use crate::metadata::Dress;
 use crate::observer::{Kind, Paths};
 use crate::options::{Backup, Dereference, Fsync};
@@ -36,22 +35,7 @@ impl Worker<'_> {
             stat,
             attributes: false,
         };
-        if !self.is_tracked(entry, &stat) {
-            return self.copy_file(entry, &mut source);
-        }
-        let later = || {
-            entry.at.dir.add(1);
-            entry.later(stat.file_type())
-        };
-        match self.run.links.claim(stat.id, later) {
-            Claim::Later => Err(End::Skipped),
-            Claim::Link(first) => self.link_to_first(entry, &stat, &first),
-            Claim::Copy => {
-                let done = self.copy_file(entry, &mut source);
-                self.claimed(entry, &stat, done.is_ok());
-                done
-            }
-        }
+        self.once(entry, &stat, |worker| worker.copy_file(entry, &mut source))
     }
 
     /// Whether further names of this file may come.
@@ -75,6 +59,12 @@ impl Worker<'_> {
     }
 
     fn copy_file(&mut self, entry: &Entry<'_>, source: &mut Source) -> Outcome<()> {
+        if self.is_there(entry, &source.stat)? {
+            self.report.files += 1;
+            self.report.bytes += source.stat.size;
+            self.copied(entry, Kind::File, source.stat.size, None);
+            return Ok(());
+        }
         let (moved, backup) = match self.place(entry, &source.stat)? {
             Place::Into { follow } => (self.write_in_place(entry, source, follow)?, None),
             Place::New => self.create_new(entry, source, None)?,

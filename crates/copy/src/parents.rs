@@ -121,6 +121,7 @@ impl Parents {
                 stat: made.stat,
                 state: State::Made,
                 inherits: made.inherits,
+                part: None,
             });
             worker.dress_dir(&dir, Some(made.source.as_fd()), made.target.as_fd(), made.path);
         }

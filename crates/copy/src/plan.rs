@@ -44,9 +44,13 @@ pub(crate) fn copy(
             }
         }
     }
+    carry_out(&Run::new(options, observer), sources, target)
+}
+
+/// Does what the run is there for with each source.
+pub(crate) fn carry_out(run: &Run<'_>, sources: &[PathBuf], target: &Target) -> Report {
     let begin = Instant::now();
-    let run = Run::new(options, observer);
-    let mut worker = Worker::new(&run);
+    let mut worker = Worker::new(run);
     let mut total = Report::default();
     match Plan::new(target) {
         Ok(mut plan) => {
@@ -356,5 +360,6 @@ pub(crate) fn top_of(source: OwnedFd, target: OwnedFd, shown: &CStr) -> io::Resu
         stat,
         state: State::Existing,
         inherits,
+        part: None,
     }))
 }

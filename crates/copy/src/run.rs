@@ -8,6 +8,7 @@ use crate::observer::{Copied, Kind, Observer, Paths};
 use crate::options::{Dereference, Options};
 use crate::report::Report;
 use crate::schedule::Schedule;
+use crate::shards::Part;
 use crate::sys::{self, FileId};
 use crate::{dir, entry::Entry};
 use std::collections::HashSet;
@@ -47,6 +48,7 @@ pub(crate) type Outcome<T> = Result<T, End>;
 pub(crate) struct Run<'a> {
     pub(crate) options: &'a Options,
     pub(crate) observer: &'a dyn Observer,
+    pub(crate) part: Part,
     pub(crate) links: Links,
     pub(crate) schedule: Schedule,
     /// Where this run writes to: what the user has named, and what was made below. None of them is a source.
@@ -79,6 +81,7 @@ impl<'a> Run<'a> {
         Run {
             options,
             observer,
+            part: Part::Whole,
             links: Links::default(),
             schedule: Schedule::default(),
             roots: Mutex::default(),
@@ -119,22 +122,38 @@ impl<'a> Run<'a> {
 
     /// A name for something that is not finished: `NAME.partial-` and eight digits that this run uses once.
     pub(crate) fn partial_name(&self, name: &CStr) -> CString {
-        let number = self.next_partial.fetch_add(1, Ordering::Relaxed);
-        let suffix = format!(".partial-{number:08x}");
-        let name = name.to_bytes();
-        let kept = &name[..name.len().min(NAME_MAX - suffix.len())];
-        CString::new([kept, suffix.as_bytes()].concat()).expect("a name has no zero in it")
+        beside(name, "partial", self.next_partial.fetch_add(1, Ordering::Relaxed))
     }
+}
+
+/// A name for something that belongs to `name`: `NAME.WHAT-` and eight digits.
+pub(crate) fn beside(name: &CStr, what: &str, number: u32) -> CString {
+    let suffix = format!(".{what}-{number:08x}");
+    let name = name.to_bytes();
+    let kept = &name[..name.len().min(NAME_MAX - suffix.len())];
+    CString::new([kept, suffix.as_bytes()].concat()).expect("a name has no zero in it")
+}
+
+/// Whether it looks like the name of something that is not finished.
+pub(crate) fn is_partial(name: &CStr) -> bool {
+    let Some((rest, digits)) = name.to_bytes().split_last_chunk::<8>() else {
+        return false;
+    };
+    rest.ends_with(b".partial-") && digits.iter().all(u8::is_ascii_hexdigit)
 }
 
 /// More threads than this wait for each other in the file system and not for the processor.
 const MAX_JOBS: usize = 8;
 
 fn random() -> u32 {
-    let mut bytes = [0; 4];
-    // Names made from it only have to be unlikely, and are tried again: whatever is in there will do.
+    random_u64() as u32
+}
+
+/// Names made from it only have to be unlikely: whatever is in there will do.
+pub(crate) fn random_u64() -> u64 {
+    let mut bytes = [0; 8];
     let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::NONBLOCK);
-    u32::from_ne_bytes(bytes) ^ std::process::id()
+    u64::from_ne_bytes(bytes) ^ u64::from(std::process::id())
 }
 
 /// What a thread has of its own.

@@ -72,6 +72,8 @@ impl Worker<'_> {
     /// Copies a directory: its own entries now, what is in its directories by further jobs.
     pub(crate) fn directory(&mut self, entry: &Entry<'_>) -> Outcome<()> {
         let (fd, stat) = self.open_source_dir(entry)?;
+        let part = self.dir_part(entry, &stat)?;
+        let own = part.as_ref().is_none_or(|part| part.own);
         self.check_source_dir(entry, &stat)?;
         let made = self.target_dir(entry, &stat)?;
         let kind = if made.state == State::Existing {
@@ -87,6 +89,7 @@ impl Worker<'_> {
             stat,
             state: made.state,
             inherits: made.inherits,
+            part,
         };
         let dir = Dir::child(&entry.at.dir, parts, self.run.keep);
         entry.at.dir.add(1);
@@ -94,11 +97,15 @@ impl Worker<'_> {
             // What it got itself at its creation, its files get.
             let _ = dir.owner_of_new.set(made.stat.owner());
         }
-        self.report.directories += 1;
-        self.copied(entry, kind, 0, None);
+        if own {
+            self.report.directories += 1;
+            self.copied(entry, kind, 0, None);
+        }
         let crossed = self.options().one_file_system && dir.stat.id.0 != dir.root_device;
-        if readable && !crossed {
-            self.fill_dir(&dir);
+        match readable && !crossed {
+            true if self.run.part.is_finish() => self.sweep_dir(&dir),
+            true => self.fill_dir(&dir),
+            false => {}
         }
         self.release(dir);
         Ok(())
@@ -112,7 +119,9 @@ impl Worker<'_> {
             Ok(fd) => sys::stat(fd.as_fd()).map(|stat| (Some(fd), stat)),
             Err(error) if sys::is(&error, &[Errno::ACCESS]) => {
                 let stat = sys::stat_at(entry.at.source(), entry.source, follow);
-                self.failed(Step::ReadDirectory, entry.source(), error);
+                if !self.fails_silently(entry) {
+                    self.failed(Step::ReadDirectory, entry.source(), error);
+                }
                 stat.map(|stat| (None, stat))
             }
             Err(error) => {
@@ -150,6 +159,9 @@ impl Worker<'_> {
     fn target_dir(&mut self, entry: &Entry<'_>, source: &Stat) -> Outcome<Made> {
         if entry.at.dir.state.is_private() {
             return self.make_dir(entry, State::Hidden, source);
+        }
+        if !self.run.part.is_whole() {
+            return self.make_dir(entry, State::Shared, source);
         }
         match self.existing(entry)? {
             Some(there) if there.is_dir() => self.existing_dir(entry, source),
@@ -198,9 +210,16 @@ impl Worker<'_> {
         };
         let make = |name: &CStr| -> io::Result<()> {
             let mode = rustix::fs::Mode::from_raw_mode(mode);
-            Ok(rustix::fs::mkdirat(entry.at.target(), name, mode)?)
+            match rustix::fs::mkdirat(entry.at.target(), name, mode) {
+                // For the same copy, in another part of it.
+                Err(Errno::EXIST) if state == State::Shared => Ok(()),
+                made => Ok(made?),
+            }
         };
+        let of_all = self.run.part.partial(entry).map(CString::from);
         let made = match state {
+            // It was made when the copy was planned.
+            State::Shared if of_all.is_some() => Ok(of_all.clone().expect("just looked")),
             State::Partial => self.partial(entry.target, make).map(|(name, ())| name),
             _ => make(entry.target).map(|()| entry.target.into()),
         };
@@ -216,14 +235,14 @@ impl Worker<'_> {
         });
         let (fd, stat) =
             opened.map_err(|error| self.failed(Step::OpenTargetDirectory, entry.target(), error))?;
-        if state != State::Hidden {
+        if of_all.is_some() || !matches!(state, State::Hidden | State::Shared) {
             self.run.roots.lock().unwrap().insert(stat.id);
         }
         Ok(Made {
             fd,
             stat,
             state,
-            partial: (state == State::Partial).then_some(name),
+            partial: of_all.or_else(|| (state == State::Partial).then_some(name)),
             inherits,
         })
     }
@@ -270,6 +289,9 @@ impl Worker<'_> {
                     break;
                 }
                 let (name, kind) = batch.listing.get(index);
+                if !self.run.part.reaches(&batch.dir, name) {
+                    continue;
+                }
                 let entry = Entry {
                     at,
                     source: name,
@@ -317,6 +339,9 @@ impl Worker<'_> {
     fn finish(&mut self, dir: &Arc<Dir>) {
         if self.run.stopped() {
             self.report.partial.extend(dir.partial_path());
+            return;
+        }
+        if !self.is_to_be_finished(dir) {
             return;
         }
         let path = own_path(dir, Side::Target);

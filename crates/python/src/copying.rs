@@ -196,6 +196,9 @@ fn warned(warning: Warning) -> &'static str {
     match warning {
         Warning::NamedTwice => "named twice as a source",
         Warning::Grew => "grew while it was read; the copy has the length that it had at first",
+        Warning::ChangedSincePlanned => {
+            "has changed since it was planned; what was there when it was read is copied"
+        }
     }
 }
 

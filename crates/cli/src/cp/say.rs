@@ -97,5 +97,6 @@ fn warned(warning: Warning, path: &Path) -> String {
             format!("source {kind} {} specified more than once", name(path))
         }
         Warning::Grew => format!("{} grew while it was read", name(path)),
+        Warning::ChangedSincePlanned => format!("{} has changed since it was planned", name(path)),
     }
 }
