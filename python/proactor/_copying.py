@@ -6,11 +6,15 @@ import asyncio
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from proactor._files import StrOrBytesPath
 from proactor._native import Copying
 from proactor._pool import alone, run
+
+Preserved: TypeAlias = Iterable[
+    Literal["mode", "ownership", "timestamps", "links", "context", "xattr", "all"]
+]
 
 # How often a progress callback hears of it.
 INTERVAL_S = 0.1
@@ -82,9 +86,7 @@ async def copy(
     *,
     into: bool | None = None,
     recursive: bool = True,
-    preserve: Iterable[Literal["mode", "ownership", "timestamps", "links", "context", "xattr", "all"]] = (
-        "all",
-    ),
+    preserve: Preserved = ("all",),
     dereference: Literal["never", "command-line", "always"] = "never",
     update: Literal["all", "none", "none-fail", "older"] = "all",
     backup: Literal["none", "simple", "numbered", "existing"] = "none",
@@ -150,13 +152,14 @@ async def copy(
         attributes_only=attributes_only,
         jobs=jobs,
     )
-    report = CopyReport(**await _watched(copying, progress))
+    report = CopyReport(**await watched(copying, progress))
     if check and report.errors:
         raise CopyError(report)
     return report
 
 
-async def _watched(copying: Copying, progress: Callable[[CopyProgress], object] | None) -> dict[str, Any]:
+async def watched(copying: Copying, progress: Callable[[CopyProgress], object] | None) -> Any:
+    """Runs it in a thread of its own. Cancelled, it ends in order before this raises."""
     running = alone(copying.run)
     try:
         while not running.done():

@@ -2,8 +2,11 @@
 //!
 //! One file per subcommand; no I/O logic lives here.
 
+mod cluster;
 mod cp;
 mod doctor;
+
+pub use cluster::{Cluster, Tasks};
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -33,8 +36,9 @@ enum Command {
     Doctor(doctor::Doctor),
 }
 
-/// Runs the command with `args`, the program's name first, and returns its exit status.
-pub fn run<A>(args: impl IntoIterator<Item = A>) -> u8
+/// Runs the command with `args`, the program's name first, and returns its exit status. What needs a cluster needs
+/// whoever can reach one.
+pub fn run<A>(args: impl IntoIterator<Item = A>, cluster: Option<&dyn Cluster>) -> u8
 where
     A: Into<OsString> + Clone,
 {
@@ -44,7 +48,7 @@ where
         Ok(Cli {
             command: Some(command),
         }) => match command {
-            Command::Cp(args) => cp::run(&args),
+            Command::Cp(args) => cp::run(&args, cluster),
             Command::Doctor(args) => doctor::run(&args),
         },
         Err(error) if args.get(1).is_some_and(|name| name == "cp") => cp::report_usage(&error, &args[2..]),
@@ -74,6 +78,6 @@ mod tests {
 
     #[test]
     fn unknown_flag_is_a_usage_error() {
-        assert_eq!(super::run(["proactor", "--no-such-flag"]), 2);
+        assert_eq!(super::run(["proactor", "--no-such-flag"], None), 2);
     }
 }

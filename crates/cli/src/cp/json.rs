@@ -1,5 +1,6 @@
 //! `--json`: one object a line (docs/copy.md names the keys).
 
+use proactor_copy::shards::Plan;
 use proactor_copy::{Copied, Diagnostic, Kind, Report};
 use serde::Serialize;
 use std::os::unix::ffi::OsStrExt as _;
@@ -29,7 +30,27 @@ pub(super) enum Event {
     Skipped(Entry),
     Error(Complaint),
     Warning(Complaint),
+    Plan(Planned),
+    Shard(Part),
     Report(Summary),
+}
+
+#[derive(Serialize)]
+pub(super) struct Planned {
+    plan: Name,
+    shards: usize,
+    entries: u64,
+    bytes: u64,
+    partial: Name,
+    records: Name,
+}
+
+#[derive(Serialize)]
+pub(super) struct Part {
+    shard: usize,
+    shards: usize,
+    #[serde(flatten)]
+    did: Summary,
 }
 
 #[derive(Serialize)]
@@ -110,8 +131,44 @@ impl Event {
         }
     }
 
+    pub fn failure(message: &str, path: Option<&Path>, error: Option<&std::io::Error>) -> Event {
+        Event::Error(Complaint {
+            message: message.to_string(),
+            source: None,
+            target: None,
+            path: path.map(Name::of),
+            errno: error.and_then(std::io::Error::raw_os_error),
+        })
+    }
+
+    pub fn plan(plan: &Plan, path: &Path) -> Event {
+        Event::Plan(Planned {
+            plan: Name::of(path),
+            shards: plan.shards().len(),
+            entries: plan.shards().iter().map(|shard| shard.entries).sum(),
+            bytes: plan.shards().iter().map(|shard| shard.bytes).sum(),
+            partial: Name::of(&plan.partial()),
+            records: Name::of(&plan.records()),
+        })
+    }
+
+    pub fn shard(shard: usize, shards: usize, report: &Report) -> Event {
+        let did = Summary::of(report, u8::from(report.failures > 0));
+        Event::Shard(Part { shard, shards, did })
+    }
+
     pub fn report(report: &Report, status: u8) -> Event {
-        Event::Report(Summary {
+        Event::Report(Summary::of(report, status))
+    }
+
+    pub fn line(&self) -> String {
+        serde_json::to_string(self).expect("only strings, numbers and lists")
+    }
+}
+
+impl Summary {
+    fn of(report: &Report, status: u8) -> Summary {
+        Summary {
             status,
             files: report.files,
             directories: report.directories,
@@ -126,11 +183,7 @@ impl Event {
             stopped: report.stopped,
             partial: report.partial.iter().map(|path| Name::of(path)).collect(),
             seconds: report.duration.as_secs_f64(),
-        })
-    }
-
-    pub fn line(&self) -> String {
-        serde_json::to_string(self).expect("only strings, numbers and lists")
+        }
     }
 }
 

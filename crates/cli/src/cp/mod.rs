@@ -7,8 +7,10 @@ mod flags;
 mod json;
 mod progress;
 mod quote;
+mod ray;
 mod say;
 mod screen;
+mod shards;
 mod signals;
 mod stats;
 mod target;
@@ -18,9 +20,9 @@ mod values;
 mod watch;
 mod wishes;
 
-use proactor_copy::{copy, Options, Report, Target};
+use crate::Cluster;
+use proactor_copy::{copy, Report};
 use signals::Signals;
-use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc;
 use std::thread;
@@ -32,41 +34,44 @@ pub(crate) use usage::report as report_usage;
 pub(crate) use wishes::Cp;
 
 /// 0 if all was copied, 1 if anything was not, 130 or 143 if a signal ended it.
-pub(crate) fn run(args: &Cp) -> u8 {
-    match prepare(args) {
-        Ok((wishes, sources, target, watch)) => {
-            let report = watched(&wishes, &sources, &target, &watch);
-            conclude(args, &report, &watch)
+pub(crate) fn run(args: &Cp, cluster: Option<&dyn Cluster>) -> u8 {
+    let done = args.wishes().and_then(|wishes| {
+        if shards::are_meant(&args.flags) {
+            shards::run(args, wishes, cluster)
+        } else {
+            whole(args, &wishes)
         }
-        Err(misuse) => misuse.report(),
-    }
+    });
+    done.unwrap_or_else(|misuse| misuse.report())
 }
 
-fn prepare(args: &Cp) -> Result<(Wishes, Vec<PathBuf>, Target, Watch), Misuse> {
-    let wishes = args.wishes()?;
+fn whole(args: &Cp, wishes: &Wishes) -> Result<u8, Misuse> {
     let (sources, target) = target::operands(&args.flags, wishes.target_directory.as_deref())?;
+    let watch = listen(args, wishes)?;
+    let report = watched(wishes, &watch, || {
+        copy(&wishes.options, &sources, &target, &watch)
+    });
+    Ok(conclude(args, &report, &watch))
+}
+
+fn listen(args: &Cp, wishes: &Wishes) -> Result<Watch, Misuse> {
     let removes = wishes.options.overwrite.force || wishes.options.overwrite.remove;
     let signals =
         Signals::listen().map_err(|error| Misuse::plain(format!("signals: {}", say::reason(&error))))?;
-    Ok((
-        wishes,
-        sources,
-        target,
-        Watch::new(args.flags.verbose, args.flags.json, removes, signals),
-    ))
+    Ok(Watch::new(args.flags.verbose, args.flags.json, removes, signals))
 }
 
-fn watched(wishes: &Wishes, sources: &[PathBuf], target: &Target, watch: &Watch) -> Report {
-    let copy = |options: &Options| copy(options, sources, target, watch);
+/// Does something, and shows its progress where that is wanted.
+fn watched<T>(wishes: &Wishes, watch: &Watch, work: impl FnOnce() -> T) -> T {
     let Some(form) = progress::form(wishes.progress) else {
-        return copy(&wishes.options);
+        return work();
     };
     thread::scope(|scope| {
         let (done, ended) = mpsc::channel();
         scope.spawn(move || progress::show(form, watch, &ended));
-        let report = copy(&wishes.options);
+        let result = work();
         drop(done);
-        report
+        result
     })
 }
 

@@ -120,6 +120,9 @@ pub(super) struct Wishes {
     pub options: Options,
     pub progress: Occasion,
     pub target_directory: Option<OsString>,
+    /// How many are made, and which one is run.
+    pub shards: Option<usize>,
+    pub shard: Option<usize>,
     dereference: Option<Dereference>,
     no_clobber: bool,
     /// -b, --backup or -S, and the control that was named last.
@@ -134,6 +137,8 @@ impl Cp {
             options: Options::default(),
             progress: Occasion::Auto,
             target_directory: None,
+            shards: None,
+            shard: None,
             dereference: None,
             no_clobber: false,
             backup: None,
@@ -188,6 +193,8 @@ impl Wishes {
             "fsync" => options.fsync = choose("--fsync", value, FSYNC)?,
             "progress" => self.progress = choose("--progress", value, PROGRESS)?,
             "jobs" => options.jobs = number("--jobs", value)?,
+            "shards" => self.shards = Some(number("--shards", value)?),
+            "shard" => self.shard = Some(index("--shard", value)?),
             // The rest has no order: `settle` looks at it.
             _ => {}
         }
@@ -287,10 +294,18 @@ fn set_attribute(preserve: &mut Preserve, attribute: Attribute, wanted: bool) {
 }
 
 fn number(of: &str, word: &OsStr) -> Result<usize, Misuse> {
+    number_from(1, of, word)
+}
+
+fn index(of: &str, word: &OsStr) -> Result<usize, Misuse> {
+    number_from(0, of, word)
+}
+
+fn number_from(least: usize, of: &str, word: &OsStr) -> Result<usize, Misuse> {
     let parsed = word
         .to_str()
         .and_then(|word| word.parse().ok())
-        .filter(|number| *number > 0);
+        .filter(|number| *number >= least);
     let problem = || {
         format!(
             "invalid argument {} for {}",
@@ -298,5 +313,5 @@ fn number(of: &str, word: &OsStr) -> Result<usize, Misuse> {
             super::quote::mark(of)
         )
     };
-    parsed.ok_or_else(|| Misuse::with_hint(format!("{}: a number from 1 on is meant", problem())))
+    parsed.ok_or_else(|| Misuse::with_hint(format!("{}: a number from {least} on is meant", problem())))
 }

@@ -36,20 +36,32 @@ impl Worker<'_> {
         stat: &Stat,
         make: impl FnOnce(&mut Self) -> Outcome<()>,
     ) -> Outcome<()> {
-        if self.link_from_farm(entry, stat)? {
+        let Some(farm) = farm_of(self.run) else {
+            return make(self);
+        };
+        let name = Farm::name(entry, stat);
+        if !self.was_first(entry, farm, &name) && self.link_from_farm(entry, stat)? {
             return Ok(());
         }
         make(self)?;
-        let Some(farm) = farm_of(self.run) else {
-            return Ok(());
-        };
-        let name = Farm::name(entry, stat);
         match rustix::fs::linkat(entry.at.target(), entry.target, farm, &name, AtFlags::empty()) {
+            Ok(()) => {
+                // Only the report of a further attempt depends on it.
+                let _ = rustix::fs::symlinkat(place_of(entry), farm, first_of(&name));
+                Ok(())
+            }
             // It has as many names as it can have, or cannot have any: the others become copies.
-            Ok(()) | Err(Errno::MLINK | Errno::PERM | Errno::OPNOTSUPP) => Ok(()),
+            Err(Errno::MLINK | Errno::PERM | Errno::OPNOTSUPP) => Ok(()),
             Err(Errno::EXIST) => self.take(entry, farm, &name).map(|_| ()),
             Err(error) => Err(self.farm_failed(entry, error.into())),
         }
+    }
+
+    /// Whether an earlier attempt has put the file there from this very name: then it is copied, and no link.
+    fn was_first(&self, entry: &Entry<'_>, farm: BorrowedFd<'_>, name: &CStr) -> bool {
+        let again = self.run.part.shard().is_some_and(|shard| shard.again);
+        let first = || rustix::fs::readlinkat(farm, first_of(name), Vec::new());
+        again && first().is_ok_and(|first| first == place_of(entry))
     }
 
     /// Makes a name of a file that some shard has copied. Says whether there is one.
@@ -90,6 +102,22 @@ impl Worker<'_> {
         };
         done.map(|_| true).map_err(|error| self.farm_failed(entry, error))
     }
+}
+
+/// The name of the note about which name of a file was copied.
+fn first_of(name: &CStr) -> CString {
+    CString::new([name.to_bytes(), b".first"].concat()).expect("no zeros")
+}
+
+/// What tells a name in the tree from another one.
+fn place_of(entry: &Entry<'_>) -> CString {
+    let place = entry
+        .at
+        .dir
+        .part
+        .as_ref()
+        .map_or(0, |part| part.place(entry.source));
+    CString::new(format!("{place:x}")).expect("digits")
 }
 
 fn farm_of<'a>(run: &'a Run<'_>) -> Option<BorrowedFd<'a>> {

@@ -131,6 +131,11 @@ impl DirPart {
             pieces: Mutex::default(),
         }
     }
+
+    /// A number for an entry, by its path.
+    pub(crate) fn place(&self, name: &CStr) -> u64 {
+        hashed(self.path, name.to_bytes_with_nul())
+    }
 }
 
 impl Part {

@@ -90,6 +90,12 @@ impl Plan {
         &self.shards
     }
 
+    /// Has its shards run by so many threads each, instead of those that were wished for when it was made; 0 is as many
+    /// as help.
+    pub fn set_jobs(&mut self, jobs: usize) {
+        self.options.jobs = jobs;
+    }
+
     /// The directory with the records of the shards, beside the target.
     pub fn records(&self) -> PathBuf {
         self.beside(&self.records)
