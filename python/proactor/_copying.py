@@ -45,6 +45,8 @@ class CopyReport:
     """FIFOs, sockets and devices."""
     skipped: int
     """Left as they are, because the target exists (`update`)."""
+    resumed: int
+    """Files that an earlier copy had finished (`resume`)."""
     failures: int
     """Not copied as asked, each with an error."""
     bytes: int
@@ -96,6 +98,7 @@ async def copy(
     fsync: Literal["none", "end", "each"] = "none",
     force: bool = False,
     in_place: bool = False,
+    resume: bool = False,
     one_file_system: bool = False,
     attributes_only: bool = False,
     jobs: int = 0,
@@ -115,6 +118,8 @@ async def copy(
       named alone must be kept or is a failure. `()` is contents, and permissions less the umask.
     - `dereference`: which symbolic links of the source are followed.
     - `update`: which existing files are replaced; with "none-fail" each one is a failure.
+    - `resume`: go on where a copy with the same paths and options was killed or cancelled, without copying
+      again what it had finished; begin if there was none. What has changed since is copied again.
     - `jobs`: threads; 0 (the default) is one for each CPU, up to what file systems have use for.
     - `progress`: called in the loop's thread every 0.1 s while the copy goes on, and once at its end. What it
       raises ends the copy.
@@ -148,6 +153,7 @@ async def copy(
         fsync=fsync,
         force=force,
         in_place=in_place,
+        resume=resume,
         one_file_system=one_file_system,
         attributes_only=attributes_only,
         jobs=jobs,

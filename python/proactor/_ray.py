@@ -70,7 +70,6 @@ class Tasks:
 
 def _connected(address: str) -> Any:
     """Ray, connected."""
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     try:
         import ray
     except ImportError as error:

@@ -180,6 +180,7 @@ def test_failures_are_reported(cp: Ours) -> None:
         ),
         (["--shard=0", "--finish", "plan.json"], "--plan, --shard and --finish are mutually exclusive"),
         (["--shard=-1", "plan.json"], "invalid argument"),
+        (["--shards=3", "-a", "t", "new"], "--shards goes with --plan or --ray"),
         (["--ray=auto", "--plan=p", "-a", "t", "new"], "with --ray there is no --plan and no --shard"),
     ],
 )

@@ -24,29 +24,31 @@ WORKERS = 4
 DEADLINE_S = 60
 
 
-def ray(*arguments: str) -> None:
-    """Ray's own command, of this environment."""
-    command = [sys.executable, "-c", "from ray.scripts.scripts import main; main()", *arguments]
-    done = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=DEADLINE_S, check=False
-    )
-    assert done.returncode == 0, done.stdout
-
-
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """A cluster's."""
     # Its sockets' paths have 107 bytes at most.
-    place = tempfile.mkdtemp(prefix="ray", dir="/tmp")
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    ray(
-        *("start", "--head", "--port=0", f"--num-cpus={WORKERS}", "--include-dashboard=false"),
-        *("--disable-usage-stats", "--object-store-memory=80000000", f"--temp-dir={place}"),
-        *("--node-ip-address=127.0.0.1", "--min-worker-port=0", "--max-worker-port=0"),
-    )
-    yield Path(place, "ray_current_cluster").read_text().strip()
-    ray("stop", "--force")
-    shutil.rmtree(place, ignore_errors=True)
+    place = Path(tempfile.mkdtemp(prefix="ray", dir="/tmp"))
+    command = [
+        *(sys.executable, "-c", "from ray.scripts.scripts import main; main()", "start", "--head", "--block"),
+        *("--port=0", f"--num-cpus={WORKERS}", "--include-dashboard=false", "--disable-usage-stats"),
+        *("--object-store-memory=80000000", f"--temp-dir={place}", "--node-ip-address=127.0.0.1"),
+    ]
+    with (place / "said").open("w") as said:
+        # What it starts, it ends.
+        head = subprocess.Popen(command, stdout=said, stderr=said, start_new_session=True)
+    try:
+        cluster = place / "ray_current_cluster"
+        deadline = time.monotonic() + DEADLINE_S
+        while not cluster.exists() or not cluster.read_text():
+            assert head.poll() is None, (place / "said").read_text()
+            assert time.monotonic() < deadline, (place / "said").read_text()
+            time.sleep(0.05)
+        yield cluster.read_text().strip()
+    finally:
+        head.terminate()
+        head.wait(DEADLINE_S)
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def source(root: Path) -> None:

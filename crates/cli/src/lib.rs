@@ -80,4 +80,13 @@ mod tests {
     fn unknown_flag_is_a_usage_error() {
         assert_eq!(super::run(["proactor", "--no-such-flag"], None), 2);
     }
+
+    #[test]
+    fn a_cluster_is_asked_for_and_not_there() {
+        let here = env!("CARGO_MANIFEST_DIR");
+        let new = format!("{here}/not-made");
+        let status = super::run(["proactor", "cp", "-a", "--ray=auto", here, &new], None);
+        assert_eq!(status, 1);
+        assert!(!std::path::Path::new(&new).exists());
+    }
 }

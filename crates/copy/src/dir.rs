@@ -5,6 +5,7 @@
 //! link, and only if what is there is still the same directory. So neither PATH_MAX nor RLIMIT_NOFILE bounds a tree's
 //! depth, and a directory that is swapped for a link is noticed and not followed.
 
+use crate::journal::Key;
 use crate::shards::DirPart;
 use crate::sys::{self, FileId, Stat};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -26,6 +27,10 @@ pub(crate) struct Dir {
     pub(crate) state: State,
     /// What it is in a copy that is done in parts.
     pub(crate) part: Option<Box<DirPart>>,
+    /// Its place, in the words of a journal.
+    pub(crate) key: Key,
+    /// Ours from an earlier run: there may be something in it.
+    pub(crate) resumed: bool,
     /// New files get access control lists from the target directory.
     pub(crate) inherits: bool,
     /// User and group that new files get here; asked for with the first one.
@@ -162,14 +167,15 @@ pub(crate) struct Parts {
     pub(crate) target: Slot,
     pub(crate) stat: Stat,
     pub(crate) state: State,
+    pub(crate) resumed: bool,
     pub(crate) inherits: bool,
     pub(crate) part: Option<Box<DirPart>>,
 }
 
 impl Dir {
     /// The pair that the sources named by the user are in.
-    pub(crate) fn top(parts: Parts) -> Arc<Dir> {
-        Arc::new(Dir::new(parts, None, 0))
+    pub(crate) fn top(parts: Parts, key: Key) -> Arc<Dir> {
+        Arc::new(Dir::new(parts, key, None, 0))
     }
 
     /// A pair inside another. Closes the ancestor `keep` levels up.
@@ -180,7 +186,8 @@ impl Dir {
         } else {
             parent.root_device
         };
-        let dir = Arc::new(Dir::new(parts, Some(parent.clone()), root_device));
+        let key = parent.key.child(parts.target.name());
+        let dir = Arc::new(Dir::new(parts, key, Some(parent.clone()), root_device));
         let above = std::iter::successors(Some(&dir), |dir| dir.parent.as_ref()).nth(keep);
         if let Some(above) = above.filter(|dir| !dir.is_top()) {
             above.source.close();
@@ -189,7 +196,7 @@ impl Dir {
         dir
     }
 
-    fn new(parts: Parts, parent: Option<Arc<Dir>>, root_device: u64) -> Dir {
+    fn new(parts: Parts, key: Key, parent: Option<Arc<Dir>>, root_device: u64) -> Dir {
         Dir {
             depth: parent.as_ref().map_or(0, |parent| parent.depth + 1),
             parent,
@@ -198,6 +205,8 @@ impl Dir {
             stat: parts.stat,
             state: parts.state,
             part: parts.part,
+            key,
+            resumed: parts.resumed,
             inherits: parts.inherits,
             owner_of_new: OnceLock::new(),
             root_device,
@@ -274,6 +283,18 @@ impl Dir {
     pub(crate) fn named(&self) -> Option<&Dir> {
         std::iter::successors(Some(self), |dir| dir.parent.as_deref())
             .find(|dir| dir.parent.as_ref().is_some_and(|parent| parent.is_top()))
+    }
+
+    /// The names that lead from the source that the user has named to one in this directory.
+    pub(crate) fn names_below_named<'d>(&'d self, name: &'d CStr) -> Vec<&'d [u8]> {
+        let mut names = vec![name.to_bytes()];
+        let mut dir = self;
+        while let Some(parent) = dir.parent.as_deref().filter(|parent| !parent.is_top()) {
+            names.push(dir.source.name().to_bytes());
+            dir = parent;
+        }
+        names.reverse();
+        names
     }
 
     /// Whether a source directory is this one or above it.

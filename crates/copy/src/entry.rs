@@ -47,7 +47,11 @@ impl Worker<'_> {
         if self.run.stopped() {
             return;
         }
-        match self.kind_of(entry, listed) {
+        let kind = self.kind_of(entry, listed);
+        if self.leaves_out(entry, kind.as_ref().ok().copied()) {
+            return;
+        }
+        match kind {
             Ok(kind) => match self.entry_as(entry, kind) {
                 Err(End::Skipped) | Err(End::Failed) | Err(End::Stopped) | Ok(()) => {}
             },

@@ -27,6 +27,9 @@ mod dir;
 mod entry;
 mod error;
 mod file;
+mod filter;
+mod glob;
+mod journal;
 mod json;
 mod link;
 mod links;
@@ -37,7 +40,9 @@ mod options;
 mod parents;
 mod place;
 mod plan;
+mod remove;
 mod report;
+mod resume;
 mod run;
 mod schedule;
 pub mod shards;
@@ -46,6 +51,8 @@ mod tree;
 mod xattr;
 
 pub use error::{Diagnostic, Refusal, Step, Warning};
+pub use filter::{Action, Rule};
+pub use glob::BadPattern;
 pub use observer::{Copied, Kind, Observer, Question};
 pub use options::{
     Backup, Dereference, Fsync, Method, Mode, Options, Overwrite, Preserve, Reflink, Sparse, When, Wish,

@@ -85,8 +85,10 @@ impl Worker<'_> {
             Claim::Link(_) if self.link_from_farm(entry, stat)? => Ok(()),
             Claim::Link(first) => self.link_to_first(entry, stat, &first),
             Claim::Copy => {
+                let failures = self.report.failures;
                 let done = self.first_of_several(entry, stat, make);
-                self.claimed(entry, stat, done.is_ok());
+                let whole = self.report.failures == failures;
+                self.claimed(entry, stat, done.is_ok(), whole);
                 done
             }
         }
@@ -110,12 +112,20 @@ impl Worker<'_> {
         }
         self.put(entry, stat, step, false, link)?;
         self.report.hard_links += 1;
+        if first.whole {
+            // A run that goes on may meet this name first.
+            if let Ok(there) = self.look_for_note(entry, || sys::stat_at(opened.as_fd(), &first.name, false))
+            {
+                self.note(entry, stat, there.as_ref());
+            }
+        }
         Ok(())
     }
 
     /// The target is a name of that file already: a rename from one to the other would do nothing at all.
     fn is_linked_already(&self, entry: &Entry<'_>, dir: BorrowedFd<'_>, name: &CStr) -> bool {
-        if entry.at.dir.state.is_private() {
+        let dir_of = &entry.at.dir;
+        if dir_of.state.is_private() && !dir_of.resumed {
             return false;
         }
         let id = |dir, name| sys::stat_at(dir, name, false).ok().map(|stat| stat.id);
@@ -206,15 +216,12 @@ impl Worker<'_> {
         dress: bool,
         make: impl Fn(BorrowedFd<'_>, &CStr) -> rustix::io::Result<()>,
     ) -> Outcome<()> {
-        if dress && self.is_there(entry, stat)? {
-            self.copied(entry, crate::place::kind_of(stat), 0, None);
-            return Ok(());
-        }
         let old = match self.place(entry, stat)? {
             Place::New => None,
             Place::Replace(old) => Some(old),
             Place::Into { .. } => unreachable!("only contents are written in place"),
         };
+        self.make_room(entry)?;
         let dir = entry.at.target();
         let private = entry.at.dir.state.is_private();
         let made = if private {
@@ -247,7 +254,7 @@ impl Worker<'_> {
         let kind = match (dress, self.options().method) {
             (false, Method::SymbolicLink) => Kind::Symlink,
             (false, _) => Kind::HardLink,
-            (true, _) => crate::place::kind_of(stat),
+            (true, _) => Kind::of(stat.file_type()),
         };
         self.copied(entry, kind, 0, backup);
         Ok(())

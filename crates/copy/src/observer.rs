@@ -1,6 +1,7 @@
 //! Who hears what a copy does, and answers its questions.
 
 use crate::error::Diagnostic;
+use rustix::fs::FileType;
 use std::path::{Path, PathBuf};
 
 /// Hears what a copy does. Workers call it from several threads at once, and wait for it: be brief.
@@ -12,6 +13,16 @@ pub trait Observer: Sync {
 
     /// An existing target was left as it is.
     fn skipped(&self, entry: &Copied<'_>) {
+        let _ = entry;
+    }
+
+    /// An entry was left out. Only its kind and its source are known.
+    fn excluded(&self, entry: &Copied<'_>) {
+        let _ = entry;
+    }
+
+    /// A file was finished by an earlier run already.
+    fn resumed(&self, entry: &Copied<'_>) {
         let _ = entry;
     }
 
@@ -80,6 +91,17 @@ pub enum Kind {
     HardLink,
     /// A FIFO, socket or device.
     Special,
+}
+
+impl Kind {
+    pub(crate) fn of(kind: FileType) -> Kind {
+        match kind {
+            FileType::RegularFile => Kind::File,
+            FileType::Directory => Kind::Directory,
+            FileType::Symlink => Kind::Symlink,
+            _ => Kind::Special,
+        }
+    }
 }
 
 /// An existing target.

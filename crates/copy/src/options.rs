@@ -1,5 +1,6 @@
 //! What a copy is asked to do: plain data, without any logic.
 
+use crate::filter::Rule;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 
@@ -11,6 +12,8 @@ pub struct Options {
     pub recursive: bool,
     /// Which symbolic links of the source are followed. By default all are, as `cp` does without `-r`.
     pub dereference: Dereference,
+    /// What is left out. By default nothing.
+    pub filter: Vec<Rule>,
     /// What is kept of the source, besides its contents.
     pub preserve: Preserve,
     /// What happens where the target exists already.
@@ -39,6 +42,9 @@ pub struct Options {
     pub in_place: bool,
     /// When data is forced to the disk.
     pub fsync: Fsync,
+    /// Go on where a run with the same sources, target and options was killed; begin if there was none. Refused if a
+    /// run was, but not with the same.
+    pub resume: bool,
     /// Threads; 0, the default, lets the copier choose.
     pub jobs: usize,
 }
@@ -48,6 +54,7 @@ impl Default for Options {
         Options {
             recursive: false,
             dereference: Dereference::Always,
+            filter: Vec::new(),
             preserve: Preserve::default(),
             overwrite: Overwrite::default(),
             backup: Backup::None,
@@ -61,6 +68,7 @@ impl Default for Options {
             parents: false,
             in_place: false,
             fsync: Fsync::None,
+            resume: false,
             jobs: 0,
         }
     }
@@ -74,6 +82,16 @@ impl Options {
             dereference: Dereference::Never,
             preserve: Preserve::all(),
             ..Options::default()
+        }
+    }
+
+    /// The same without what changes only how it is done: two runs that agree in this make the same of the same source.
+    pub(crate) fn meaning(&self) -> Options {
+        Options {
+            fsync: Fsync::None,
+            resume: false,
+            jobs: 0,
+            ..self.clone()
         }
     }
 }

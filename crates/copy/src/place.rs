@@ -5,11 +5,11 @@ use crate::dir::{Opened, State};
 use crate::entry::Entry;
 use crate::error::{Refusal, Step};
 use crate::file::NotNamed;
-use crate::observer::{Paths, Question};
+use crate::observer::{Copied, Kind, Paths, Question};
 use crate::options::{Backup, Method, When};
 use crate::run::{End, Outcome, Worker};
 use crate::sys::{self, Stat};
-use rustix::fs::{Access, AtFlags, FileType, RenameFlags};
+use rustix::fs::{Access, AtFlags, RenameFlags};
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::io;
@@ -170,8 +170,8 @@ impl Worker<'_> {
 
     pub(crate) fn skip(&mut self, entry: &Entry<'_>, source: &Stat) -> End {
         self.report.skipped += 1;
-        let skipped = crate::observer::Copied {
-            kind: kind_of(source),
+        let skipped = Copied {
+            kind: Kind::of(source.file_type()),
             bytes: source.size,
             backup: None,
             paths: entry,
@@ -339,15 +339,5 @@ pub(crate) fn rename_to_free(at: &Opened, from: &CStr, to: &CStr) -> Result<(), 
             Err(_) => rustix::fs::renameat(dir, from, dir, to),
         },
         renamed => renamed,
-    }
-}
-
-pub(crate) fn kind_of(stat: &Stat) -> crate::observer::Kind {
-    use crate::observer::Kind;
-    match stat.file_type() {
-        FileType::RegularFile => Kind::File,
-        FileType::Directory => Kind::Directory,
-        FileType::Symlink => Kind::Symlink,
-        _ => Kind::Special,
     }
 }

@@ -4,6 +4,7 @@ use crate::backup;
 use crate::dir::{Dir, Parts, Slot, State};
 use crate::entry::Entry;
 use crate::error::{Diagnostic, Refusal, Step, Warning};
+use crate::journal::{self, Key};
 use crate::observer::{Observer, Paths as _};
 use crate::options::{Backup, Dereference, Fsync, Options};
 use crate::parents::Parents;
@@ -44,7 +45,14 @@ pub(crate) fn copy(
             }
         }
     }
-    carry_out(&Run::new(options, observer), sources, target)
+    if let (true, Target::Into(path), [_]) = (options.resume, target, sources) {
+        // It may have been killed when the tree had its name already.
+        let named = Target::As(path.clone());
+        if is_left(options, sources, &named, observer) {
+            return copy(options, sources, &named, observer);
+        }
+    }
+    carry_out(&Run::new(options, sources, target, observer), sources, target)
 }
 
 /// Does what the run is there for with each source.
@@ -54,9 +62,11 @@ pub(crate) fn carry_out(run: &Run<'_>, sources: &[PathBuf], target: &Target) -> 
     let mut total = Report::default();
     match Plan::new(target) {
         Ok(mut plan) => {
-            plan.add_all(&mut worker, sources, &mut total);
-            plan.copy(&mut worker, &mut total);
-            plan.finish(&mut worker);
+            if !run.part.is_whole() || worker.open_journal(&plan.top).is_ok() {
+                plan.add_all(&mut worker, sources, &mut total);
+                plan.copy(&mut worker, &mut total);
+                plan.finish(&mut worker);
+            }
         }
         Err(error) => {
             for source in sources {
@@ -66,8 +76,22 @@ pub(crate) fn carry_out(run: &Run<'_>, sources: &[PathBuf], target: &Target) -> 
     }
     run::add(&mut total, worker.report);
     total.stopped = run.stopped();
+    run.end_journal(!run.part.is_whole() || total.stopped || !total.partial.is_empty());
     total.duration = begin.elapsed();
     total
+}
+
+/// Whether a run has left a journal for this very copy.
+fn is_left(options: &Options, sources: &[PathBuf], target: &Target, observer: &dyn Observer) -> bool {
+    let run = Run::new(options, sources, target, observer);
+    let Ok(plan) = Plan::new(target) else {
+        return false;
+    };
+    let found = plan
+        .top
+        .open()
+        .and_then(|at| journal::find(at.target(), &run.asked().0));
+    matches!(found, Ok(journal::Search::Found(_)))
 }
 
 /// What is to be copied next, and what has been.
@@ -125,6 +149,10 @@ impl<'a> Plan<'a> {
         total: &mut Report,
     ) -> io::Result<()> {
         let path = CString::new(source.as_os_str().as_bytes())?;
+        let name = self.name.clone().unwrap_or_else(|| last_name(&path));
+        if self.leaves_out(worker, &path, &name)? {
+            return Ok(());
+        }
         let mut dir = self.top.clone();
         if worker.options().parents {
             match self.parents.of(worker, source) {
@@ -132,7 +160,6 @@ impl<'a> Plan<'a> {
                 Err(_) => return Ok(()),
             }
         }
-        let name = self.name.clone().unwrap_or_else(|| last_name(&path));
         let at = dir.open()?;
         let entry = Entry {
             at: &at,
@@ -155,6 +182,22 @@ impl<'a> Plan<'a> {
         dir.add(1);
         self.jobs.push(entry.later(kind));
         Ok(())
+    }
+
+    /// Whether a source is excluded by its own name: before anything is made for it, and before another one that would
+    /// have the same target.
+    fn leaves_out(&self, worker: &mut Worker<'_>, source: &CStr, target: &CStr) -> io::Result<bool> {
+        if worker.options().filter.is_empty() {
+            return Ok(false);
+        }
+        let at = self.top.open()?;
+        let stat = sys::stat_at(at.source(), source, worker.run.follows(&self.top));
+        let entry = Entry {
+            at: &at,
+            source,
+            target,
+        };
+        Ok(worker.leaves_out(&entry, stat.ok().map(|stat| stat.file_type())))
     }
 
     /// Whether the entry's target has not been written by this copy. Two directories become one, in turn.
@@ -307,6 +350,19 @@ fn no_target(worker: &mut Worker<'_>, source: &Path, target: &Target, error: &io
     worker.failed(step, path_of(target).into(), error);
 }
 
+/// The names that copies of these sources get in the target's directory.
+pub(crate) fn target_names(sources: &[PathBuf], target: &Target) -> Vec<CString> {
+    match target {
+        Target::As(path) => split(path).1.into_iter().collect(),
+        Target::Into(_) => {
+            let paths = sources
+                .iter()
+                .filter_map(|path| CString::new(path.as_os_str().as_bytes()).ok());
+            paths.map(|path| last_name(&path)).collect()
+        }
+    }
+}
+
 /// The directory of a target, its name there, and whether only a directory can have that name.
 fn split(path: &Path) -> (PathBuf, Option<CString>, bool) {
     let bytes = path.as_os_str().as_bytes();
@@ -347,19 +403,21 @@ fn open_top(directory: &Path) -> io::Result<Arc<Dir>> {
     let shown = CString::new(directory.as_os_str().as_bytes())?;
     let name = if shown.is_empty() { c"." } else { shown.as_c_str() };
     let target = sys::open_target_dir(here.as_fd(), name, true)?;
-    top_of(here, target, &shown)
+    top_of(here, target, &shown, Key::TOP)
 }
 
 /// A topmost pair of two open directories.
-pub(crate) fn top_of(source: OwnedFd, target: OwnedFd, shown: &CStr) -> io::Result<Arc<Dir>> {
+pub(crate) fn top_of(source: OwnedFd, target: OwnedFd, shown: &CStr, key: Key) -> io::Result<Arc<Dir>> {
     let stat = sys::stat(target.as_fd())?;
     let inherits = xattr::inherits(target.as_fd());
-    Ok(Dir::top(Parts {
+    let parts = Parts {
         source: Slot::new(c"", sys::stat(source.as_fd())?.id, Some(source)),
         target: Slot::new(shown, stat.id, Some(target)),
         stat,
         state: State::Existing,
+        resumed: false,
         inherits,
         part: None,
-    }))
+    };
+    Ok(Dir::top(parts, key))
 }

@@ -31,6 +31,7 @@ struct Made {
     stat: Stat,
     state: State,
     partial: Option<CString>,
+    resumed: bool,
     inherits: bool,
 }
 
@@ -45,6 +46,7 @@ impl Worker<'_> {
                 Work::Help(batch) => self.help(&batch),
             }
         }
+        self.hold_notes();
     }
 
     fn job(&mut self, job: Job) {
@@ -88,12 +90,13 @@ impl Worker<'_> {
             target: Slot::new(entry.target, made.stat.id, Some(made.fd)).with_partial(partial),
             stat,
             state: made.state,
+            resumed: made.resumed,
             inherits: made.inherits,
             part,
         };
         let dir = Dir::child(&entry.at.dir, parts, self.run.keep);
         entry.at.dir.add(1);
-        if dir.state.is_private() {
+        if dir.state.is_private() && !dir.resumed {
             // What it got itself at its creation, its files get.
             let _ = dir.owner_of_new.set(made.stat.owner());
         }
@@ -102,6 +105,7 @@ impl Worker<'_> {
             self.copied(entry, kind, 0, None);
         }
         let crossed = self.options().one_file_system && dir.stat.id.0 != dir.root_device;
+        self.tidy(&dir);
         match readable && !crossed {
             true if self.run.part.is_finish() => self.sweep_dir(&dir),
             true => self.fill_dir(&dir),
@@ -158,7 +162,10 @@ impl Worker<'_> {
     /// The directory that the source's entries go to.
     fn target_dir(&mut self, entry: &Entry<'_>, source: &Stat) -> Outcome<Made> {
         if entry.at.dir.state.is_private() {
-            return self.make_dir(entry, State::Hidden, source);
+            return match self.left_dir(entry)? {
+                true => self.enter_dir(entry, State::Hidden, entry.target.into(), true),
+                false => self.make_dir(entry, State::Hidden, source),
+            };
         }
         if !self.run.part.is_whole() {
             return self.make_dir(entry, State::Shared, source);
@@ -172,7 +179,10 @@ impl Worker<'_> {
                 Err(self.refused(Refusal::DirectoryOverFile, entry))
             }
             None if self.options().in_place => self.make_dir(entry, State::Made, source),
-            None => self.make_dir(entry, State::Partial, source),
+            None => match self.left_tree(entry) {
+                Some(name) => self.enter_dir(entry, State::Partial, name, true),
+                None => self.make_dir(entry, State::Partial, source),
+            },
         }
     }
 
@@ -188,11 +198,13 @@ impl Worker<'_> {
             self.run.roots.lock().unwrap().insert(stat.id);
         }
         let inherits = xattr::inherits(fd.as_fd());
+        let ours = self.was_made(&entry.at.dir, entry.target, &stat);
         Ok(Made {
             fd,
             stat,
-            state: State::Existing,
+            state: if ours { State::Made } else { State::Existing },
             partial: None,
+            resumed: false,
             inherits,
         })
     }
@@ -200,9 +212,7 @@ impl Worker<'_> {
     /// Makes a directory for us alone; it gets its permissions when it is finished. Where it is to inherit a list, the
     /// kernel needs to know its permissions now.
     fn make_dir(&mut self, entry: &Entry<'_>, state: State, source: &Stat) -> Outcome<Made> {
-        let parent = &entry.at.dir;
-        let preserves = self.options().preserve.mode == Mode::Preserve;
-        let inherits = parent.inherits && !preserves;
+        let inherits = self.hands_down(entry);
         let mode = match self.options().preserve.mode {
             _ if !inherits => 0o700,
             Mode::Fresh => 0o777,
@@ -216,17 +226,44 @@ impl Worker<'_> {
                 made => Ok(made?),
             }
         };
-        let of_all = self.run.part.partial(entry).map(CString::from);
-        let made = match state {
+        if let Some(partial) = self.run.part.partial(entry) {
             // It was made when the copy was planned.
-            State::Shared if of_all.is_some() => Ok(of_all.clone().expect("just looked")),
+            return self.enter_dir(entry, state, partial.into(), false);
+        }
+        let made = match state {
             State::Partial => self.partial(entry.target, make).map(|(name, ())| name),
             _ => make(entry.target).map(|()| entry.target.into()),
         };
         let name = made.map_err(|error| self.failed(Step::CreateDirectory, entry.target(), error))?;
-        let opened = sys::open_dir(entry.at.target(), &name, false).and_then(|fd| {
+        let made = self.enter_dir(entry, state, name, false)?;
+        if !matches!(state, State::Hidden | State::Shared) {
+            self.note_made(&entry.at.dir, entry.target, &made.stat);
+        }
+        Ok(made)
+    }
+
+    /// Whether a new directory gets lists from the one that it is in.
+    fn hands_down(&self, entry: &Entry<'_>) -> bool {
+        entry.at.dir.inherits && self.options().preserve.mode != Mode::Preserve
+    }
+
+    /// Opens a directory that was made by us, in this run or an earlier one.
+    fn enter_dir(&mut self, entry: &Entry<'_>, state: State, name: CString, resumed: bool) -> Outcome<Made> {
+        let of_all = self.run.part.partial(entry);
+        let inherits = self.hands_down(entry);
+        let at = entry.at.target();
+        let opened = match resumed {
+            true => sys::open_own_dir(at, &name),
+            false => sys::open_dir(at, &name, false),
+        };
+        let opened = opened.and_then(|fd| {
             let stat = sys::stat(fd.as_fd())?;
-            if parent.inherits && preserves {
+            // It may have its final permissions already.
+            let closed = stat.permissions() & 0o7000 | 0o700;
+            if resumed && !inherits && stat.permissions() != closed {
+                rustix::fs::fchmod(&fd, rustix::fs::Mode::from_raw_mode(closed))?;
+            }
+            if entry.at.dir.inherits && !inherits {
                 let made = xattr::Bearer::Open(fd.as_fd());
                 made.remove(xattr::DEFAULT_LIST)?;
                 made.remove(xattr::ACCESS_LIST)?;
@@ -242,7 +279,10 @@ impl Worker<'_> {
             fd,
             stat,
             state,
-            partial: of_all.or_else(|| (state == State::Partial).then_some(name)),
+            partial: of_all
+                .map(CString::from)
+                .or_else(|| (state == State::Partial).then_some(name)),
+            resumed,
             inherits,
         })
     }

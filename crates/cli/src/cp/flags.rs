@@ -51,6 +51,18 @@ pub(super) struct Flags {
         help_heading = "What is copied"
     )]
     pub files_from: Option<OsString>,
+    /// Leave out what matches this pattern, and all below it; the first that matches of these and --include decides
+    #[arg(long, value_name = "PATTERN", action = ArgAction::Append, allow_hyphen_values = true,
+          help_heading = "What is copied")]
+    pub exclude: Vec<OsString>,
+    /// Copy what matches this pattern, whatever comes later
+    #[arg(long, value_name = "PATTERN", action = ArgAction::Append, allow_hyphen_values = true,
+          help_heading = "What is copied")]
+    pub include: Vec<OsString>,
+    /// The same as --exclude for each line of FILE ("-": stdin) that is not empty and has no # at its start
+    #[arg(long, value_name = "FILE", action = ArgAction::Append, allow_hyphen_values = true,
+          help_heading = "What is copied")]
+    pub exclude_from: Vec<OsString>,
     /// Take the slashes off the end of each source
     #[arg(long, help_heading = "What is copied")]
     pub strip_trailing_slashes: bool,
@@ -125,6 +137,9 @@ pub(super) struct Flags {
     /// Force data to the disk: none, end (once, before the command ends), each (before a file gets its name)
     #[arg(long, value_name = "WHEN", action = ArgAction::Append, help_heading = "How it is copied")]
     pub fsync: Vec<OsString>,
+    /// Go on where the same copy was stopped or killed, without copying again what it had finished
+    #[arg(long, help_heading = "How it is copied")]
+    pub resume: bool,
     /// Threads [default: as many as help here]
     #[arg(long, value_name = "N", action = ArgAction::Append, help_heading = "How it is copied")]
     pub jobs: Vec<OsString>,

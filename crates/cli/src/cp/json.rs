@@ -28,6 +28,8 @@ impl Name {
 pub(super) enum Event {
     Copied(Entry),
     Skipped(Entry),
+    Excluded(Origin),
+    Resumed(Entry),
     Error(Complaint),
     Warning(Complaint),
     Plan(Planned),
@@ -64,6 +66,12 @@ pub(super) struct Entry {
 }
 
 #[derive(Serialize)]
+pub(super) struct Origin {
+    kind: &'static str,
+    source: Name,
+}
+
+#[derive(Serialize)]
 pub(super) struct Complaint {
     message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,6 +93,8 @@ pub(super) struct Summary {
     hard_links: u64,
     specials: u64,
     skipped: u64,
+    excluded: u64,
+    resumed: u64,
     failures: u64,
     bytes: u64,
     shared_bytes: u64,
@@ -101,6 +111,17 @@ impl Event {
 
     pub fn skipped(entry: &Copied<'_>) -> Event {
         Event::Skipped(Entry::of(entry))
+    }
+
+    pub fn excluded(entry: &Copied<'_>) -> Event {
+        Event::Excluded(Origin {
+            kind: kind(entry.kind),
+            source: Name::of(&entry.source()),
+        })
+    }
+
+    pub fn resumed(entry: &Copied<'_>) -> Event {
+        Event::Resumed(Entry::of(entry))
     }
 
     pub fn diagnostic(diagnostic: &Diagnostic, sentence: &str) -> Event {
@@ -176,6 +197,8 @@ impl Summary {
             hard_links: report.hard_links,
             specials: report.specials,
             skipped: report.skipped,
+            excluded: report.excluded,
+            resumed: report.resumed,
             failures: report.failures,
             bytes: report.bytes,
             shared_bytes: report.shared_bytes,

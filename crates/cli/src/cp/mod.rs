@@ -5,6 +5,7 @@
 
 mod flags;
 mod json;
+mod lists;
 mod progress;
 mod quote;
 mod ray;

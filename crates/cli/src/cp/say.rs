@@ -64,6 +64,7 @@ fn failed(step: Step, path: &Path, other: Option<&Path>) -> String {
         Step::SetTimes => format!("preserving times for {path}"),
         Step::SetXattr => format!("setting attributes for {path}"),
         Step::Sync => format!("error syncing {path}"),
+        Step::Journal => format!("cannot use the journal {path}"),
     }
 }
 
@@ -87,6 +88,12 @@ fn refused(refusal: Refusal, source: &Path, target: &Path) -> String {
         ),
         Refusal::TargetExists => format!("not replacing {to}"),
         Refusal::BackupIsSource => format!("backing up {to} might destroy source;  {from} not copied"),
+        Refusal::ResumeBusy => format!("cannot resume {to}: that copy is going on"),
+        Refusal::ResumeOtherSource => {
+            format!("cannot resume {to}: it was begun from another source, which was {from}")
+        }
+        Refusal::ResumeOtherOptions => format!("cannot resume {to}: it was begun with other options"),
+        Refusal::ResumeAmbiguous => format!("cannot resume {to}: there is another one; remove all but one"),
     }
 }
 
@@ -98,5 +105,14 @@ fn warned(warning: Warning, path: &Path) -> String {
         }
         Warning::Grew => format!("{} grew while it was read", name(path)),
         Warning::ChangedSincePlanned => format!("{} has changed since it was planned", name(path)),
+        Warning::LeftJournal => format!(
+            "{} is of a copy that was interrupted: --resume goes on with it; to give it up, remove {}*",
+            name(path),
+            name(path.with_extension("").as_path())
+        ),
+        Warning::LeftTree => format!(
+            "{} is of a copy that was interrupted, or has just begun: if none is going on, remove it",
+            name(path)
+        ),
     }
 }

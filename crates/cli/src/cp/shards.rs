@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 const SHARDS: usize = 64;
 
 pub(super) fn are_meant(flags: &Flags) -> bool {
-    flags.plan.is_some() || flags.finish || flags.ray.is_some() || !flags.shard.is_empty()
+    let numbers = !flags.shard.is_empty() || !flags.shards.is_empty();
+    flags.plan.is_some() || flags.finish || flags.ray.is_some() || numbers
 }
 
 pub(super) fn run(args: &Cp, wishes: Wishes, cluster: Option<&dyn Cluster>) -> Result<u8, Misuse> {
@@ -36,6 +37,9 @@ pub(super) fn run(args: &Cp, wishes: Wishes, cluster: Option<&dyn Cluster>) -> R
     if let Some(file) = &flags.plan {
         let (source, target) = one_source(flags, &wishes)?;
         return write_plan(args, &wishes, Path::new(file), &source, &target);
+    }
+    if wishes.shards.is_some() {
+        return Err(Misuse::with_hint("--shards goes with --plan or --ray"));
     }
     let (_, plan) = stored(flags, &wishes)?;
     let watch = listen(args, &wishes)?;

@@ -1,12 +1,13 @@
 //! Which operands are sources, and what the target is: the rules of cp.
 
 use super::flags::Flags;
+use super::lists;
 use super::quote;
 use super::say;
 use super::usage::{missing_target, Misuse};
 use proactor_copy::Target;
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Read as _};
+use std::io;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
@@ -68,25 +69,8 @@ fn listed(
             None => return Err(missing_target(list)),
         },
     };
-    let read = if list == "-" {
-        let mut bytes = Vec::new();
-        io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
-    } else {
-        std::fs::read(list)
-    };
-    let bytes =
-        read.map_err(|error| Misuse::plain(format!("{}: {}", quote::name(list), say::reason(&error))))?;
-    operands.extend(names_in(&bytes));
+    operands.extend(lists::names_in(&lists::read(list)?));
     Ok((paths(flags, operands), target))
-}
-
-/// The names in a list: with zeros between them if there is any, else with ends of lines.
-fn names_in(list: &[u8]) -> impl Iterator<Item = OsString> + '_ {
-    let end = if list.contains(&0) { 0 } else { b'\n' };
-    let names = list
-        .split(move |byte| *byte == end)
-        .filter(|name| !name.is_empty());
-    names.map(|name| OsString::from_vec(name.to_vec()))
 }
 
 /// The last operand is the target.
@@ -136,15 +120,7 @@ fn stripped(operand: OsString) -> OsString {
 
 #[cfg(test)]
 mod tests {
-    use super::{names_in, stripped};
-
-    #[test]
-    fn lists() {
-        let names = |list: &[u8]| names_in(list).collect::<Vec<_>>();
-        assert_eq!(names(b"a\nb c\n"), ["a", "b c"]);
-        assert_eq!(names(b"a\nb\0c\0"), ["a\nb", "c"]);
-        assert!(names(b"").is_empty());
-    }
+    use super::stripped;
 
     #[test]
     fn slashes() {

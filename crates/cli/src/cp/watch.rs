@@ -67,6 +67,21 @@ impl Observer for Watch {
         }
     }
 
+    fn excluded(&self, entry: &Copied<'_>) {
+        if self.json {
+            let line = Event::excluded(entry).line();
+            self.screen().say(&line);
+        }
+    }
+
+    fn resumed(&self, entry: &Copied<'_>) {
+        self.files.fetch_add(1, Relaxed);
+        if self.json {
+            let line = Event::resumed(entry).line();
+            self.screen().say(&line);
+        }
+    }
+
     fn progress(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Relaxed);
     }

@@ -1,12 +1,13 @@
 //! From flags, in the order in which they were given, to what the copier is asked to do.
 
 use super::flags::Flags;
+use super::lists;
 use super::usage::Misuse;
 use super::values::{choose, Table};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use proactor_copy::{
-    Backup, Dereference, Fsync, Method, Mode, Options, Preserve, Reflink, Sparse, When, Wish,
+    Action, Backup, Dereference, Fsync, Method, Mode, Options, Preserve, Reflink, Sparse, When, Wish,
 };
 use std::ffi::{OsStr, OsString};
 
@@ -169,6 +170,9 @@ impl Wishes {
             "no_dereference" => self.dereference = Some(Dereference::Never),
             "dereference" => self.dereference = Some(Dereference::Always),
             "dereference_named" => self.dereference = Some(Dereference::CommandLine),
+            "exclude" => options.filter.push(lists::rule(Action::Exclude, value)?),
+            "include" => options.filter.push(lists::rule(Action::Include, value)?),
+            "exclude_from" => options.filter.extend(lists::exclusions(value)?),
             "preserve_usual" => {
                 set_attributes(&mut options.preserve, "mode,ownership,timestamps".as_ref(), true)?
             }
@@ -219,6 +223,7 @@ impl Wishes {
         options.copy_contents = flags.copy_contents;
         options.parents = flags.parents;
         options.in_place = flags.in_place;
+        options.resume = flags.resume;
         options.overwrite.force = flags.force;
         options.overwrite.remove = flags.remove_destination;
         if self.no_clobber {

@@ -48,8 +48,8 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    pub(crate) fn told(self) -> Vec<Diagnostic> {
-        self.told.into_inner().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn told(&self) -> Vec<Diagnostic> {
+        std::mem::take(&mut *self.told.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn is_late(&self) -> bool {
@@ -72,6 +72,10 @@ impl Observer for Recorder<'_> {
 
     fn skipped(&self, entry: &Copied<'_>) {
         self.observer.skipped(entry);
+    }
+
+    fn resumed(&self, entry: &Copied<'_>) {
+        self.observer.resumed(entry);
     }
 
     fn progress(&self, bytes: u64) {

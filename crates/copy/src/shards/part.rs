@@ -4,7 +4,7 @@
 use super::farm::Farm;
 use super::range::{Bounds, Range, Reached};
 use super::weight::{Pieces, Weight};
-use crate::dir::{Dir, State};
+use crate::dir::Dir;
 use crate::entry::Entry;
 use crate::error::Step;
 use crate::observer::Paths as _;
@@ -267,18 +267,6 @@ impl Worker<'_> {
         let mut into = above.pieces.lock().unwrap();
         into.add_directory(dir.source.name(), pieces, all, scales.shards);
         false
-    }
-
-    /// Whether an earlier attempt has copied the entry as it is now. Known only where times are preserved.
-    pub(crate) fn is_there(&mut self, entry: &Entry<'_>, source: &Stat) -> Outcome<bool> {
-        let again = self.run.part.shard().is_some_and(|shard| shard.again);
-        if !again || entry.at.dir.state != State::Shared || !self.options().preserve.timestamps {
-            return Ok(false);
-        }
-        let key = |stat: &Stat| (stat.file_type(), stat.size, stat.mtime, stat.rdev);
-        Ok(self
-            .existing(entry)?
-            .is_some_and(|there| key(&there) == key(source)))
     }
 
     /// What the directory has under a name by now: nothing, as far as is known, at the first attempt.

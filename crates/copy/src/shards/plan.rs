@@ -165,14 +165,21 @@ impl Plan {
         Err(Error::NoSuchShard { shard, shards })
     }
 
-    pub(super) fn run<'a>(&'a self, observer: &'a dyn Observer, part: Part) -> Report {
-        let mut run = Run::new(&self.options, observer);
+    /// Does a part of it, prepared by one function, and looked at afterwards by another.
+    pub(super) fn run<T>(
+        &self,
+        observer: &dyn Observer,
+        part: Part,
+        prepare: impl FnOnce(&Run<'_>) -> Result<(), Error>,
+        then: impl FnOnce(Report, Run<'_>) -> T,
+    ) -> Result<T, Error> {
+        let sources = std::slice::from_ref(&self.source);
+        let target = Target::As(self.target.clone());
+        let mut run = Run::new(&self.options, sources, &target, observer);
         run.part = part;
-        carry_out(
-            &run,
-            std::slice::from_ref(&self.source),
-            &Target::As(self.target.clone()),
-        )
+        prepare(&run)?;
+        let report = carry_out(&run, sources, &target);
+        Ok(then(report, run))
     }
 
     pub(super) fn syncs(&self) -> bool {

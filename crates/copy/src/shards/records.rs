@@ -6,7 +6,11 @@
 
 use super::Error;
 use crate::error::Diagnostic;
+use crate::journal::{self, Journal};
+use crate::options::Options;
 use crate::report::Report;
+use crate::resume;
+use crate::run::partial_name;
 use crate::sys;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FlockOperation, Mode, RawDir};
@@ -71,6 +75,20 @@ impl Records {
             Ok(dir) => Ok(Records { dir, path }),
             Err(error) => Err(Error::io(&path, error)),
         }
+    }
+
+    /// The journal of an attempt; one that an earlier attempt has left is gone on with.
+    pub(crate) fn journal(&self, shard: usize, id: u32, options: &Options) -> Result<Journal, Error> {
+        let name = CString::new(format!("{shard}")).expect("digits");
+        let opened = (|| {
+            let dir = self.dir.try_clone()?;
+            let journal = Journal::new(dir, &partial_name(&name, id), id, resume::durable(options))?;
+            match journal::take(self.dir.as_fd(), name.to_bytes())? {
+                Some(left) => journal.go_on(left),
+                None => Ok(journal),
+            }
+        })();
+        opened.map_err(|error| self.failed(&name, error))
     }
 
     fn failed(&self, name: &CStr, error: io::Error) -> Error {

@@ -12,11 +12,9 @@ use crate::error::{Diagnostic, Warning};
 use crate::json::Name;
 use crate::observer::Observer;
 use crate::options::{Backup, Options, Overwrite};
-use crate::plan::carry_out;
 use crate::report::Report;
 use crate::run::{self, Run};
 use crate::sys;
-use crate::Target;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::Mode;
 use rustix::io::Errno;
@@ -102,17 +100,13 @@ impl Plan {
             top: self.top(),
             scales: Scales::of(shards),
         };
-        let mut run = Run::new(&self.options, &quiet);
-        run.part = part;
-        let target = Target::As(self.target.clone());
-        let report = carry_out(&run, std::slice::from_ref(&self.source), &target);
+        let (report, part) = self.run(&quiet, part, |_| Ok(()), |report, run| (report, run.part))?;
         if report.stopped {
             return Err(Error::Stopped);
         }
-        let Part::Plan { scales, .. } = std::mem::replace(&mut run.part, Part::Whole) else {
+        let Part::Plan { scales, .. } = part else {
             unreachable!("it was put there");
         };
-        drop(run);
         self.digest = scales.digest.value();
         let (cuts, weights) = scales.pieces.into_inner().unwrap_or_default().cut(shards);
         let mut from = None;
@@ -136,6 +130,10 @@ fn of_new_tree(options: &Options) -> Result<Options, Error> {
         (options.parents, "with --parents"),
         (options.in_place, "with --in-place"),
         (options.overwrite.ask, "with questions"),
+        (
+            options.resume,
+            "with --resume: a shard that is run again goes on by itself",
+        ),
     ];
     if let Some((_, why)) = unfit.into_iter().find(|(unfit, _)| *unfit) {
         return Err(Error::Unfit(why));
@@ -150,8 +148,8 @@ fn of_new_tree(options: &Options) -> Result<Options, Error> {
 /// Copies what is in a shard. Whoever runs one that is done gets its report; one that failed in part or was ended in
 /// the middle goes on with what is missing. It may be run twice at the same time.
 ///
-/// The report counts what an earlier attempt has copied as if this one had. `Report::stopped` if the observer asked to
-/// stop: then the shard is not done.
+/// The report has what an earlier attempt had finished as `resumed`. `Report::stopped` if the observer asked to stop:
+/// then the shard is not done.
 pub fn run_shard(plan: &Plan, shard: usize, observer: &dyn Observer) -> Result<Report, Error> {
     plan.check(shard)?;
     let begin = Instant::now();
@@ -176,34 +174,37 @@ pub fn run_shard(plan: &Plan, shard: usize, observer: &dyn Observer) -> Result<R
     };
     let done_by_other = || before.is_none() && matches!(place.records.read(&record), Ok(Some(_)));
     let recorder = Recorder::new(observer, &done_by_other);
-    let mut run = Run::new(&plan.options, &recorder);
-    run.part = part;
-    let mut report = carry_out(
-        &run,
-        std::slice::from_ref(&plan.source),
-        &Target::As(plan.target.clone()),
-    );
-    let digest = run.part.shard().map_or(0, |shard| shard.digest.value());
-    drop(run);
-    if report.stopped {
-        if !observer.stop() {
-            if let Some(done) = place.records.done(&record)? {
-                attempt.end();
-                return Ok(done.report);
-            }
+    let open_journal = |run: &Run<'_>| {
+        let journal = place.records.journal(shard, run.id, &plan.options)?;
+        let _ = run.journal.set(journal);
+        Ok(())
+    };
+    let record_done = |mut report: Report, run: Run<'_>| {
+        if report.stopped {
+            report.partial = vec![plan.partial()];
+            return Ok(report);
         }
-        report.partial = vec![plan.partial()];
+        report.duration = begin.elapsed();
+        let done = Done {
+            report: report.clone(),
+            told: recorder.told(),
+            digest: run.part.shard().map_or(0, |shard| shard.digest.value()),
+        };
+        place.records.write_done(&record, &done, plan.syncs())?;
+        run.end_journal(report.failures > 0);
+        Ok(report)
+    };
+    let report = plan.run(&recorder, part, open_journal, record_done)??;
+    if report.stopped && observer.stop() {
         return Ok(report);
     }
-    report.duration = begin.elapsed();
-    let done = Done {
-        report: report.clone(),
-        told: recorder.told(),
-        digest,
+    let other = if report.stopped {
+        place.records.done(&record)?
+    } else {
+        None
     };
-    place.records.write_done(&record, &done, plan.syncs())?;
     attempt.end();
-    Ok(report)
+    Ok(other.map_or(report, |other| other.report))
 }
 
 /// Gives the directories their metadata and the tree its name, and removes the records. Every shard must be done.
@@ -213,17 +214,15 @@ pub fn run_shard(plan: &Plan, shard: usize, observer: &dyn Observer) -> Result<R
 pub fn finish(plan: &Plan, observer: &dyn Observer) -> Result<Report, Error> {
     let begin = Instant::now();
     let place = Place::open(plan)?;
-    let all = match place.records.done(records::ALL)? {
-        Some(all) => all,
-        None => collect(plan, &place)?,
-    };
-    let mut total = all.report;
     if place.named(plan)? {
         // An earlier one has got as far as this.
+        let all = place.records.done(records::ALL)?;
+        let all = all.ok_or_else(|| Error::io(&plan.partial(), Errno::NOENT.into()))?;
         place.records.remove(place.parent.as_fd(), &plan.records.0)?;
-        total.duration = begin.elapsed();
-        return Ok(total);
+        return Ok(all.report);
     }
+    let all = collect(plan, &place)?;
+    let mut total = all.report;
     place.check(plan)?;
     wait_for_attempts(&place.records)?;
     if all.digest != plan.digest && total.failures == 0 {
@@ -233,7 +232,7 @@ pub fn finish(plan: &Plan, observer: &dyn Observer) -> Result<Report, Error> {
         });
     }
     let part = Part::Finish { top: plan.top() };
-    let report = plan.run(observer, part);
+    let report = plan.run(observer, part, |_| Ok(()), |report, _| report)?;
     let is_named = place.named(plan)?;
     let stopped = report.stopped;
     run::add(&mut total, report);

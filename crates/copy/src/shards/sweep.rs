@@ -4,8 +4,9 @@
 use crate::dir::Dir;
 use crate::entry::Entry;
 use crate::error::Step;
+use crate::journal::Partial;
 use crate::listing::Listing;
-use crate::run::{is_partial, Worker};
+use crate::run::Worker;
 use crate::sys;
 use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, FileType};
@@ -42,7 +43,7 @@ impl Worker<'_> {
                         target: name,
                     };
                     directories.push(entry.later(kind));
-                } else if is_partial(name) && is_nowhere(at.source().as_fd(), name) {
+                } else if Partial::parse(name).is_some() && is_nowhere(at.source().as_fd(), name) {
                     rustix::fs::unlinkat(at.target(), name, AtFlags::empty())?;
                 }
             }

@@ -1,0 +1,381 @@
+//! Patterns for names, as .gitignore has them. They work on bytes: neither a name nor a pattern need be text.
+//!
+//! Small enough to be ours: the usual crates for it want patterns that are text, and take a byte for a character.
+
+use std::fmt;
+
+/// A pattern, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Glob {
+    steps: Vec<Step>,
+    /// It is about a path from the source on, and not about a name wherever that is.
+    pub(crate) anchored: bool,
+    pub(crate) only_directories: bool,
+}
+
+/// What stands between two slashes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Step {
+    /// `**`: any number of directories, and none too.
+    AnyDepth,
+    Name(Vec<Token>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Token {
+    Literal(u32),
+    /// `?`
+    One,
+    /// `*`
+    Any,
+    /// `[...]`, with the first and the last character of each range.
+    OneOf {
+        not: bool,
+        ranges: Vec<(u32, u32)>,
+    },
+}
+
+/// Why something is not a pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadPattern {
+    /// There is nothing in it that could be a name.
+    Empty,
+    /// A `[` without its `]` before the next slash.
+    Unclosed,
+    /// A range whose end comes before its start.
+    Backwards,
+    /// `[:alpha:]` and its kin, `[=a=]` and `[.a.]`.
+    Class,
+    /// A backslash before a slash or the end.
+    Backslash,
+}
+
+impl fmt::Display for BadPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            BadPattern::Empty => "no name can match it",
+            BadPattern::Unclosed => "'[' without ']'",
+            BadPattern::Backwards => "a range that goes backwards",
+            BadPattern::Class => "classes such as [:alpha:] are not known",
+            BadPattern::Backslash => "nothing to be taken literally after the last backslash",
+        })
+    }
+}
+
+impl std::error::Error for BadPattern {}
+
+impl Glob {
+    pub(crate) fn new(pattern: &[u8]) -> Result<Glob, BadPattern> {
+        let mut path = pattern;
+        while let [rest @ .., b'/'] = path {
+            path = rest;
+        }
+        let parts = path.split(|&byte| byte == b'/');
+        let mut steps = parts
+            .filter(|part| !matches!(*part, b"" | b"."))
+            .map(|part| match part {
+                b"**" => Ok(Step::AnyDepth),
+                _ => tokens(part).map(Step::Name),
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        match steps.last() {
+            None => return Err(BadPattern::Empty),
+            // What is inside, and not the directory itself.
+            Some(Step::AnyDepth) => steps.push(Step::Name(vec![Token::Any])),
+            Some(Step::Name(_)) => {}
+        }
+        Ok(Glob {
+            steps,
+            anchored: path.contains(&b'/'),
+            only_directories: path.len() < pattern.len(),
+        })
+    }
+
+    /// Whether it is about the last of these names, each of which is in the directory before it.
+    pub(crate) fn matches(&self, names: &[&[u8]]) -> bool {
+        let names = match self.anchored {
+            true => names,
+            false => &names[names.len() - 1..],
+        };
+        all_taken(
+            &self.steps,
+            names,
+            |step| *step == Step::AnyDepth,
+            |step, names| match step {
+                Step::Name(tokens) => is_name(tokens, names[0]).then_some(1),
+                Step::AnyDepth => unreachable!("it is a star"),
+            },
+            |_| 1,
+        )
+    }
+}
+
+fn is_name(tokens: &[Token], name: &[u8]) -> bool {
+    let take = |token: &Token, rest: &[u8]| {
+        let (character, width) = first(rest);
+        let is_it = match token {
+            Token::Literal(literal) => *literal == character,
+            Token::OneOf { not, ranges } => {
+                *not != ranges.iter().any(|(from, to)| (*from..=*to).contains(&character))
+            }
+            Token::One | Token::Any => true,
+        };
+        is_it.then_some(width)
+    };
+    all_taken(
+        tokens,
+        name,
+        |token| *token == Token::Any,
+        take,
+        |rest| first(rest).1,
+    )
+}
+
+/// Whether a pattern takes all items. A star takes any number of them, another element as many as `take` says, which is
+/// the `width` of one, or fits not. Only the last star is ever tried again: what the ones before it took can stay.
+fn all_taken<P, T>(
+    pattern: &[P],
+    items: &[T],
+    is_star: impl Fn(&P) -> bool,
+    take: impl Fn(&P, &[T]) -> Option<usize>,
+    width: impl Fn(&[T]) -> usize,
+) -> bool {
+    let (mut at, mut item) = (0, 0);
+    // What comes after the last star, and where it was tried.
+    let mut again: Option<(usize, usize)> = None;
+    loop {
+        let taken = match pattern.get(at) {
+            Some(element) if is_star(element) => {
+                again = Some((at + 1, item));
+                Some(0)
+            }
+            Some(element) if item < items.len() => take(element, &items[item..]),
+            None if item == items.len() => return true,
+            _ => None,
+        };
+        if let Some(taken) = taken {
+            (at, item) = (at + 1, item + taken);
+            continue;
+        }
+        match &mut again {
+            Some((after, tried)) if *tried < items.len() => {
+                *tried += width(&items[*tried..]);
+                (at, item) = (*after, *tried);
+            }
+            _ => return false,
+        }
+    }
+}
+
+/// What is behind the last character that there is.
+const NO_CHARACTER: u32 = 0x11_0000;
+
+/// The first character and how many bytes it has. A byte that begins none is one by itself, other than all others.
+fn first(bytes: &[u8]) -> (u32, usize) {
+    let byte = bytes[0];
+    if byte.is_ascii() {
+        return (byte.into(), 1);
+    }
+    let longest = &bytes[..bytes.len().min(4)];
+    let character = longest
+        .utf8_chunks()
+        .next()
+        .and_then(|chunk| chunk.valid().chars().next());
+    match character {
+        Some(character) => (character.into(), character.len_utf8()),
+        None => (NO_CHARACTER + u32::from(byte), 1),
+    }
+}
+
+fn tokens(mut part: &[u8]) -> Result<Vec<Token>, BadPattern> {
+    let mut tokens = Vec::new();
+    while !part.is_empty() {
+        let token = match part[0] {
+            b'*' => {
+                part = &part[1..];
+                Token::Any
+            }
+            b'?' => {
+                part = &part[1..];
+                Token::One
+            }
+            b'[' => {
+                part = &part[1..];
+                one_of(&mut part)?
+            }
+            _ => Token::Literal(literal(&mut part)?),
+        };
+        tokens.push(token);
+    }
+    Ok(tokens)
+}
+
+/// The next character, which a backslash before it makes one that means itself.
+fn literal(part: &mut &[u8]) -> Result<u32, BadPattern> {
+    if part[0] == b'\\' {
+        *part = &part[1..];
+        if part.is_empty() {
+            return Err(BadPattern::Backslash);
+        }
+    }
+    let (character, width) = first(part);
+    *part = &part[width..];
+    Ok(character)
+}
+
+/// What is between brackets. A `]` at the beginning is one of the characters.
+fn one_of(part: &mut &[u8]) -> Result<Token, BadPattern> {
+    let not = matches!(part.first(), Some(b'!' | b'^'));
+    *part = &part[usize::from(not)..];
+    let mut ranges = Vec::new();
+    loop {
+        match part {
+            [] => return Err(BadPattern::Unclosed),
+            [b']', rest @ ..] if !ranges.is_empty() => {
+                *part = rest;
+                return Ok(Token::OneOf { not, ranges });
+            }
+            [b'[', b':' | b'=' | b'.', ..] => return Err(BadPattern::Class),
+            _ => {}
+        }
+        let from = literal(part)?;
+        let to = match part {
+            [b'-', next, ..] if *next != b']' => {
+                *part = &part[1..];
+                literal(part)?
+            }
+            _ => from,
+        };
+        if to < from {
+            return Err(BadPattern::Backwards);
+        }
+        ranges.push((from, to));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BadPattern, Glob};
+    use proptest::prelude::*;
+
+    fn matches(pattern: &[u8], path: &[u8]) -> bool {
+        let names: Vec<_> = path.split(|&byte| byte == b'/').collect();
+        Glob::new(pattern).unwrap().matches(&names)
+    }
+
+    #[test]
+    fn names_at_any_depth() {
+        for (pattern, path, expected) in [
+            ("*.tmp", "a.tmp", true),
+            ("*.tmp", "a/b/.tmp", true),
+            ("*.tmp", "a.tmp/b", false),
+            ("*.tmp", "a.tmp.gz", false),
+            ("a*b*c", "aXbYbZc", true),
+            ("a*b*c", "aXbYbZ", false),
+            ("*", ".hidden", true),
+            ("**", "a/b", true),
+            ("a**z", "a-z", true),
+            ("?", "\u{e4}", true),
+            ("??", "\u{e4}", false),
+            ("[!a-c]x", "dx", true),
+            ("[^a-c]x", "bx", false),
+            ("[]-]", "]", true),
+            ("[]-]", "-", true),
+            ("[\u{e0}-\u{ef}]", "\u{e4}", true),
+            ("[a-]", "-", true),
+            ("[*?]", "*", true),
+            ("[*?]", "a", false),
+            ("\\*", "*", true),
+            ("\\*", "a", false),
+            ("{a,b}", "a", false),
+            ("build/", "a/build", true),
+        ] {
+            assert_eq!(
+                matches(pattern.as_bytes(), path.as_bytes()),
+                expected,
+                "{pattern} {path}"
+            );
+        }
+    }
+
+    #[test]
+    fn paths_from_the_source_on() {
+        for (pattern, path, expected) in [
+            ("/a", "a", true),
+            ("/a", "b/a", false),
+            ("a/b", "a/b", true),
+            ("./a/b", "a/b", true),
+            ("a/b", "c/a/b", false),
+            ("a/b", "a/b/c", false),
+            ("a/*", "a/b/c", false),
+            ("a/*/c", "a/b/c", true),
+            ("**/a/b", "a/b", true),
+            ("**/a/b", "x/y/a/b", true),
+            ("a/**/z", "a/z", true),
+            ("a/**/z", "a/b/c/z", true),
+            ("a/**/z", "a/b/c", false),
+            ("a/**", "a", false),
+            ("a/**", "a/b/c", true),
+            ("a/**/b/**/c", "a/b/x/b/c", true),
+        ] {
+            assert_eq!(
+                matches(pattern.as_bytes(), path.as_bytes()),
+                expected,
+                "{pattern} {path}"
+            );
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text() {
+        assert!(matches(b"\xff?", b"\xff\xfe"));
+        assert!(!matches(b"\xff", b"\xfe"));
+        assert!(matches(b"[\xf0-\xff]", b"\xfe"));
+        assert!(!matches(b"[\xf0-\xff]", "\u{fe}".as_bytes()));
+        // The beginning of a character is not that character.
+        assert!(!matches(b"\xc3*", "\u{e4}".as_bytes()));
+    }
+
+    #[test]
+    fn what_is_no_pattern() {
+        for (pattern, why) in [
+            ("", BadPattern::Empty),
+            ("//", BadPattern::Empty),
+            (".", BadPattern::Empty),
+            ("[a", BadPattern::Unclosed),
+            ("[a/b]", BadPattern::Unclosed),
+            ("[]", BadPattern::Unclosed),
+            ("[z-a]", BadPattern::Backwards),
+            ("[[:alpha:]]", BadPattern::Class),
+            ("a\\", BadPattern::Backslash),
+        ] {
+            assert_eq!(Glob::new(pattern.as_bytes()), Err(why), "{pattern}");
+        }
+    }
+
+    /// The same by trying everything.
+    fn tried(pattern: &[u8], name: &[u8]) -> bool {
+        match (pattern, name) {
+            ([], _) => name.is_empty(),
+            ([b'*', rest @ ..], _) => (0..=name.len()).any(|at| tried(rest, &name[at..])),
+            ([b'?', rest @ ..], [_, others @ ..]) => tried(rest, others),
+            ([a, rest @ ..], [b, others @ ..]) => a == b && tried(rest, others),
+            _ => false,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn stars_take_what_they_have_to(pattern in "[ab*?]{1,8}", name in "[ab]{1,8}") {
+            // As a component, two stars have a meaning of their own, and the same one here.
+            prop_assert_eq!(matches(pattern.as_bytes(), name.as_bytes()), tried(pattern.as_bytes(), name.as_bytes()));
+        }
+
+        #[test]
+        fn nothing_panics(pattern in any::<Vec<u8>>(), path in any::<Vec<u8>>()) {
+            if let Ok(glob) = Glob::new(&pattern) {
+                glob.matches(&path.split(|&byte| byte == b'/').collect::<Vec<_>>());
+            }
+        }
+    }
+}
