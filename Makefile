@@ -18,6 +18,9 @@ PYTHON_SOURCES := $(shell find python -name '*.py' -o -name '*.pyi')
 # What the environment of `bench` has beside the package.
 WITH_bench = --requirement requirements/comparisons.txt
 
+# Ray has 70 MB, and its tests run on one Python only.
+WITH_.venv = --requirement requirements/ray.txt
+
 # Clippy and the tests then look at the same interpreter as the extension's build.
 export PYO3_PYTHON = $(abspath $(BIN)/python)
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
@@ -75,7 +78,7 @@ clean: ## remove everything that was built, installed or generated here
 %/.installed: $(wildcard requirements/*.txt)
 	$(PYTHON) tools/find_pythons.py --check
 	$(PYTHON) -m venv --clear $*
-	$*/bin/python -m pip install --quiet --use-pep517 --requirement requirements/dev.txt
+	$*/bin/python -m pip install --quiet --use-pep517 --requirement requirements/dev.txt $(WITH_$*)
 	touch $@
 
 # The extension goes beside the Python sources, which the environment uses as they lie there.

@@ -195,6 +195,8 @@ def _gnu_cp() -> str | None:
     return None if is_it else f"cp is {done.stdout.splitlines()[:1]}"
 
 
+_IN_DEFAULT_ENVIRONMENT = os.path.basename(sys.prefix) == ".venv"
+
 CAPABILITIES: dict[str, Capability] = {
     "root": Capability(_root),
     "io_uring": Capability(_io_uring),
@@ -218,6 +220,8 @@ CAPABILITIES: dict[str, Capability] = {
     "aiofile": Capability(functools.partial(_module, "aiofile"), installed_by_us=sys.version_info >= (3, 11)),
     "anyio": Capability(functools.partial(_module, "anyio"), installed_by_us=True),
     "caio": Capability(functools.partial(_module, "caio"), installed_by_us=True),
+    # Large, so in the default environment only (Makefile).
+    "ray": Capability(functools.partial(_installed, "ray"), installed_by_us=_IN_DEFAULT_ENVIRONMENT),
 }
 
 

@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from proactor._files import read_bytes, read_many, read_text, write_bytes, write_text
     from proactor._open import BinaryFile, TextFile, open
     from proactor._path import Path
+    from proactor._shards import CopyPlan, copy_finish, copy_plan, copy_shard
     from proactor._stdio import stderr, stderr_bytes, stdin, stdin_bytes, stdout, stdout_bytes
     from proactor._wrap import WrappedFile, wrap
 
 __all__ = [
     "BinaryFile",
     "CopyError",
+    "CopyPlan",
     "CopyProgress",
     "CopyReport",
     "Path",
@@ -38,6 +40,9 @@ __all__ = [
     "aio",
     "chosen_engine",
     "copy",
+    "copy_finish",
+    "copy_plan",
+    "copy_shard",
     "engines",
     "open",
     "read_bytes",
@@ -59,12 +64,16 @@ __all__ = [
 _LATER = {
     "BinaryFile": "proactor._open",
     "CopyError": "proactor._copying",
+    "CopyPlan": "proactor._shards",
     "CopyProgress": "proactor._copying",
     "CopyReport": "proactor._copying",
     "Path": "proactor._path",
     "TextFile": "proactor._open",
     "WrappedFile": "proactor._wrap",
     "copy": "proactor._copying",
+    "copy_finish": "proactor._shards",
+    "copy_plan": "proactor._shards",
+    "copy_shard": "proactor._shards",
     "open": "proactor._open",
     "read_bytes": "proactor._files",
     "read_many": "proactor._files",

@@ -6,11 +6,15 @@ import asyncio
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from proactor._files import StrOrBytesPath
 from proactor._native import Copying
 from proactor._pool import alone, run
+
+Preserved: TypeAlias = Iterable[
+    Literal["mode", "ownership", "timestamps", "links", "context", "xattr", "all"]
+]
 
 # How often a progress callback hears of it.
 INTERVAL_S = 0.1
@@ -91,9 +95,7 @@ async def copy(
     *,
     into: bool | None = None,
     recursive: bool = True,
-    preserve: Iterable[Literal["mode", "ownership", "timestamps", "links", "context", "xattr", "all"]] = (
-        "all",
-    ),
+    preserve: Preserved = ("all",),
     exclude: Iterable[str | bytes] = (),
     include: Iterable[str | bytes] = (),
     dereference: Literal["never", "command-line", "always"] = "never",
@@ -163,9 +165,9 @@ async def copy(
         into,
         progress is not None,
         recursive=recursive,
-        preserve=_several(preserve),
-        exclude=_several(exclude),
-        include=_several(include),
+        preserve=as_list(preserve),
+        exclude=as_list(exclude),
+        include=as_list(include),
         dereference=dereference,
         update=update,
         backup=backup,
@@ -184,18 +186,19 @@ async def copy(
         bwlimit=bwlimit,
         jobs=jobs,
     )
-    report = CopyReport(**await _watched(copying, progress))
+    report = CopyReport(**await watched(copying, progress))
     if check and report.errors:
         raise CopyError(report)
     return report
 
 
-def _several(words: Any) -> list[Any]:
+def as_list(words: Any) -> list[Any]:
     """One word is not taken for its letters."""
     return [words] if isinstance(words, (str, bytes)) else list(words)
 
 
-async def _watched(copying: Copying, progress: Callable[[CopyProgress], object] | None) -> dict[str, Any]:
+async def watched(copying: Copying, progress: Callable[[CopyProgress], object] | None) -> Any:
+    """Runs it in a thread of its own. Cancelled, it ends in order before this raises."""
     running = alone(copying.run)
     try:
         while not running.done():

@@ -3,9 +3,12 @@
 //! One file per subcommand; no I/O logic lives here.
 
 mod bench;
+mod cluster;
 mod cp;
 mod doctor;
 mod signals;
+
+pub use cluster::{Cluster, Ended, Tasks};
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -37,8 +40,9 @@ enum Command {
     Doctor(doctor::Doctor),
 }
 
-/// Runs the command with `args`, the program's name first, and returns its exit status.
-pub fn run<A>(args: impl IntoIterator<Item = A>) -> u8
+/// Runs the command with `args`, the program's name first, and returns its exit status. What needs a cluster needs
+/// whoever can reach one.
+pub fn run<A>(args: impl IntoIterator<Item = A>, cluster: Option<&dyn Cluster>) -> u8
 where
     A: Into<OsString> + Clone,
 {
@@ -49,7 +53,7 @@ where
             command: Some(command),
         }) => match command {
             Command::Bench(bench) => bench::run(&bench, &args),
-            Command::Cp(args) => cp::run(&args),
+            Command::Cp(args) => cp::run(&args, cluster),
             Command::Doctor(args) => doctor::run(&args),
         },
         Err(error) if args.get(1).is_some_and(|name| name == "cp") => cp::report_usage(&error, &args[2..]),
@@ -79,6 +83,15 @@ mod tests {
 
     #[test]
     fn unknown_flag_is_a_usage_error() {
-        assert_eq!(super::run(["proactor", "--no-such-flag"]), 2);
+        assert_eq!(super::run(["proactor", "--no-such-flag"], None), 2);
+    }
+
+    #[test]
+    fn a_cluster_is_asked_for_and_not_there() {
+        let here = env!("CARGO_MANIFEST_DIR");
+        let new = format!("{here}/not-made");
+        let status = super::run(["proactor", "cp", "-a", "--ray=auto", here, &new], None);
+        assert_eq!(status, 1);
+        assert!(!std::path::Path::new(&new).exists());
     }
 }

@@ -6,6 +6,7 @@
 //! depth, and a directory that is swapped for a link is noticed and not followed.
 
 use crate::journal::Key;
+use crate::shards::DirPart;
 use crate::sys::{self, FileId, Stat};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ffi::{CStr, CString, OsStr};
@@ -24,6 +25,8 @@ pub(crate) struct Dir {
     /// The source as it was when it was opened: its metadata is given to the target last.
     pub(crate) stat: Stat,
     pub(crate) state: State,
+    /// What it is in a copy that is done in parts.
+    pub(crate) part: Option<Box<DirPart>>,
     /// Its place, in the words of a journal.
     pub(crate) key: Key,
     /// Ours from an earlier run: there may be something in it.
@@ -53,6 +56,8 @@ pub(crate) enum State {
     Partial,
     /// Not there: a dry run would have made it. For its target stands the nearest directory above that is there.
     Imagined,
+    /// Made for a copy in parts: others may be at work in it, for the same copy.
+    Shared,
 }
 
 impl State {
@@ -175,6 +180,7 @@ pub(crate) struct Parts {
     pub(crate) state: State,
     pub(crate) resumed: bool,
     pub(crate) inherits: bool,
+    pub(crate) part: Option<Box<DirPart>>,
 }
 
 impl Dir {
@@ -209,6 +215,7 @@ impl Dir {
             target: parts.target,
             stat: parts.stat,
             state: parts.state,
+            part: parts.part,
             key,
             resumed: parts.resumed,
             inherits: parts.inherits,

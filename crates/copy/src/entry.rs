@@ -77,6 +77,7 @@ impl Worker<'_> {
         match kind {
             FileType::Directory if self.options().recursive => self.directory(entry),
             FileType::Directory => Err(self.refused(Refusal::OmittingDirectory, entry)),
+            _ if !self.is_to_be_copied(entry)? => Err(End::Skipped),
             _ => match self.options().method {
                 Method::HardLink => self.link_to_source(entry),
                 Method::SymbolicLink => self.point_to_source(entry),

@@ -1,20 +1,25 @@
 //! What can go wrong, typed: whoever shows it finds the words.
 
+use crate::json;
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::PathBuf;
 
 /// Something that a user should hear. All but [`Diagnostic::Warning`] count as failures.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub enum Diagnostic {
     /// A step of the copy failed.
     Failed {
         /// What was being done.
         step: Step,
         /// The path that it was done to.
+        #[serde(with = "json::path")]
         path: PathBuf,
         /// The other path, for steps that have one: the target of a link, the source of a clone.
+        #[serde(with = "json::some_path")]
         other: Option<PathBuf>,
         /// Why.
+        #[serde(with = "json::errno")]
         error: io::Error,
     },
     /// The copy would do harm, or makes no sense.
@@ -22,19 +27,23 @@ pub enum Diagnostic {
         /// Why.
         refusal: Refusal,
         /// Where it comes from.
+        #[serde(with = "json::path")]
         source: PathBuf,
         /// Where it would go.
+        #[serde(with = "json::path")]
         target: PathBuf,
     },
     /// The source was another one after it was read than before, three times in a row, or was gone. The target has
     /// what was read last.
-    Changed(PathBuf),
+    Changed(#[serde(with = "json::path")] PathBuf),
     /// What was written and read back is not what the source has (`Options::verify`). The target has not got its name,
     /// unless it was written in place.
     Differs {
         /// The file.
+        #[serde(with = "json::path")]
         source: PathBuf,
         /// What would have been its copy.
+        #[serde(with = "json::path")]
         target: PathBuf,
         /// The first byte that is another one.
         offset: u64,
@@ -44,6 +53,7 @@ pub enum Diagnostic {
         /// What looks wrong.
         warning: Warning,
         /// Where.
+        #[serde(with = "json::path")]
         path: PathBuf,
     },
 }
@@ -53,10 +63,53 @@ impl Diagnostic {
     pub fn is_failure(&self) -> bool {
         !matches!(self, Diagnostic::Warning { .. })
     }
+
+    /// Another one that says the same. (An `io::Error` has no `clone`.)
+    pub(crate) fn another(&self) -> Diagnostic {
+        match self {
+            Diagnostic::Failed {
+                step,
+                path,
+                other,
+                error,
+            } => Diagnostic::Failed {
+                step: *step,
+                path: path.clone(),
+                other: other.clone(),
+                error: match error.raw_os_error() {
+                    Some(code) => io::Error::from_raw_os_error(code),
+                    None => io::Error::other(error.to_string()),
+                },
+            },
+            Diagnostic::Refused {
+                refusal,
+                source,
+                target,
+            } => Diagnostic::Refused {
+                refusal: *refusal,
+                source: source.clone(),
+                target: target.clone(),
+            },
+            Diagnostic::Changed(path) => Diagnostic::Changed(path.clone()),
+            Diagnostic::Differs {
+                source,
+                target,
+                offset,
+            } => Diagnostic::Differs {
+                source: source.clone(),
+                target: target.clone(),
+                offset: *offset,
+            },
+            Diagnostic::Warning { warning, path } => Diagnostic::Warning {
+                warning: *warning,
+                path: path.clone(),
+            },
+        }
+    }
 }
 
 /// A step that can fail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Step {
     /// Looking at the source.
     StatSource,
@@ -117,7 +170,7 @@ pub enum Step {
 }
 
 /// Why something is not even tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Refusal {
     /// The source is a directory, and the copy is not recursive.
     OmittingDirectory,
@@ -153,12 +206,14 @@ pub enum Refusal {
 }
 
 /// What looks wrong, without being a failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Warning {
     /// A source was named twice. The second is passed over.
     NamedTwice,
     /// The file grew while it was read. The copy has the length that the file had when it was opened.
     Grew,
+    /// What a copy in shards has met is not what was there when it was planned. It is what was there when it was read.
+    ChangedSincePlanned,
     /// A copy to this target was interrupted, and can be resumed. The path is its journal.
     LeftJournal,
     /// There is a tree of a copy to this target that was interrupted, or that has just begun.

@@ -5,7 +5,7 @@ use crate::content::{Moved, Trouble};
 use crate::entry::Entry;
 use crate::error::{Diagnostic, Refusal, Step, Warning};
 use crate::how::How;
-use crate::links::{Claim, First};
+use crate::links::First;
 use crate::metadata::Dress;
 use crate::observer::{Kind, Paths};
 use crate::options::{Backup, Dereference, Fsync};
@@ -37,24 +37,7 @@ impl Worker<'_> {
             stat,
             attributes: false,
         };
-        if !self.is_tracked(entry, &stat) {
-            return self.copy_file(entry, &mut source);
-        }
-        let later = || {
-            entry.at.dir.add(1);
-            entry.later(stat.file_type())
-        };
-        match self.run.links.claim(stat.id, later) {
-            Claim::Later => Err(End::Skipped),
-            Claim::Link(first) => self.link_to_first(entry, &stat, &first),
-            Claim::Copy => {
-                let failures = self.report.failures;
-                let done = self.copy_file(entry, &mut source);
-                let whole = self.report.failures == failures;
-                self.claimed(entry, &stat, done.is_ok(), whole);
-                done
-            }
-        }
+        self.once(entry, &stat, |worker| worker.copy_file(entry, &mut source))
     }
 
     /// Whether further names of this file may come.

@@ -65,25 +65,34 @@ impl Worker<'_> {
     }
 
     /// Makes something, unless a name of it is in the target already.
-    fn once(
+    pub(crate) fn once(
         &mut self,
         entry: &Entry<'_>,
         stat: &Stat,
         make: impl FnOnce(&mut Self) -> Outcome<()>,
     ) -> Outcome<()> {
         if !self.is_tracked(entry, stat) {
+            self.saw(entry, stat);
             return make(self);
         }
         let later = || {
             entry.at.dir.add(1);
             entry.later(stat.file_type())
         };
-        match self.run.links.claim(stat.id, later) {
-            Claim::Later => Err(End::Skipped),
+        let claim = self.run.links.claim(stat.id, later);
+        if matches!(claim, Claim::Later) {
+            return Err(End::Skipped);
+        }
+        self.saw(entry, stat);
+        match claim {
+            Claim::Later => unreachable!("it has returned"),
+            Claim::Link(_) if self.link_from_farm(entry, stat)? => Ok(()),
             Claim::Link(first) => self.link_to_first(entry, stat, &first),
             Claim::Copy => {
-                let done = make(self);
-                self.claimed(entry, stat, done.is_ok(), false);
+                let failures = self.report.failures;
+                let done = self.first_of_several(entry, stat, make);
+                let whole = self.report.failures == failures;
+                self.claimed(entry, stat, done.is_ok(), whole);
                 done
             }
         }
@@ -131,6 +140,7 @@ impl Worker<'_> {
     /// `Method::HardLink`: the target becomes another name of the source.
     pub(crate) fn link_to_source(&mut self, entry: &Entry<'_>) -> Outcome<()> {
         let stat = self.look(entry)?;
+        self.saw(entry, &stat);
         let follow = self.run.follows(&entry.at.dir);
         let flags = if follow {
             AtFlags::SYMLINK_FOLLOW
@@ -154,6 +164,7 @@ impl Worker<'_> {
     /// `Method::SymbolicLink`: the target points to the source's path, which must be absolute, or mean the same there.
     pub(crate) fn point_to_source(&mut self, entry: &Entry<'_>) -> Outcome<()> {
         let stat = self.look(entry)?;
+        self.saw(entry, &stat);
         let path = entry.source();
         if path.is_relative() && !self.is_current(entry) {
             return Err(self.refused(Refusal::RelativeLink, entry));

@@ -1,10 +1,12 @@
 //! What a copy is asked to do: plain data, without any logic.
 
 use crate::filter::Rule;
+use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 
 /// How to copy. The default is plain `cp` without flags, on as many threads as the machine has use for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Options {
     /// Copy directories with all below them. Without it a directory is refused.
     pub recursive: bool,
@@ -19,6 +21,7 @@ pub struct Options {
     /// What becomes of a target that is replaced.
     pub backup: Backup,
     /// The suffix of a simple backup; `~` by default.
+    #[serde(skip)]
     pub suffix: OsString,
     /// Contents, or links to the source.
     pub method: Method,
@@ -113,7 +116,7 @@ impl Options {
 }
 
 /// Which symbolic links of the source are followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Dereference {
     /// None: links are copied as links (`-P`, and the default of `-r`).
     Never,
@@ -125,7 +128,7 @@ pub enum Dereference {
 
 /// What is kept of the source, besides its contents. By default only what any new file gets: its permissions, less
 /// the umask.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Preserve {
     /// Permissions, set-id bits and access control lists.
     pub mode: Mode,
@@ -157,7 +160,7 @@ impl Preserve {
 }
 
 /// Where the permissions of a new file come from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
     /// The source's, less the umask; no set-id bits.
     #[default]
@@ -169,7 +172,7 @@ pub enum Mode {
 }
 
 /// How much something is wanted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Wish {
     /// Not at all.
     #[default]
@@ -181,7 +184,7 @@ pub enum Wish {
 }
 
 /// What happens where the target exists already.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overwrite {
     /// Which targets are replaced.
     pub when: When,
@@ -194,7 +197,7 @@ pub struct Overwrite {
 }
 
 /// Which existing targets are replaced.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum When {
     /// All.
     #[default]
@@ -208,7 +211,7 @@ pub enum When {
 }
 
 /// What becomes of a target that is replaced.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Backup {
     /// It goes.
     #[default]
@@ -222,7 +225,7 @@ pub enum Backup {
 }
 
 /// How a file comes into being.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Method {
     /// As a copy.
     #[default]
@@ -234,7 +237,7 @@ pub enum Method {
 }
 
 /// What happens to holes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Sparse {
     /// They are kept where the source has them.
     #[default]
@@ -246,7 +249,7 @@ pub enum Sparse {
 }
 
 /// Whether blocks are shared with the source.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reflink {
     /// Where the file system can.
     #[default]
@@ -258,7 +261,7 @@ pub enum Reflink {
 }
 
 /// When data is forced to the disk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fsync {
     /// When the kernel likes.
     #[default]

@@ -138,6 +138,7 @@ impl Parents {
                 state: State::Made,
                 resumed: false,
                 inherits: made.inherits,
+                part: None,
             };
             let dir = Dir::top(parts, Key::TOP);
             worker.dress_dir(&dir, Some(made.source.as_fd()), made.target.as_fd(), made.path);

@@ -1,7 +1,7 @@
 //! Where an entry goes: a free name, or what is done about what has the name.
 
 use crate::backup;
-use crate::dir::Opened;
+use crate::dir::{Opened, State};
 use crate::entry::Entry;
 use crate::error::{Refusal, Step};
 use crate::file::NotNamed;
@@ -31,6 +31,9 @@ impl Worker<'_> {
         if entry.at.dir.state.is_private() {
             return Ok(Place::New);
         }
+        if entry.at.dir.state == State::Shared {
+            return self.shared_place(entry);
+        }
         let Some(there) = self.existing(entry)? else {
             return Ok(Place::New);
         };
@@ -48,6 +51,15 @@ impl Worker<'_> {
         }
         self.check_writable(entry, &there)?;
         Ok(Place::Replace(there))
+    }
+
+    /// In a tree that is made in parts: what is there is from another attempt, and of no use.
+    fn shared_place(&mut self, entry: &Entry<'_>) -> Outcome<Place> {
+        match self.shared_existing(entry)? {
+            None => Ok(Place::New),
+            Some(there) if there.is_dir() => Err(self.refused(Refusal::FileOverDirectory, entry)),
+            Some(there) => Ok(Place::Replace(there)),
+        }
     }
 
     /// Whether the source's contents are copied, and not the thing itself made anew.
@@ -211,7 +223,8 @@ impl Worker<'_> {
     pub(crate) fn is_heir(&self, entry: &Entry<'_>, old: &Stat) -> bool {
         let options = self.options();
         let linked = options.preserve.links && old.nlink > 1;
-        let goes = linked || options.overwrite.remove || options.backup != Backup::None;
+        let shared = entry.at.dir.state == State::Shared;
+        let goes = shared || linked || options.overwrite.remove || options.backup != Backup::None;
         old.is_file() && !goes && (!options.overwrite.force || writable(entry.at, entry.target).is_ok())
     }
 
@@ -245,7 +258,10 @@ impl Worker<'_> {
                 Err(error) => Err(error),
             }
         } else {
-            rename_to_free(entry.at, partial, entry.target)
+            match rename_to_free(entry.at, partial, entry.target) {
+                Err(Errno::EXIST) if entry.at.dir.state == State::Shared => self.name_shared(entry, partial),
+                renamed => renamed,
+            }
         };
         let Err(error) = named else { return Ok(None) };
         self.remove_own(entry, partial);
@@ -254,6 +270,22 @@ impl Worker<'_> {
             return Err(NotNamed::NeedsInPlace);
         }
         Err(self.failed(Step::Rename, entry.target(), error.into()).into())
+    }
+
+    /// Another attempt seems to have been quicker: if it has made the same, ours goes.
+    fn name_shared(&self, entry: &Entry<'_>, partial: &CStr) -> Result<(), Errno> {
+        let dir = entry.at.target();
+        let times = self.options().preserve.timestamps;
+        let look = |name: &CStr| {
+            let stat = sys::stat_at(dir, name, false).ok()?;
+            Some((stat.file_type(), stat.size, times.then_some(stat.mtime)))
+        };
+        match (look(partial), look(entry.target)) {
+            (Some(ours), Some(other)) if ours == other => {
+                rustix::fs::unlinkat(dir, partial, AtFlags::empty())
+            }
+            _ => rustix::fs::renameat(dir, partial, dir, entry.target),
+        }
     }
 
     /// Renames what is there to its backup, if one is wanted. Returns the backup's path.

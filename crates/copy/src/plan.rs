@@ -52,13 +52,17 @@ pub(crate) fn copy(
             return copy(options, sources, &named, observer);
         }
     }
+    carry_out(&Run::new(options, sources, target, observer), sources, target)
+}
+
+/// Does what the run is there for with each source.
+pub(crate) fn carry_out(run: &Run<'_>, sources: &[PathBuf], target: &Target) -> Report {
     let begin = Instant::now();
-    let run = Run::new(options, sources, target, observer);
-    let mut worker = Worker::new(&run);
+    let mut worker = Worker::new(run);
     let mut total = Report::default();
     match Plan::new(target) {
         Ok(mut plan) => {
-            if worker.open_journal(&plan.top).is_ok() {
+            if !run.part.is_whole() || worker.open_journal(&plan.top).is_ok() {
                 plan.add_all(&mut worker, sources, &mut total);
                 plan.copy(&mut worker, &mut total);
                 plan.finish(&mut worker);
@@ -72,7 +76,7 @@ pub(crate) fn copy(
     }
     run::add(&mut total, worker.report);
     total.stopped = run.stopped();
-    run.end_journal(total.stopped || !total.partial.is_empty());
+    run.end_journal(!run.part.is_whole() || total.stopped || !total.partial.is_empty());
     total.duration = begin.elapsed();
     total
 }
@@ -419,6 +423,7 @@ pub(crate) fn top_of(
         state,
         resumed: false,
         inherits,
+        part: None,
     };
     Ok(Dir::top(parts, key))
 }

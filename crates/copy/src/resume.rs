@@ -8,9 +8,9 @@ use crate::error::{Diagnostic, Refusal, Step, Warning};
 use crate::journal::{self, Durable, Journal, Partial, Search, Unfit};
 use crate::listing::Listing;
 use crate::observer::{Copied, Kind, Paths};
-use crate::options::{Backup, Fsync, When};
+use crate::options::{Backup, Fsync, Options, When};
 use crate::remove::remove;
-use crate::run::{Outcome, Worker};
+use crate::run::{partial_name, Outcome, Worker};
 use crate::sys::{self, Stat};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType};
@@ -34,6 +34,15 @@ const COARSEST_S: i64 = 2;
 /// How much of a directory is read for a hint: a thousand names.
 const READS_FOR_A_HINT: usize = 1;
 
+/// How sure a journal is.
+pub(crate) fn durable(options: &Options) -> Durable {
+    match options.fsync {
+        Fsync::Each => Durable::Each,
+        Fsync::End => Durable::Every(BARRIER_ASKED),
+        Fsync::None => Durable::Every(BARRIER_UNASKED),
+    }
+}
+
 impl Worker<'_> {
     /// Opens this run's journal: a new one, or with `resume` the one that was left. An error has been told, and nothing
     /// is to be copied.
@@ -44,13 +53,8 @@ impl Worker<'_> {
         }
         let opened = top.open().and_then(|at| {
             let dir = at.target().try_clone_to_owned()?;
-            let durable = match run.options.fsync {
-                Fsync::Each => Durable::Each,
-                Fsync::End => Durable::Every(BARRIER_ASKED),
-                Fsync::None => Durable::Every(BARRIER_UNASKED),
-            };
             let partial = run.partial_name(&run.first_name(), 0);
-            Ok((Journal::new(dir, &partial, run.id, durable)?, at))
+            Ok((Journal::new(dir, &partial, run.id, durable(run.options))?, at))
         });
         // Without descriptors for it, the copy says what fails.
         let Ok((mut journal, at)) = opened else {
@@ -246,7 +250,7 @@ impl Worker<'_> {
             .flat_map(|id| (0..NUMBERS).map(|n| id.wrapping_add(n)));
         let at = entry.at.target();
         numbers
-            .map(|number| self.run.name_with(entry.target, number))
+            .map(|number| partial_name(entry.target, number))
             .find(|name| match sys::stat_at(at, name, false) {
                 Ok(there) if !there.is_dir() => false,
                 Ok(there) if before.has_made(key, &there) => true,

@@ -11,6 +11,7 @@ use crate::options::{Dereference, Method, Options};
 use crate::pace::{self, Pace};
 use crate::report::Report;
 use crate::schedule::Schedule;
+use crate::shards::Part;
 use crate::sys::{self, FileId};
 use crate::{dir, entry::Entry, plan, Target};
 use rustix::fd::AsFd;
@@ -55,6 +56,7 @@ pub(crate) type Outcome<T> = Result<T, End>;
 pub(crate) struct Run<'a> {
     pub(crate) options: &'a Options,
     pub(crate) observer: &'a dyn Observer,
+    pub(crate) part: Part,
     sources: &'a [PathBuf],
     target: &'a Target,
     /// Where relative sources begin.
@@ -104,6 +106,7 @@ impl<'a> Run<'a> {
         Run {
             options,
             observer,
+            part: Part::Whole,
             sources,
             target,
             here: std::env::current_dir().unwrap_or_default(),
@@ -152,15 +155,21 @@ impl<'a> Run<'a> {
     /// A name for something that is not finished: `NAME.partial-` and this run's id, or so many after it where that is
     /// taken.
     pub(crate) fn partial_name(&self, name: &CStr, attempt: u32) -> CString {
-        self.name_with(name, self.id.wrapping_add(attempt))
+        partial_name(name, self.id.wrapping_add(attempt))
     }
+}
 
-    pub(crate) fn name_with(&self, name: &CStr, number: u32) -> CString {
-        let suffix = format!(".partial-{number:08x}");
-        let name = name.to_bytes();
-        let kept = &name[..name.len().min(NAME_MAX - JOURNAL_BYTES - suffix.len())];
-        CString::new([kept, suffix.as_bytes()].concat()).expect("a name has no zero in it")
-    }
+/// `NAME.partial-` and eight digits.
+pub(crate) fn partial_name(name: &CStr, number: u32) -> CString {
+    beside(name, "partial", number)
+}
+
+/// A name for something that belongs to `name`: `NAME.WHAT-` and eight digits.
+pub(crate) fn beside(name: &CStr, what: &str, number: u32) -> CString {
+    let suffix = format!(".{what}-{number:08x}");
+    let name = name.to_bytes();
+    let kept = &name[..name.len().min(NAME_MAX - JOURNAL_BYTES - suffix.len())];
+    CString::new([kept, suffix.as_bytes()].concat()).expect("a name has no zero in it")
 }
 
 /// What a run was asked to do, as far as its journal needs to know.
@@ -242,10 +251,14 @@ fn absolute(here: &Path, path: &Path) -> PathBuf {
 const MAX_JOBS: usize = 8;
 
 fn random() -> u32 {
-    let mut bytes = [0; 4];
-    // Names made from it only have to be unlikely, and are tried again: whatever is in there will do.
+    random_u64() as u32
+}
+
+/// Names made from it only have to be unlikely: whatever is in there will do.
+pub(crate) fn random_u64() -> u64 {
+    let mut bytes = [0; 8];
     let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::NONBLOCK);
-    u32::from_ne_bytes(bytes) ^ std::process::id()
+    u64::from_ne_bytes(bytes) ^ u64::from(std::process::id())
 }
 
 /// What a thread has of its own.

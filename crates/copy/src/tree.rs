@@ -84,6 +84,8 @@ impl Worker<'_> {
     /// Copies a directory: its own entries now, what is in its directories by further jobs.
     pub(crate) fn directory(&mut self, entry: &Entry<'_>) -> Outcome<()> {
         let (fd, stat) = self.open_source_dir(entry)?;
+        let part = self.dir_part(entry, &stat)?;
+        let own = part.as_ref().is_none_or(|part| part.own);
         self.check_source_dir(entry, &stat)?;
         let made = self.target_dir(entry, &stat)?;
         let kind = if made.state == State::Existing {
@@ -102,6 +104,7 @@ impl Worker<'_> {
             state: made.state,
             resumed: made.resumed,
             inherits: made.inherits,
+            part,
         };
         let dir = Dir::child(&entry.at.dir, parts, self.run.keep);
         entry.at.dir.add(1);
@@ -109,11 +112,15 @@ impl Worker<'_> {
             // What it got itself at its creation, its files get.
             let _ = dir.owner_of_new.set(made.stat.owner());
         }
-        self.report.directories += 1;
-        self.copied(entry, kind, None);
+        if own {
+            self.report.directories += 1;
+            self.copied(entry, kind, None);
+        }
         let crossed = self.options().one_file_system && dir.stat.id.0 != dir.root_device;
         self.tidy(&dir);
-        if readable && !crossed {
+        if readable && !crossed && self.run.part.is_finish() {
+            self.sweep_dir(&dir);
+        } else if readable && !crossed {
             if self.would_meet_itself(&dir) {
                 self.refuse_itself(&dir, entry);
             }
@@ -136,7 +143,9 @@ impl Worker<'_> {
             Ok(fd) => sys::stat(fd.as_fd()).map(|stat| (Some(fd), stat)),
             Err(error) if sys::is(&error, &[Errno::ACCESS]) => {
                 let stat = sys::stat_at(entry.at.source(), entry.source, follow);
-                self.failed(Step::ReadDirectory, entry.source(), error);
+                if !self.fails_silently(entry) {
+                    self.failed(Step::ReadDirectory, entry.source(), error);
+                }
                 stat.map(|stat| (None, stat))
             }
             Err(error) => {
@@ -177,6 +186,9 @@ impl Worker<'_> {
                 true => self.enter_dir(entry, State::Hidden, entry.target.into(), true),
                 false => self.make_dir(entry, State::Hidden, source),
             };
+        }
+        if !self.run.part.is_whole() {
+            return self.make_dir(entry, State::Shared, source);
         }
         match self.existing(entry)? {
             Some(there) if there.is_dir() => self.existing_dir(entry, source, false),
@@ -241,15 +253,23 @@ impl Worker<'_> {
         };
         let make = |name: &CStr| -> io::Result<()> {
             let mode = rustix::fs::Mode::from_raw_mode(mode);
-            Ok(rustix::fs::mkdirat(entry.at.target(), name, mode)?)
+            match rustix::fs::mkdirat(entry.at.target(), name, mode) {
+                // For the same copy, in another part of it.
+                Err(Errno::EXIST) if state == State::Shared => Ok(()),
+                made => Ok(made?),
+            }
         };
+        if let Some(partial) = self.run.part.partial(entry) {
+            // It was made when the copy was planned.
+            return self.enter_dir(entry, state, partial.into(), false);
+        }
         let made = match state {
             State::Partial => self.partial(entry.target, make).map(|(name, ())| name),
             _ => make(entry.target).map(|()| entry.target.into()),
         };
         let name = made.map_err(|error| self.failed(Step::CreateDirectory, entry.target(), error))?;
         let made = self.enter_dir(entry, state, name, false)?;
-        if state != State::Hidden {
+        if !matches!(state, State::Hidden | State::Shared) {
             self.note_made(&entry.at.dir, entry.target, &made.stat);
         }
         Ok(made)
@@ -262,6 +282,7 @@ impl Worker<'_> {
 
     /// Opens a directory that was made by us, in this run or an earlier one.
     fn enter_dir(&mut self, entry: &Entry<'_>, state: State, name: CString, resumed: bool) -> Outcome<Made> {
+        let of_all = self.run.part.partial(entry);
         let inherits = self.hands_down(entry);
         let at = entry.at.target();
         let opened = match resumed {
@@ -284,14 +305,16 @@ impl Worker<'_> {
         });
         let (fd, stat) =
             opened.map_err(|error| self.failed(Step::OpenTargetDirectory, entry.target(), error))?;
-        if state != State::Hidden {
+        if of_all.is_some() || !matches!(state, State::Hidden | State::Shared) {
             self.run.roots.lock().unwrap().insert(stat.id);
         }
         Ok(Made {
             fd: Some(fd),
             stat,
             state,
-            partial: (state == State::Partial).then_some(name),
+            partial: of_all
+                .map(CString::from)
+                .or_else(|| (state == State::Partial).then_some(name)),
             resumed,
             through_link: false,
             inherits,
@@ -358,6 +381,9 @@ impl Worker<'_> {
                     break;
                 }
                 let (name, kind) = batch.listing.get(index);
+                if !self.run.part.reaches(&batch.dir, name) {
+                    continue;
+                }
                 let entry = Entry {
                     at,
                     source: name,
@@ -409,6 +435,9 @@ impl Worker<'_> {
         }
         if self.run.stopped() {
             self.report.partial.extend(dir.partial_path());
+            return;
+        }
+        if !self.is_to_be_finished(dir) {
             return;
         }
         let path = own_path(dir, Side::Target);

@@ -2,13 +2,14 @@
 
 use crate::errors;
 use crate::path::c_path;
+use proactor_copy::shards::{self, Plan};
 use proactor_copy::{
     copy, Action, Backup, Copied, Dereference, Diagnostic, Fsync, Kind, Method, Mode, Observer, Options,
     Preserve, Reflink, Refusal, Report, Rule, Sparse, Target, Warning, When, Wish,
 };
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyString, PyTuple};
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
@@ -19,13 +20,27 @@ use std::sync::{Mutex, PoisonError};
 /// Of a million failures the first ones tell enough; the report counts them all.
 const MOST_DIAGNOSTICS: usize = 1000;
 
-/// A copy that has not begun, is under way, or has ended.
+/// A copy, or a step of one in shards, that has not begun, is under way, or has ended.
 #[pyclass(module = "proactor._native", frozen)]
 pub(crate) struct Copying {
-    options: Options,
-    sources: Vec<PathBuf>,
-    target: Target,
+    task: Task,
     watch: Watch,
+}
+
+enum Task {
+    Copy(Options, Vec<PathBuf>, Target),
+    Plan(Options, PathBuf, PathBuf, usize),
+    Shard(Plan, usize),
+    Finish(Plan),
+}
+
+impl From<Task> for Copying {
+    fn from(task: Task) -> Copying {
+        Copying {
+            task,
+            watch: Watch::default(),
+        }
+    }
 }
 
 /// What other threads may know of it, and ask for.
@@ -100,14 +115,13 @@ impl Copying {
     ) -> PyResult<Self> {
         let sources = sources.iter().map(path).collect::<PyResult<Vec<_>>>()?;
         let target = path(target)?;
+        let target = if into {
+            Target::Into(target)
+        } else {
+            Target::As(target)
+        };
         Ok(Copying {
-            options: parse(options)?,
-            sources,
-            target: if into {
-                Target::Into(target)
-            } else {
-                Target::As(target)
-            },
+            task: Task::Copy(parse(options)?, sources, target),
             watch: Watch {
                 measures,
                 ..Watch::default()
@@ -115,23 +129,46 @@ impl Copying {
         })
     }
 
+    /// The first step of a copy in shards: its `run` returns the plan, as JSON.
+    #[staticmethod]
+    #[pyo3(signature = (source, target, shards, **options))]
+    fn planning(
+        source: &Bound<'_, PyAny>,
+        target: &Bound<'_, PyAny>,
+        shards: usize,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
+        Ok(Task::Plan(parse(options)?, path(source)?, path(target)?, shards).into())
+    }
+
+    /// One shard of a plan.
+    #[staticmethod]
+    fn shard(plan: &str, shard: usize) -> PyResult<Self> {
+        Ok(Task::Shard(stored(plan)?, shard).into())
+    }
+
+    /// The last step of a plan.
+    #[staticmethod]
+    fn finishing(plan: &str) -> PyResult<Self> {
+        Ok(Task::Finish(stored(plan)?).into())
+    }
+
     /// Copies. Returns when nothing is left to do, or soon after `stop`: the report's numbers by name, the errors and
     /// the warnings.
-    fn run<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let report = py.detach(|| copy(&self.options, &self.sources, &self.target, &self.watch));
-        let told = std::mem::take(&mut *self.watch.told.lock().unwrap_or_else(PoisonError::into_inner));
-        let (mut errors, mut warnings) = (Vec::new(), Vec::new());
-        for told in &told {
-            if told.failure {
-                errors.push(told.exception(py)?);
-            } else {
-                warnings.push(format!("{}: {}", told.first.display(), told.why));
+    fn run<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let watch = &self.watch;
+        let done = py.detach(|| match &self.task {
+            Task::Copy(options, sources, target) => Ok(copy(options, sources, target, watch).into()),
+            Task::Plan(options, source, target, shards) => {
+                shards::plan(options, source, target, *shards, watch).map(Done::Plan)
             }
+            Task::Shard(plan, shard) => shards::run_shard(plan, *shard, watch).map(Done::from),
+            Task::Finish(plan) => shards::finish(plan, watch).map(Done::from),
+        });
+        match done.map_err(|error| exception(py, &error))? {
+            Done::Plan(plan) => Ok(PyString::new(py, &plan.to_json()).into_any()),
+            Done::Report(report) => Ok(self.outcome(py, &report)?.into_any()),
         }
-        let result = numbers(py, &report)?;
-        result.set_item("errors", PyTuple::new(py, errors)?)?;
-        result.set_item("warnings", PyTuple::new(py, warnings)?)?;
-        Ok(result)
     }
 
     /// Asks the copy to end in order. May be called from any thread, at any time.
@@ -149,6 +186,63 @@ impl Copying {
             done.min(1.0),
         )
     }
+}
+
+/// What a task ends with.
+enum Done {
+    Report(Report),
+    Plan(Plan),
+}
+
+impl From<Report> for Done {
+    fn from(report: Report) -> Done {
+        Done::Report(report)
+    }
+}
+
+impl Copying {
+    fn outcome<'py>(&self, py: Python<'py>, report: &Report) -> PyResult<Bound<'py, PyDict>> {
+        let told = std::mem::take(&mut *self.watch.told.lock().unwrap_or_else(PoisonError::into_inner));
+        let (mut errors, mut warnings) = (Vec::new(), Vec::new());
+        for told in &told {
+            if told.failure {
+                errors.push(told.exception(py)?);
+            } else {
+                warnings.push(format!("{}: {}", told.first.display(), told.why));
+            }
+        }
+        let result = numbers(py, report)?;
+        result.set_item("errors", PyTuple::new(py, errors)?)?;
+        result.set_item("warnings", PyTuple::new(py, warnings)?)?;
+        Ok(result)
+    }
+}
+
+/// A plan that was stored or sent.
+fn stored(plan: &str) -> PyResult<Plan> {
+    Plan::from_json(plan.as_bytes()).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// An OSError with the path where there is one, and where there is not, what is wrong with the call.
+fn exception(py: Python<'_>, error: &shards::Error) -> PyErr {
+    use shards::Error as E;
+    let errno = match error {
+        E::Io { error, .. } => error.raw_os_error().unwrap_or(libc::EIO),
+        E::NotADirectory(_) => libc::ENOTDIR,
+        E::TargetExists(_) => libc::EEXIST,
+        E::IntoItself(_) => libc::EINVAL,
+        E::Another(_) => libc::ESTALE,
+        E::Missing(_) | E::Running(_) => libc::EBUSY,
+        E::Stopped => libc::ECANCELED,
+        _ => return PyValueError::new_err(error.to_string()),
+    };
+    let text = match error {
+        E::Io { .. } => errors::strerror(errno).to_string(),
+        error => error.to_string(),
+    };
+    let path = error.path().map(|path| path.as_os_str());
+    let made = py.get_type::<PyOSError>().call1((errno, text, path));
+    made.map_or_else(|error| error, PyErr::from_value)
 }
 
 fn path(object: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
@@ -233,6 +327,9 @@ fn warned(warning: Warning) -> &'static str {
         Warning::LeftJournal => "left by a copy that was interrupted; resume=True goes on with it",
         Warning::LeftTree => "left by a copy that was interrupted, or of one that has just begun",
         Warning::Grew => "grew while it was read; the copy has the length that it had at first",
+        Warning::ChangedSincePlanned => {
+            "has changed since it was planned; what was there when it was read is copied"
+        }
     }
 }
 

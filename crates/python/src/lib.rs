@@ -2,6 +2,7 @@
 
 mod aio;
 mod attached;
+mod cluster;
 mod copying;
 mod coroutine;
 mod counters;
@@ -23,7 +24,7 @@ use std::ffi::OsString;
 /// Runs the `proactor` command with `argv`, the program's name first. Returns the exit status.
 #[pyfunction]
 fn cli_main(py: Python<'_>, argv: Vec<OsString>) -> u8 {
-    py.detach(|| proactor_cli::run(argv))
+    py.detach(|| proactor_cli::run(argv, Some(&cluster::Ray)))
 }
 
 /// The names of the engines that work here, best first; the simulator is not among them.

@@ -163,6 +163,23 @@ pub(super) struct Flags {
     #[arg(long, value_name = "N", action = ArgAction::Append, help_heading = "How it is copied")]
     pub jobs: Vec<OsString>,
 
+    /// Copy one directory in parts: walk it, and write to FILE what --shard and --finish go by
+    #[arg(long, value_name = "FILE", help_heading = "On many machines")]
+    pub plan: Option<OsString>,
+    /// With --plan or --ray, at most so many shards [default: 64, or with --ray three for each worker]
+    #[arg(long, value_name = "N", action = ArgAction::Append, help_heading = "On many machines")]
+    pub shards: Vec<OsString>,
+    /// Copy the shard K (from 0 on) of the plan that is the operand
+    #[arg(long, value_name = "K", action = ArgAction::Append, help_heading = "On many machines")]
+    pub shard: Vec<OsString>,
+    /// When all shards of the plan that is the operand are copied: give the tree its metadata and its name. With --ray,
+    /// copy first what is missing
+    #[arg(long, help_heading = "On many machines")]
+    pub finish: bool,
+    /// Copy one directory in shards, as tasks of a Ray cluster: auto, local, ray://HOST:PORT or HOST:PORT
+    #[arg(long, value_name = "ADDRESS", help_heading = "On many machines")]
+    pub ray: Option<String>,
+
     /// Say what is copied
     #[arg(short, long, help_heading = "What is said")]
     pub verbose: bool,

@@ -1,5 +1,6 @@
 //! `--json`: one object a line (docs/copy.md names the keys).
 
+use proactor_copy::shards::Plan;
 use proactor_copy::{Copied, Diagnostic, Kind, Report};
 use serde::Serialize;
 use std::os::unix::ffi::OsStrExt as _;
@@ -31,7 +32,27 @@ pub(super) enum Event {
     Resumed(Entry),
     Error(Complaint),
     Warning(Complaint),
+    Plan(Planned),
+    Shard(Part),
     Report(Summary),
+}
+
+#[derive(Serialize)]
+pub(super) struct Planned {
+    plan: Name,
+    shards: usize,
+    entries: u64,
+    bytes: u64,
+    partial: Name,
+    records: Name,
+}
+
+#[derive(Serialize)]
+pub(super) struct Part {
+    shard: usize,
+    shards: usize,
+    #[serde(flatten)]
+    did: Summary,
 }
 
 #[derive(Serialize)]
@@ -133,8 +154,44 @@ impl Event {
         }
     }
 
+    pub fn failure(message: &str, path: Option<&Path>, error: Option<&std::io::Error>) -> Event {
+        Event::Error(Complaint {
+            message: message.to_string(),
+            source: None,
+            target: None,
+            path: path.map(Name::of),
+            errno: error.and_then(std::io::Error::raw_os_error),
+        })
+    }
+
+    pub fn plan(plan: &Plan, path: &Path) -> Event {
+        Event::Plan(Planned {
+            plan: Name::of(path),
+            shards: plan.shards().len(),
+            entries: plan.shards().iter().map(|shard| shard.entries).sum(),
+            bytes: plan.shards().iter().map(|shard| shard.bytes).sum(),
+            partial: Name::of(&plan.partial()),
+            records: Name::of(&plan.records()),
+        })
+    }
+
+    pub fn shard(shard: usize, shards: usize, report: &Report) -> Event {
+        let did = Summary::of(report, u8::from(report.failures > 0), false);
+        Event::Shard(Part { shard, shards, did })
+    }
+
     pub fn report(report: &Report, status: u8, dry_run: bool) -> Event {
-        Event::Report(Summary {
+        Event::Report(Summary::of(report, status, dry_run))
+    }
+
+    pub fn line(&self) -> String {
+        serde_json::to_string(self).expect("only strings, numbers and lists")
+    }
+}
+
+impl Summary {
+    fn of(report: &Report, status: u8, dry_run: bool) -> Summary {
+        Summary {
             status,
             dry_run,
             files: report.files,
@@ -153,11 +210,7 @@ impl Event {
             stopped: report.stopped,
             partial: report.partial.iter().map(|path| Name::of(path)).collect(),
             seconds: report.duration.as_secs_f64(),
-        })
-    }
-
-    pub fn line(&self) -> String {
-        serde_json::to_string(self).expect("only strings, numbers and lists")
+        }
     }
 }
 

@@ -8,8 +8,10 @@ mod json;
 mod lists;
 mod progress;
 mod quote;
+mod ray;
 mod say;
 mod screen;
+mod shards;
 mod stats;
 mod target;
 mod units;
@@ -19,7 +21,8 @@ mod watch;
 mod wishes;
 
 use crate::signals::Signals;
-use proactor_copy::{copy, Options, Report, Target};
+use crate::Cluster;
+use proactor_copy::{copy, Report};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc;
@@ -32,40 +35,48 @@ pub(crate) use usage::report as report_usage;
 pub(crate) use wishes::Cp;
 
 /// 0 if all was copied, 1 if anything was not, 130 or 143 if a signal ended it.
-pub(crate) fn run(args: &Cp) -> u8 {
-    match prepare(args) {
-        Ok((wishes, sources, target, watch)) => {
-            for warning in &wishes.warnings {
-                watch.screen().complain(&format!("warning: {warning}"));
-            }
-            let report = watched(&wishes, &sources, &target, &watch);
-            conclude(args, &report, &watch)
+pub(crate) fn run(args: &Cp, cluster: Option<&dyn Cluster>) -> u8 {
+    let done = args.wishes().and_then(|wishes| {
+        if shards::are_meant(&args.flags) {
+            shards::run(args, wishes, cluster)
+        } else {
+            whole(args, &wishes)
         }
-        Err(misuse) => misuse.report(),
-    }
+    });
+    done.unwrap_or_else(|misuse| misuse.report())
 }
 
-fn prepare(args: &Cp) -> Result<(Wishes, Vec<PathBuf>, Target, Watch), Misuse> {
-    let wishes = args.wishes()?;
+fn whole(args: &Cp, wishes: &Wishes) -> Result<u8, Misuse> {
     let (sources, target) = target::operands(&args.flags, wishes.target_directory.as_deref())?;
+    let watch = listen(args, wishes)?;
+    let report = watched(wishes, &sources, &watch, || {
+        copy(&wishes.options, &sources, &target, &watch)
+    });
+    Ok(conclude(args, &report, &watch))
+}
+
+fn listen(args: &Cp, wishes: &Wishes) -> Result<Watch, Misuse> {
     let signals =
         Signals::listen().map_err(|error| Misuse::plain(format!("signals: {}", say::reason(&error))))?;
     let watch = Watch::new(&args.flags, progress::form(wishes.progress).is_some(), signals);
-    Ok((wishes, sources, target, watch))
+    for warning in &wishes.warnings {
+        watch.screen().complain(&format!("warning: {warning}"));
+    }
+    Ok(watch)
 }
 
-fn watched(wishes: &Wishes, sources: &[PathBuf], target: &Target, watch: &Watch) -> Report {
-    let copy = |options: &Options| copy(options, sources, target, watch);
+/// Does something, and shows its progress where that is wanted.
+fn watched<T>(wishes: &Wishes, sources: &[PathBuf], watch: &Watch, work: impl FnOnce() -> T) -> T {
     let Some(form) = progress::form(wishes.progress) else {
-        return copy(&wishes.options);
+        return work();
     };
     thread::scope(|scope| {
         let (done, ended) = mpsc::channel();
         let known_bytes = progress::known_bytes(sources);
         scope.spawn(move || progress::show(form, watch, known_bytes, &ended));
-        let report = copy(&wishes.options);
+        let result = work();
         drop(done);
-        report
+        result
     })
 }
 

@@ -133,6 +133,7 @@ fn warned(warning: Warning, path: &Path) -> String {
             format!("source {kind} {} specified more than once", name(path))
         }
         Warning::Grew => format!("{} grew while it was read", name(path)),
+        Warning::ChangedSincePlanned => format!("{} has changed since it was planned", name(path)),
         Warning::LeftJournal => format!(
             "{} is of a copy that was interrupted: --resume goes on with it; to give it up, remove {}*",
             name(path),

@@ -122,6 +122,9 @@ pub(super) struct Wishes {
     pub options: Options,
     pub progress: Occasion,
     pub target_directory: Option<OsString>,
+    /// How many are made, and which one is run.
+    pub shards: Option<usize>,
+    pub shard: Option<usize>,
     dereference: Option<Dereference>,
     no_clobber: bool,
     /// What was asked for and cannot be had here.
@@ -140,6 +143,8 @@ impl Cp {
             options: Options::default(),
             progress: Occasion::Auto,
             target_directory: None,
+            shards: None,
+            shard: None,
             dereference: None,
             no_clobber: false,
             warnings: Vec::new(),
@@ -206,6 +211,8 @@ impl Wishes {
             "progress" => self.progress = choose("--progress", value, PROGRESS)?,
             "bwlimit" => options.bwlimit = bytes("--bwlimit", value)?,
             "jobs" => options.jobs = number("--jobs", value)?,
+            "shards" => self.shards = Some(number("--shards", value)?),
+            "shard" => self.shard = Some(index("--shard", value)?),
             // The rest has no order: `settle` looks at it.
             _ => {}
         }
@@ -323,9 +330,17 @@ fn set_attribute(preserve: &mut Preserve, attribute: Attribute, wanted: bool) {
 }
 
 fn number(of: &str, word: &OsStr) -> Result<usize, Misuse> {
+    number_from(1, of, word)
+}
+
+fn index(of: &str, word: &OsStr) -> Result<usize, Misuse> {
+    number_from(0, of, word)
+}
+
+fn number_from(least: usize, of: &str, word: &OsStr) -> Result<usize, Misuse> {
     let parsed = word.to_str().and_then(|word| word.parse().ok());
-    let number = parsed.filter(|number| *number > 0);
-    number.ok_or_else(|| meant(of, word, "a number from 1 on"))
+    let number = parsed.filter(|number| *number >= least);
+    number.ok_or_else(|| meant(of, word, &format!("a number from {least} on")))
 }
 
 fn bytes(of: &str, word: &OsStr) -> Result<u64, Misuse> {

@@ -148,6 +148,29 @@ pub(crate) fn find(dir: BorrowedFd<'_>, asked: &Asked) -> io::Result<Search> {
     Ok(search)
 }
 
+/// Takes a journal in this directory for a partial name of `of`, if its run is dead.
+pub(crate) fn take(dir: BorrowedFd<'_>, of: &[u8]) -> io::Result<Option<Found>> {
+    let mut names = Vec::new();
+    each_partial(dir, usize::MAX, |name, partial| {
+        if partial.is_journal && partial.of == of {
+            names.push(CString::from(name));
+        }
+    })?;
+    for name in names {
+        let Some((file, _, head_bytes)) = open(dir, &name)? else {
+            continue;
+        };
+        if lock(&file)? && sys::stat(file.as_fd())?.nlink > 0 {
+            return Ok(Some(Found {
+                file,
+                name,
+                head_bytes,
+            }));
+        }
+    }
+    Ok(None)
+}
+
 /// Opens a journal if it is one, and ours: a plain file with one name that nobody else can write to.
 pub(crate) fn open(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<Option<(OwnedFd, Head, usize)>> {
     let looks = sys::stat_at(dir, name, false)?;

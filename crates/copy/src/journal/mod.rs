@@ -11,7 +11,7 @@ mod life;
 
 pub(crate) use before::Before;
 use find::Found;
-pub(crate) use find::{each_partial, find, is_busy, name_of, Partial, Search, Unfit};
+pub(crate) use find::{each_partial, find, is_busy, name_of, take, Partial, Search, Unfit};
 pub(crate) use format::{Asked, Digest, Head, Key};
 
 use crate::sys::{self, Stat};

@@ -277,6 +277,18 @@ pub fn assert_looks(source: BTreeMap<PathBuf, Looks>, target: &BTreeMap<PathBuf,
     }
 }
 
+pub fn make_fifo(path: &Path) {
+    let path = CString::new(path.as_os_str().as_bytes()).unwrap();
+    // SAFETY: the path ends in a zero.
+    assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
+}
+
+/// Gives something a time long ago.
+pub fn make_old(path: &Path) {
+    let old = std::time::UNIX_EPOCH + std::time::Duration::new(1_500_000_000, 123_456_789);
+    fs::File::open(path).unwrap().set_modified(old).unwrap();
+}
+
 pub fn is_root() -> bool {
     // SAFETY: no pointers.
     unsafe { libc::geteuid() == 0 }

@@ -1,0 +1,163 @@
+//! `--ray`: plans, hands the shards to a cluster, and finishes.
+
+use super::json::Event;
+use super::shards::{failed, one_source, stored};
+use super::usage::{Misuse, FAILURE};
+use super::watch::Watch;
+use super::wishes::{Cp, Wishes};
+use super::{conclude, listen, quote, units, watched};
+use crate::{Cluster, Tasks};
+use proactor_copy::shards::{finish, plan, Error, Plan};
+use proactor_copy::Observer as _;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// So that fast workers take more, and the last ones do not keep everybody waiting.
+const SHARDS_PER_WORKER: usize = 3;
+
+/// How long a signal waits to be noticed.
+const WAIT: Duration = Duration::from_millis(200);
+
+/// Why the shards are not all done.
+enum Halt {
+    Stopped,
+    Lost,
+    Error(Error),
+}
+
+impl From<Error> for Halt {
+    fn from(error: Error) -> Halt {
+        Halt::Error(error)
+    }
+}
+
+pub(super) fn run(
+    args: &Cp,
+    wishes: &Wishes,
+    address: &str,
+    cluster: Option<&dyn Cluster>,
+) -> Result<u8, Misuse> {
+    let before = if args.flags.finish {
+        Some(stored(&args.flags, wishes)?)
+    } else {
+        None
+    };
+    let operands = if before.is_none() {
+        Some(one_source(&args.flags, wishes)?)
+    } else {
+        None
+    };
+    let Some(cluster) = cluster else {
+        let text = "--ray needs the Python package: pip install 'proactor[ray]', and its proactor command";
+        return Err(Misuse::plain(text));
+    };
+    let jobs = wishes.options.jobs.max(1);
+    let mut tasks = cluster.connect(address, jobs).map_err(Misuse::plain)?;
+    let watch = listen(args, wishes)?;
+    let status = watched(wishes, &[], &watch, || {
+        let (file, plan) = match (before, operands) {
+            (Some(before), _) => before,
+            (None, Some((source, target))) => {
+                let shards = wishes.shards.unwrap_or(tasks.workers() * SHARDS_PER_WORKER);
+                let mut options = wishes.options.clone();
+                options.jobs = jobs;
+                match plan(&options, &source, &target, shards, &watch) {
+                    Ok(plan) => (plan.records().join("plan.json"), plan),
+                    Err(error) => return Err(error),
+                }
+            }
+            (None, None) => unreachable!("one of them was asked for"),
+        };
+        Ok(distribute(args, &plan, &file, address, tasks.as_mut(), &watch))
+    });
+    Ok(status.unwrap_or_else(|error| failed(&watch, &error)))
+}
+
+fn distribute(
+    args: &Cp,
+    plan: &Plan,
+    file: &PathBuf,
+    address: &str,
+    tasks: &mut dyn Tasks,
+    watch: &Watch,
+) -> u8 {
+    let ended = shards(plan, tasks, watch);
+    let halt = match ended {
+        Ok(()) => match finish(plan, watch) {
+            Ok(report) if !report.stopped => return conclude(args, &report, watch),
+            Ok(_) => Halt::Stopped,
+            Err(error) => Halt::Error(error),
+        },
+        Err(halt) => halt,
+    };
+    let status = match halt {
+        Halt::Error(error) => failed(watch, &error),
+        Halt::Lost => FAILURE,
+        Halt::Stopped => watch.signals.status().unwrap_or(FAILURE),
+    };
+    let done = plan
+        .missing()
+        .map_or(0, |missing| plan.shards().len() - missing.len());
+    let of = units::count(plan.shards().len() as u64, "shard", "shards");
+    watch.screen().complain(&format!(
+        "{done} of {of} done; to go on: proactor cp --ray {address} --finish {}",
+        quote::name_if_odd(file)
+    ));
+    watch.screen().flush();
+    status
+}
+
+/// Has the shards run that are missing, and tells of each that is done.
+fn shards(plan: &Plan, tasks: &mut dyn Tasks, watch: &Watch) -> Result<(), Halt> {
+    let missing = plan.missing()?;
+    let lost = |watch: &Watch, text: &str| {
+        watch.screen().complain(text);
+        Halt::Lost
+    };
+    if !missing.is_empty() {
+        tasks
+            .start(&plan.to_json(), &missing)
+            .map_err(|text| lost(watch, &text))?;
+    }
+    let (mut left, mut failed) = (missing.len(), false);
+    while left > 0 {
+        if watch.stop() {
+            tasks.cancel();
+            return Err(Halt::Stopped);
+        }
+        match tasks.next(WAIT).map_err(|text| lost(watch, &text))? {
+            None => continue,
+            Some((shard, Ok(()))) => tell(plan, shard, watch)?,
+            Some((shard, Err(text))) => {
+                failed = true;
+                watch.screen().complain(&format!("shard {shard}: {text}"));
+            }
+        }
+        left -= 1;
+    }
+    if failed {
+        return Err(Halt::Lost);
+    }
+    Ok(())
+}
+
+fn tell(plan: &Plan, shard: usize, watch: &Watch) -> Result<(), Halt> {
+    let Some(report) = plan.report_of(shard, watch)? else {
+        return Err(Error::Missing(vec![shard]).into());
+    };
+    let bytes = report.bytes + report.shared_bytes + report.hole_bytes;
+    let files = report.files + report.symlinks + report.specials + report.hard_links;
+    watch.files.fetch_add(files, Relaxed);
+    watch.bytes.fetch_add(bytes, Relaxed);
+    let shards = plan.shards().len();
+    if watch.json {
+        let line = Event::shard(shard, shards, &report).line();
+        watch.screen().say(&line);
+    } else if watch.verbose {
+        let files = units::count(files, "file", "files");
+        let line = format!("shard {shard} of {shards}: {files}, {}", units::bytes(bytes));
+        watch.screen().say(&line);
+    }
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! Hard links across shards: whoever copies a file of several names puts its copy into a directory beside the tree,
+//! under a name that every machine makes from the same facts. Who meets another name of the file links to that.
+//!
+//! Two shards may copy a file at the same time. Only one of them can put it there, and the other one takes that.
+
+use crate::entry::Entry;
+use crate::run::{Outcome, Run, Worker};
+use crate::sys::{self, Stat};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::AtFlags;
+use rustix::io::Errno;
+use std::ffi::{CStr, CString};
+use std::io;
+
+pub(crate) struct Farm(pub(crate) OwnedFd);
+
+impl Farm {
+    /// A file's name here: its inode and file system, and what it was when it was copied, so that one that was changed
+    /// or has taken over another one's inode is not mistaken for it.
+    fn name(entry: &Entry<'_>, stat: &Stat) -> CString {
+        let volume = entry.at.dir.part.as_ref().map_or(0, |part| part.volume);
+        let (seconds, nanoseconds) = (stat.mtime.tv_sec, stat.mtime.tv_nsec);
+        let name = format!(
+            "{volume:x}-{:x}-{:x}-{seconds:x}-{nanoseconds:x}",
+            stat.id.1, stat.size
+        );
+        CString::new(name).expect("digits")
+    }
+}
+
+impl Worker<'_> {
+    /// Makes a file of several names, unless another shard has made it: then its name becomes a further one.
+    pub(crate) fn first_of_several(
+        &mut self,
+        entry: &Entry<'_>,
+        stat: &Stat,
+        make: impl FnOnce(&mut Self) -> Outcome<()>,
+    ) -> Outcome<()> {
+        let Some(farm) = farm_of(self.run) else {
+            return make(self);
+        };
+        let name = Farm::name(entry, stat);
+        if !self.was_first(entry, farm, &name) && self.link_from_farm(entry, stat)? {
+            return Ok(());
+        }
+        make(self)?;
+        match rustix::fs::linkat(entry.at.target(), entry.target, farm, &name, AtFlags::empty()) {
+            Ok(()) => {
+                // Only the report of a further attempt depends on it.
+                let _ = rustix::fs::symlinkat(place_of(entry), farm, first_of(&name));
+                Ok(())
+            }
+            // It has as many names as it can have, or cannot have any: the others become copies.
+            Err(Errno::MLINK | Errno::PERM | Errno::OPNOTSUPP) => Ok(()),
+            Err(Errno::EXIST) => self.take(entry, farm, &name).map(|_| ()),
+            Err(error) => Err(self.farm_failed(entry, error.into())),
+        }
+    }
+
+    /// Whether an earlier attempt has put the file there from this very name: then it is copied, and no link.
+    fn was_first(&self, entry: &Entry<'_>, farm: BorrowedFd<'_>, name: &CStr) -> bool {
+        let again = self.run.part.shard().is_some_and(|shard| shard.again);
+        let first = || rustix::fs::readlinkat(farm, first_of(name), Vec::new());
+        again && first().is_ok_and(|first| first == place_of(entry))
+    }
+
+    /// Makes a name of a file that some shard has copied. Says whether there is one.
+    pub(crate) fn link_from_farm(&mut self, entry: &Entry<'_>, stat: &Stat) -> Outcome<bool> {
+        let Some(farm) = farm_of(self.run) else {
+            return Ok(false);
+        };
+        let taken = self.take(entry, farm, &Farm::name(entry, stat))?;
+        if taken {
+            self.report.hard_links += 1;
+            self.copied(entry, crate::observer::Kind::HardLink, None);
+        }
+        Ok(taken)
+    }
+
+    /// Gives what is in the farm the entry's name, whatever has it.
+    fn take(&mut self, entry: &Entry<'_>, farm: BorrowedFd<'_>, name: &CStr) -> Outcome<bool> {
+        let dir = entry.at.target();
+        let link = |to: &CStr| rustix::fs::linkat(farm, name, dir, to, AtFlags::empty());
+        let done = match link(entry.target) {
+            Ok(()) => return Ok(true),
+            Err(Errno::NOENT) => return Ok(false),
+            Err(Errno::EXIST) => {
+                let id = |dir, name: &CStr| sys::stat_at(dir, name, false).map(|stat| stat.id);
+                match (id(dir, entry.target), id(farm, name)) {
+                    (Ok(there), Ok(here)) if there == here => return Ok(true),
+                    _ => self.partial(entry.target, |partial| {
+                        link(partial)?;
+                        let renamed = rustix::fs::renameat(dir, partial, dir, entry.target);
+                        if renamed.is_err() {
+                            let _ = rustix::fs::unlinkat(dir, partial, AtFlags::empty());
+                        }
+                        Ok::<(), io::Error>(renamed?)
+                    }),
+                }
+            }
+            Err(error) => Err(error.into()),
+        };
+        done.map(|_| true).map_err(|error| self.farm_failed(entry, error))
+    }
+}
+
+/// The name of the note about which name of a file was copied.
+fn first_of(name: &CStr) -> CString {
+    CString::new([name.to_bytes(), b".first"].concat()).expect("no zeros")
+}
+
+/// What tells a name in the tree from another one.
+fn place_of(entry: &Entry<'_>) -> CString {
+    let place = entry
+        .at
+        .dir
+        .part
+        .as_ref()
+        .map_or(0, |part| part.place(entry.source));
+    CString::new(format!("{place:x}")).expect("digits")
+}
+
+fn farm_of<'a>(run: &'a Run<'_>) -> Option<BorrowedFd<'a>> {
+    run.part.shard().map(|shard| shard.farm.0.as_fd())
+}

@@ -1,0 +1,60 @@
+//! The last walk over a tree that was copied in parts: it goes by what the target has, takes away what attempts left
+//! that were killed, and comes to each directory, which then gets its metadata.
+
+use crate::dir::Dir;
+use crate::entry::Entry;
+use crate::error::Step;
+use crate::journal::Partial;
+use crate::listing::Listing;
+use crate::run::Worker;
+use crate::sys;
+use rustix::fd::AsFd;
+use rustix::fs::{AtFlags, FileType};
+use rustix::io::Errno;
+use std::ffi::CStr;
+use std::io;
+use std::sync::Arc;
+
+impl Worker<'_> {
+    /// Makes jobs of a directory's directories, and removes what is in the middle.
+    pub(crate) fn sweep_dir(&mut self, dir: &Arc<Dir>) {
+        if let Err(error) = self.try_to_sweep(dir) {
+            let path = dir.path(crate::dir::Side::Target, c"");
+            self.failed(Step::OpenTargetDirectory, path, error);
+        }
+    }
+
+    fn try_to_sweep(&mut self, dir: &Arc<Dir>) -> io::Result<()> {
+        let at = dir.open()?;
+        let mut directories = Vec::new();
+        let mut more = true;
+        while more && !self.run.stopped() {
+            let mut listing = Listing::default();
+            more = listing.read(at.target(), &mut self.entries)?;
+            for (name, kind) in (0..listing.len()).map(|index| listing.get(index)) {
+                let kind = match kind {
+                    FileType::Unknown => sys::stat_at(at.target(), name, false)?.file_type(),
+                    kind => kind,
+                };
+                if kind == FileType::Directory {
+                    let entry = Entry {
+                        at: &at,
+                        source: name,
+                        target: name,
+                    };
+                    directories.push(entry.later(kind));
+                } else if Partial::parse(name).is_some() && is_nowhere(at.source().as_fd(), name) {
+                    rustix::fs::unlinkat(at.target(), name, AtFlags::empty())?;
+                }
+            }
+        }
+        dir.add(directories.len());
+        self.run.schedule.push(&mut directories);
+        Ok(())
+    }
+}
+
+/// Whether the source knows nothing of a name: a user may have given such a one to a file.
+fn is_nowhere(dir: rustix::fd::BorrowedFd<'_>, name: &CStr) -> bool {
+    sys::stat_at(dir, name, false).is_err_and(|error| sys::is(&error, &[Errno::NOENT]))
+}

@@ -1,0 +1,131 @@
+"""`proactor cp --ray` on a real cluster on this machine: several workers, one of them killed on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from capabilities import needs
+from cp_helpers import make_old, proactor_command, snapshot
+from test_cp_shards import LARGE_BYTES, big
+
+pytestmark = needs("ray")
+
+WORKERS = 4
+DEADLINE_S = 60
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """A cluster's."""
+    # Its sockets' paths have 107 bytes at most.
+    place = Path(tempfile.mkdtemp(prefix="ray", dir="/tmp"))
+    command = [
+        *(sys.executable, "-c", "from ray.scripts.scripts import main; main()", "start", "--head", "--block"),
+        *("--port=0", f"--num-cpus={WORKERS}", "--include-dashboard=false", "--disable-usage-stats"),
+        *("--object-store-memory=80000000", f"--temp-dir={place}", "--node-ip-address=127.0.0.1"),
+    ]
+    with (place / "said").open("w") as said:
+        # What it starts, it ends.
+        head = subprocess.Popen(command, stdout=said, stderr=said, start_new_session=True)
+    try:
+        cluster = place / "ray_current_cluster"
+        deadline = time.monotonic() + DEADLINE_S
+        while not cluster.exists() or not cluster.read_text():
+            assert head.poll() is None, (place / "said").read_text()
+            assert time.monotonic() < deadline, (place / "said").read_text()
+            time.sleep(0.05)
+        yield cluster.read_text().strip()
+    finally:
+        head.terminate()
+        head.wait(DEADLINE_S)
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def source(root: Path) -> None:
+    big(root)
+    with (root / "t" / "large").open("wb") as large:
+        large.truncate(LARGE_BYTES)
+    make_old(root)
+
+
+def test_a_worker_is_killed(address: str, tmp_path: Path) -> None:
+    source(tmp_path)
+    command = proactor_command("cp", "-a", "--sparse=never", "--json", f"--ray={address}", "t", "copy")
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        os.kill(writer(tmp_path, process), signal.SIGKILL)
+        out, said = process.communicate(timeout=DEADLINE_S)
+    assert (process.returncode, said) == (0, "")
+    *shards, report = map(json.loads, out.splitlines())
+    assert len(shards) > WORKERS
+    assert sorted(event["shard"] for event in shards) == list(range(shards[0]["shards"]))
+    assert report["event"] == "report"
+    assert sum(event["files"] for event in shards) == report["files"] == 206
+    check_copy(tmp_path)
+
+
+def test_interrupted_and_gone_on_with(address: str, tmp_path: Path) -> None:
+    source(tmp_path)
+    command = proactor_command("cp", "-a", "--sparse=never", f"--ray={address}", "t", "copy")
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        writer(tmp_path, process)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 130, said
+    go_on = said.split("to go on: proactor ")[1].split()
+    done = subprocess.run(
+        proactor_command(*go_on), cwd=tmp_path, stderr=subprocess.PIPE, text=True, timeout=DEADLINE_S
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    check_copy(tmp_path)
+
+
+def writer(place: Path, process: subprocess.Popen[str]) -> int:
+    """The process of the worker that is in the middle of the large file, as its attempt's record has it."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not any(path.stat().st_size for path in place.glob("copy.partial-*/large.partial-*")):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+    records = [json.loads(path.read_text()) for path in place.glob("copy.shards-*/*.attempt")]
+    writing = [record["pid"] for record in records if is_writing(record["pid"])]
+    assert len(writing) == 1
+    return int(writing[0])
+
+
+def is_writing(pid: int) -> bool:
+    open_files = Path(f"/proc/{pid}/fd")
+    return any("/large.partial-" in os.readlink(file) for file in open_files.iterdir())
+
+
+def check_copy(place: Path) -> None:
+    assert sorted(path.name for path in place.iterdir()) == ["copy", "dest", "t"]
+    expected, found = snapshot(place / "t"), snapshot(place / "copy")
+    # It was filled, for that takes time.
+    assert found["large"].pop("content")[0] == expected["large"].pop("content")[0]
+    assert found == expected
+
+
+def test_what_cannot_be_reached(tmp_path: Path) -> None:
+    (tmp_path / "t").mkdir()
+    done = subprocess.run(
+        proactor_command("cp", "-a", "--ray=127.0.0.1:1", "t", "copy"),
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "cannot reach a Ray cluster at 127.0.0.1:1" in done.stderr
+    assert os.listdir(tmp_path) == ["t"]
