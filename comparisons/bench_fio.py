@@ -122,7 +122,7 @@ def main() -> None:
         (state, depth, engine) for state in states for engine in args.engine or ENGINES for depth in depths
     ]
     found = lib.in_rounds(cells, args.rounds, lambda case: measure(args, path, case))
-    cases = [
+    cases: list[lib.Measured] = [
         {"state": state, "depth": depth, "engine": engine, "rounds": found[state, depth, engine]}
         for state, depth, engine in cells
     ]
