@@ -246,6 +246,25 @@ def test_randread(tmp_path: Path) -> None:
     assert "9,000,000,000" in text
 
 
+@pytest.mark.needs("fio", "io_uring", "linux_aio", "O_DIRECT")
+def test_bench_beside_fio(tmp_path: Path) -> None:
+    binary = tmp_path / "ours"
+    binary.write_text(f'#!/bin/sh\nexec {sys.executable} -m proactor "$@"\n')
+    binary.chmod(0o755)
+    arguments = ["--dir", str(tmp_path), "--binary", str(binary), "--size", "4", "--engine", "libaio"]
+    text, data = smoke(tmp_path, "bench_fio.py", *arguments)
+    assert [(case["state"], case["depth"]) for case in data["cases"]] == [
+        ("direct", 1),
+        ("direct", 4),
+        ("cached", 1),
+        ("cached", 4),
+    ]
+    for case in data["cases"]:
+        (measured,) = case["rounds"]
+        assert measured["ratio"] == measured["ours"] / measured["fio"] > 0
+    assert "## libaio (linux-aio:raw), cached\n" in text
+
+
 def test_rounds_measure_each_cell_once_in_changing_order() -> None:
     order: list[str] = []
 

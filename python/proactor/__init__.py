@@ -15,6 +15,7 @@ from proactor._native import __version__, chosen_engine, engines
 # What `typing` says of itself, without importing it: it is a quarter of what importing this package takes.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from proactor import bench as bench
     from proactor import os as os
     from proactor import ospath as ospath
     from proactor import shutil as shutil
@@ -89,7 +90,7 @@ _LATER = {
     "write_text": "proactor._files",
 }
 
-_MODULES = {"os", "ospath", "shutil", "tempfile", "compat"}
+_MODULES = {"bench", "os", "ospath", "shutil", "tempfile", "compat"}
 
 if not TYPE_CHECKING:
 

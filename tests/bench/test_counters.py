@@ -33,7 +33,13 @@ SLACK = 40
 
 @needs("system call counters", "io_uring", "linux_aio", "O_DIRECT", "strace")
 @pytest.mark.parametrize(
-    ("engine", "name"), [("sync", "pread64"), ("linux-aio", "io_submit"), ("io_uring", "io_uring_enter")]
+    ("engine", "name"),
+    [
+        ("sync", "pread64"),
+        ("linux-aio", "io_submit"),
+        ("linux-aio:raw", "io_submit"),
+        ("io_uring", "io_uring_enter"),
+    ],
 )
 def test_as_strace_counts(tmp_path: Path, engine: str, name: str) -> None:
     summary = tmp_path / "strace"

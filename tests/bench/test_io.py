@@ -10,7 +10,8 @@ from bench_helpers import ENGINES, SMALL, bench, cells, measured
 from capabilities import needs, require
 
 BLOCKS = 256
-ALL = ",".join(ENGINES)
+EVERY = (*ENGINES, "linux-aio:raw")
+ALL = ",".join(EVERY)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -31,7 +32,7 @@ def engines() -> None:
 )
 def test_each_block_once_and_right(tmp_path: Path, rw: str, reads: int, writes: int) -> None:
     report = measured(tmp_path, *SMALL, "--engine", ALL, "--rw", rw, "--iodepth", "8", "--verify")
-    assert list(cells(report)) == list(ENGINES)
+    assert list(cells(report)) == list(EVERY)
     for engine, cell in cells(report).items():
         assert cell["failed"] is None, engine
         (found,) = cell["rounds"]
@@ -100,7 +101,15 @@ def test_the_page_cache_is_as_it_was_asked_for(tmp_path: Path) -> None:
 def test_time_and_syncs(tmp_path: Path) -> None:
     timed = ("--rw", "randwrite", "--time_based", "1", "--runtime", "200ms", "--ramp_time", "50ms")
     report = measured(
-        tmp_path, *SMALL, *timed, "--engine", "sync,io_uring", "--fsync", "16", "--end_fsync", "1"
+        tmp_path,
+        *SMALL,
+        *timed,
+        "--engine",
+        "sync,linux-aio:raw,io_uring",
+        "--fsync",
+        "16",
+        "--end_fsync",
+        "1",
     )
     for cell in report["cells"]:
         (found,) = cell["rounds"]

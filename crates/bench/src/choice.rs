@@ -115,7 +115,7 @@ named! {
     }
 }
 
-/// An engine and its variants: `sync`, `io_uring`, `io_uring:fixed+sqpoll`.
+/// An engine and its variants: `sync`, `linux-aio:raw`, `io_uring:fixed+sqpoll`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct EngineSpec {
@@ -127,6 +127,8 @@ pub struct EngineSpec {
     pub sqpoll: bool,
     /// Completions are polled for at the device.
     pub iopoll: bool,
+    /// Linux AIO's own calls, without our driver.
+    pub raw: bool,
 }
 
 impl EngineSpec {
@@ -137,6 +139,7 @@ impl EngineSpec {
             fixed: false,
             sqpoll: false,
             iopoll: false,
+            raw: false,
         }
     }
 
@@ -152,6 +155,7 @@ impl fmt::Display for EngineSpec {
             (self.fixed, "fixed"),
             (self.sqpoll, "sqpoll"),
             (self.iopoll, "iopoll"),
+            (self.raw, "raw"),
         ];
         let names: Vec<&str> = variants.iter().filter(|v| v.0).map(|v| v.1).collect();
         if names.is_empty() {
@@ -168,8 +172,10 @@ impl FromStr for EngineSpec {
         let mut spec = EngineSpec::plain(base.parse()?);
         for variant in variants.split('+').filter(|v| !v.is_empty()) {
             match variant.trim() {
+                "raw" if spec.base == Base::LinuxAio => spec.raw = true,
+                _ if spec.base == Base::LinuxAio => return Err(format!("{text:?}: the variant is raw")),
                 _ if spec.base != Base::IoUring => {
-                    return Err(format!("{text:?}: only io_uring has variants"));
+                    return Err(format!("{text:?}: only io_uring and linux-aio have variants"));
                 }
                 "fixed" => spec.fixed = true,
                 "sqpoll" => spec.sqpoll = true,
@@ -207,12 +213,20 @@ mod tests {
             "linux-aio",
             "io_uring",
             "io_uring:fixed+sqpoll",
+            "linux-aio:raw",
         ] {
             let spec: EngineSpec = text.parse().unwrap();
             assert_eq!(spec.to_string(), text);
         }
         assert_eq!("libaio".parse::<EngineSpec>().unwrap().base, Base::LinuxAio);
-        for text in ["", "aio", "sync:fixed", "io_uring:fast"] {
+        for text in [
+            "",
+            "aio",
+            "sync:fixed",
+            "io_uring:fast",
+            "linux-aio:fixed",
+            "io_uring:raw",
+        ] {
             assert!(text.parse::<EngineSpec>().is_err(), "{text}");
         }
     }

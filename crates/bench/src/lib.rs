@@ -15,6 +15,7 @@ pub mod data;
 mod engines;
 pub mod environment;
 pub mod job;
+pub mod jobfile;
 pub mod preset;
 pub mod refuse;
 pub mod render;

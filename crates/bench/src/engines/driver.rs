@@ -1,38 +1,30 @@
-//! A queue of ops on one of our driver's backends: POSIX AIO, Linux AIO, io_uring.
-//!
-//! A buffer belongs to one op at a time: as many buffers as the depth, and what has none waits.
+//! Our driver on one of its backends: POSIX AIO, Linux AIO, io_uring.
 
-use super::{complaint, Outcome, Part, Times, Worker, ALIGNMENT};
+use super::queue::{Ended, Transport, Way};
+use super::{Part, ALIGNMENT};
 use crate::data;
 use crate::job::{Base, Cell};
-use crate::tally::Tally;
 use crate::unless_interrupted;
-use crate::work::{Direction, Step};
 use proactor::buffer::{AlignedBuf, Buf, RegisteredBuf};
 use proactor::op::{File, Fsync, Handle, Op, Read, Write};
 use proactor::{Completion, Config, Driver, Engine, SqPoll, Token};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long an SQPOLL thread polls without work: fio's default.
 const SQPOLL_IDLE: Duration = Duration::from_secs(1);
 
-pub(super) struct Queue {
+pub(super) struct OnDriver {
     // Before the buffers: they may be registered with it.
     driver: Driver,
     source: Handle,
     destination: Option<Handle>,
-    free: Vec<Buf>,
-    in_flight: HashMap<Token, Flying, BuildHasherDefault<Once>>,
+    /// None while the slot's op has it.
+    buffers: Vec<Option<Buf>>,
+    /// Whose op it is; None is a sync.
+    slots: HashMap<Token, Option<usize>, BuildHasherDefault<Once>>,
     done: Vec<Completion>,
-}
-
-/// What is known of an op until it comes back.
-#[derive(Clone, Copy)]
-enum Flying {
-    Transfer { step: Step, begun: Instant },
-    Sync,
 }
 
 /// Tokens differ in their low bits, so one multiplication spreads them.
@@ -76,8 +68,20 @@ pub(crate) fn config(cell: &Cell) -> Config {
     config
 }
 
-impl Queue {
-    pub fn ready(part: &Part<'_>) -> Result<Queue, String> {
+impl OnDriver {
+    fn submit(&mut self, op: impl Into<Op>, slot: Option<usize>) -> Result<(), String> {
+        let token = self.driver.submit(op).map_err(|e| e.to_string())?;
+        self.slots.insert(token, slot);
+        Ok(())
+    }
+
+    fn to(&self) -> Handle {
+        self.destination.as_ref().unwrap_or(&self.source).clone()
+    }
+}
+
+impl Transport for OnDriver {
+    fn ready(part: &Part<'_>) -> Result<OnDriver, String> {
         let cell = part.cell;
         let failed = |e: std::io::Error| format!("{}: {e}", cell.engine);
         let mut driver = config(cell).build().map_err(failed)?;
@@ -91,77 +95,80 @@ impl Queue {
         };
         let source = handle(part.source).map_err(failed)?;
         let destination = part.destination.map(&mut handle).transpose().map_err(failed)?;
-        let depth = cell.iodepth;
         let bytes = cell.bs as usize;
-        let filled = |i: u64, buffer: &mut [u8]| data::fill(buffer, part.seed, part.generation, i * cell.bs);
-        let free = if cell.engine.fixed {
-            let count = u16::try_from(depth).map_err(|_| "at most 65,535 registered buffers".to_owned())?;
+        let mut buffers: Vec<Option<Buf>> = if cell.engine.fixed {
+            let count =
+                u16::try_from(cell.iodepth).map_err(|_| "at most 65,535 registered buffers".to_owned())?;
             let made = driver
                 .register_buffers(count, bytes)
                 .map_err(|e| memlock(cell, &e))?;
-            let full = |(i, mut buffer): (usize, RegisteredBuf)| {
+            let full = |mut buffer: RegisteredBuf| {
                 buffer.set_len(bytes);
-                filled(i as u64, &mut buffer);
-                Buf::from(buffer)
+                Some(buffer.into())
             };
-            made.into_iter().enumerate().map(full).collect()
+            made.into_iter().map(full).collect()
         } else {
-            let one = |i| {
-                let mut buffer = AlignedBuf::zeroed(bytes, ALIGNMENT);
-                filled(i, &mut buffer);
-                Buf::from(buffer)
-            };
-            (0..u64::from(depth)).map(one).collect()
+            let one = |_| Some(AlignedBuf::zeroed(bytes, ALIGNMENT).into());
+            (0..cell.iodepth).map(one).collect()
         };
-        Ok(Queue {
+        for (slot, buffer) in buffers.iter_mut().flatten().enumerate() {
+            data::fill(
+                bytes_of(buffer),
+                part.seed,
+                part.generation,
+                slot as u64 * cell.bs,
+            );
+        }
+        let depth = buffers.len();
+        Ok(OnDriver {
             driver,
             source,
             destination,
-            free,
-            in_flight: HashMap::with_capacity_and_hasher(depth as usize * 2, BuildHasherDefault::default()),
-            done: Vec::with_capacity(depth as usize),
+            buffers,
+            slots: HashMap::with_capacity_and_hasher(depth * 2, BuildHasherDefault::default()),
+            done: Vec::with_capacity(depth),
         })
     }
 
-    fn submit(&mut self, op: impl Into<Op>, flying: Flying) -> Result<(), String> {
-        let token = self.driver.submit(op).map_err(|e| e.to_string())?;
-        self.in_flight.insert(token, flying);
-        Ok(())
+    fn buffer(&mut self, slot: usize) -> &mut [u8] {
+        bytes_of(self.buffers[slot].as_mut().expect("no op has it"))
     }
 
-    /// Sends a buffer on its way; of a copy, the first half.
-    fn send(&mut self, part: &Part<'_>, step: Step, mut buffer: Buf) -> Result<(), String> {
-        let op: Op = match step.direction {
-            Direction::Read | Direction::Copy => Read::at(self.source.clone(), step.offset, buffer).into(),
-            Direction::Write => {
-                part.fill(bytes_of(&mut buffer), step.offset);
-                Write::at(self.source.clone(), step.offset, buffer).into()
-            }
+    fn transfer(&mut self, slot: usize, way: Way, offset: u64) -> Result<(), String> {
+        let buffer = self.buffers[slot].take().expect("no op has it");
+        let op: Op = match way {
+            Way::Read => Read::at(self.source.clone(), offset, buffer).into(),
+            Way::Write => Write::at(self.source.clone(), offset, buffer).into(),
+            Way::WriteDestination => Write::at(self.to(), offset, buffer).into(),
         };
-        let begun = Instant::now();
-        self.submit(op, Flying::Transfer { step, begun })
-    }
-
-    /// The second half of a copy.
-    fn send_on(
-        &mut self,
-        part: &Part<'_>,
-        offset: u64,
-        mut buffer: Buf,
-        begun: Instant,
-    ) -> Result<(), String> {
-        part.fill(bytes_of(&mut buffer), offset);
-        let to = self.destination.clone().expect("a copy has a destination");
-        let step = Step {
-            direction: Direction::Write,
-            offset,
-        };
-        self.submit(Write::at(to, offset, buffer), Flying::Transfer { step, begun })
+        self.submit(op, Some(slot))
     }
 
     fn sync(&mut self) -> Result<(), String> {
-        let file = self.destination.as_ref().unwrap_or(&self.source).clone();
-        self.submit(Fsync::new(file), Flying::Sync)
+        let op = Fsync::new(self.to());
+        self.submit(op, None)
+    }
+
+    fn flush(&mut self) -> Result<(), String> {
+        self.driver.flush().map_err(|e| e.to_string())
+    }
+
+    fn wait(&mut self, ended: &mut Vec<Ended>) -> Result<(), String> {
+        let waited = self.driver.wait(1, usize::MAX, None, &mut self.done);
+        unless_interrupted(waited).map_err(|e| e.to_string())?;
+        for completion in self.done.drain(..) {
+            let slot = self.slots.remove(&completion.token).expect("every op is noted");
+            let result = completion.count().map_err(Into::into);
+            if let (Some(slot), Some(op)) = (slot, completion.op) {
+                self.buffers[slot] = match op {
+                    Op::Read(op) => Some(op.buffer),
+                    Op::Write(op) => Some(op.buffer),
+                    _ => unreachable!("a transfer comes back as what it was"),
+                };
+            }
+            ended.push(Ended { slot, result });
+        }
+        Ok(())
     }
 }
 
@@ -182,120 +189,4 @@ fn memlock(cell: &Cell, error: &std::io::Error) -> String {
         "{}: registering {} buffers of {} bytes: {error}{hint}",
         cell.engine, cell.iodepth, cell.bs
     )
-}
-
-struct Progress {
-    reads: Tally,
-    writes: Tally,
-    written: u64,
-    fsyncs: u64,
-}
-
-impl Worker for Queue {
-    fn run(&mut self, part: &Part<'_>, times: &Times) -> Result<Outcome, String> {
-        let think = Duration::from_micros(part.cell.thinktime_us);
-        let batch = match part.cell.batch {
-            0 => usize::MAX,
-            batch => batch as usize,
-        };
-        let mut progress = Progress {
-            reads: Tally::default(),
-            writes: Tally::default(),
-            written: 0,
-            fsyncs: 0,
-        };
-        let (mut now, mut open) = (times.start, true);
-        loop {
-            let mut sent = 0;
-            while open && !self.free.is_empty() {
-                let Some(step) = part.claim(times, now) else {
-                    open = false;
-                    break;
-                };
-                let buffer = self.free.pop().expect("there is one");
-                self.send(part, step, buffer)?;
-                sent += 1;
-                if sent % batch == 0 {
-                    self.flush()?;
-                }
-            }
-            if self.in_flight.is_empty() {
-                break;
-            }
-            if !think.is_zero() {
-                self.flush()?;
-                std::thread::sleep(think);
-            }
-            let mut done = std::mem::take(&mut self.done);
-            unless_interrupted(self.driver.wait(1, usize::MAX, None, &mut done))
-                .map_err(|e| e.to_string())?;
-            now = Instant::now();
-            for completion in done.drain(..) {
-                self.receive(part, times, completion, now, &mut progress)?;
-            }
-            self.done = done;
-        }
-        progress.fsyncs += part.end()?;
-        Ok(Outcome {
-            reads: progress.reads,
-            writes: progress.writes,
-            fsyncs: progress.fsyncs,
-            ended: Instant::now(),
-        })
-    }
-}
-
-impl Queue {
-    fn flush(&mut self) -> Result<(), String> {
-        self.driver.flush().map_err(|e| e.to_string())
-    }
-
-    fn receive(
-        &mut self,
-        part: &Part<'_>,
-        times: &Times,
-        completion: Completion,
-        now: Instant,
-        progress: &mut Progress,
-    ) -> Result<(), String> {
-        let flying = self.in_flight.remove(&completion.token);
-        let Flying::Transfer { step, begun } = flying.expect("every op is noted") else {
-            progress.fsyncs += 1;
-            return completion.count().map(drop).map_err(|e| format!("fsync: {e}"));
-        };
-        let expected = part.cell.bs as usize;
-        let offset = step.offset;
-        match completion.count() {
-            Ok(count) if count == expected => {}
-            other => return Err(complaint(step.direction, offset, other.map_err(Into::into))),
-        }
-        let counts = begun >= times.measured_from;
-        let (buffer, wrote) = match completion.op {
-            Some(Op::Read(op)) => (op.buffer, false),
-            Some(Op::Write(op)) => (op.buffer, true),
-            _ => unreachable!("a transfer comes back as what it was"),
-        };
-        let tally = if wrote {
-            &mut progress.writes
-        } else {
-            &mut progress.reads
-        };
-        if counts {
-            tally.record(part.cell.bs, now - begun);
-        }
-        if !wrote {
-            part.check(buffer.as_slice(), offset)?;
-            if step.direction == Direction::Copy {
-                return self.send_on(part, offset, buffer, now);
-            }
-        }
-        self.free.push(buffer);
-        if wrote {
-            progress.written += 1;
-            if part.is_sync_due(progress.written) {
-                self.sync()?;
-            }
-        }
-        Ok(())
-    }
 }

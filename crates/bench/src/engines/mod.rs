@@ -6,6 +6,8 @@
 
 mod driver;
 mod plain;
+mod queue;
+mod raw_aio;
 
 pub(crate) use driver::config;
 
@@ -13,6 +15,9 @@ use crate::data;
 use crate::job::{Base, Cell};
 use crate::tally::Tally;
 use crate::work::{Direction, Sequence, Step};
+use driver::OnDriver;
+use queue::Queue;
+use raw_aio::RawAio;
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -150,7 +155,8 @@ pub fn threads_a_job(cell: &Cell) -> u32 {
 pub fn work(part: &Part<'_>) -> Result<Option<Outcome>, String> {
     match part.cell.engine.base {
         Base::Sync | Base::PsyncThreads => between_the_gates(part, plain::Plain::ready(part)),
-        _ => between_the_gates(part, driver::Queue::ready(part)),
+        _ if part.cell.engine.raw => between_the_gates(part, Queue::<RawAio>::ready(part)),
+        _ => between_the_gates(part, Queue::<OnDriver>::ready(part)),
     }
 }
 

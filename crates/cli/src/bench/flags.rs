@@ -46,13 +46,17 @@ fn preset_names() -> String {
 #[derive(Args)]
 #[command(args_override_self = true)]
 pub(super) struct Io {
+    /// A job file of fio's, for its common options: its sections are measured with fio's defaults for what they do not say
+    #[arg(value_name = "JOBFILE", conflicts_with_all = ["preset", "task"])]
+    pub job_file: Option<PathBuf>,
+
     #[arg(long, value_parser = preset, help = preset_names(), value_name = "NAME", help_heading = "What is asked")]
     pub preset: Option<&'static Preset>,
     /// The question: pressure (a copy, by its time), throughput, iops, latency [default: iops]
     #[arg(long, conflicts_with = "preset", help_heading = "What is asked")]
     pub task: Option<Task>,
     /// sync, psync-threads, posix-aio, linux-aio, io_uring, and of io_uring the variants fixed, sqpoll and iopoll, as in
-    /// io_uring:fixed+sqpoll [default: the first five, as far as they work here]
+    /// io_uring:fixed+sqpoll; linux-aio:raw is io_submit without our driver [default: the first five, as far as they work here]
     #[arg(
         long,
         visible_alias = "ioengine",

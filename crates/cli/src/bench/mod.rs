@@ -128,6 +128,7 @@ fn list() -> String {
     let mut text = String::from("engines:\n");
     let mut variants = EngineSpec::usual();
     let extra = [
+        "linux-aio:raw",
         "io_uring:fixed",
         "io_uring:sqpoll",
         "io_uring:fixed+sqpoll",

@@ -2,11 +2,13 @@
 
 use super::flags::{CounterChoice, Io};
 use proactor_bench::job::{without_repeats, Cache, Cell, EngineSpec, Job, Task};
+use proactor_bench::jobfile::JobFile;
 use proactor_bench::refuse;
 use proactor_bench::run::{Counters, Plan};
 use proactor_bench::target::Place;
 use proactor_bench::units;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const ROUNDS: u32 = 5;
@@ -19,23 +21,34 @@ const QUICK: Duration = Duration::from_millis(500);
 /// # Errors
 /// An engine that was named and does not work here.
 pub(super) fn plan(io: &Io, command: &[String]) -> Result<Plan, String> {
-    let mut jobs = match io.preset {
-        Some(preset) => preset.jobs(),
-        None => vec![Job::of(io.task.unwrap_or(Task::Iops))],
+    let file = io.job_file.as_deref().map(read).transpose()?;
+    let mut jobs = match (&file, io.preset) {
+        (Some(file), _) => file.jobs.clone(),
+        (None, Some(preset)) => preset.jobs(),
+        (None, None) => vec![Job::of(io.task.unwrap_or(Task::Iops))],
     };
     let mut left_out = Vec::new();
-    let engines = match &io.engine {
-        Some(named) => {
+    let engines = match (&io.engine, &file) {
+        (Some(named), _) => {
             named.iter().try_for_each(|spec| refuse::engine(*spec))?;
-            named.clone()
+            Some(named.clone())
         }
-        None => EngineSpec::usual()
-            .into_iter()
-            .filter(|spec| refuse::engine(*spec).map_err(|why| left_out.push(why)).is_ok())
-            .collect(),
+        (None, Some(file)) => {
+            let named = file.jobs.iter().flat_map(|job| &job.engine);
+            named.into_iter().try_for_each(|spec| refuse::engine(*spec))?;
+            None
+        }
+        (None, None) => Some(
+            EngineSpec::usual()
+                .into_iter()
+                .filter(|spec| refuse::engine(*spec).map_err(|why| left_out.push(why)).is_ok())
+                .collect(),
+        ),
     };
     for job in &mut jobs {
-        job.engine.clone_from(&engines);
+        if let Some(engines) = &engines {
+            job.engine.clone_from(engines);
+        }
         put_over(job, io);
         if io.quick {
             shorten(job);
@@ -44,7 +57,7 @@ pub(super) fn plan(io: &Io, command: &[String]) -> Result<Plan, String> {
     let cells: Vec<Cell> = jobs.iter().flat_map(Job::cells).collect();
     Ok(Plan {
         cells: without_repeats(cells),
-        place: place(io),
+        place: place(io, file.as_ref()),
         rounds: io.rounds.unwrap_or(if io.quick { QUICK_ROUNDS } else { ROUNDS }),
         seed: io.seed.unwrap_or(1),
         counters: match io.counters {
@@ -57,13 +70,27 @@ pub(super) fn plan(io: &Io, command: &[String]) -> Result<Plan, String> {
     })
 }
 
-fn place(io: &Io) -> Place {
-    match &io.filename {
+fn read(path: &Path) -> Result<JobFile, String> {
+    let text = fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    JobFile::parse(&text).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+/// What was said, or else what the job file says, in whose directory its file is.
+fn place(io: &Io, file: Option<&JobFile>) -> Place {
+    let said = io.filename.is_some() || io.directory.is_some();
+    let file = file.filter(|_| !said);
+    let directory = io.directory.clone().or(file.and_then(|f| f.directory.clone()));
+    let directory = directory.unwrap_or_else(|| PathBuf::from("."));
+    match io
+        .filename
+        .clone()
+        .or(file.and_then(|f| Some(directory.join(f.filename.as_ref()?))))
+    {
         Some(path) => Place::File {
-            path: path.clone(),
+            path,
             existing: io.use_existing,
         },
-        None => Place::Directory(io.directory.clone().unwrap_or_else(|| PathBuf::from("."))),
+        None => Place::Directory(directory),
     }
 }
 

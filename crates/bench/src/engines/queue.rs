@@ -1,0 +1,174 @@
+//! Ops in flight on something asynchronous: what is sent when, and what is done with what comes back.
+//!
+//! A slot has one buffer and at most one op: as many slots as the depth, and what finds none waits. How a slot's op is
+//! done is a [`Transport`]'s business.
+
+use super::{complaint, Outcome, Part, Times, Worker};
+use crate::tally::Tally;
+use crate::work::{Direction, Step};
+use std::io;
+use std::time::{Duration, Instant};
+
+/// Which file, and which way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    Read,
+    Write,
+    /// The second half of a copy.
+    WriteDestination,
+}
+
+/// What has come back.
+pub(super) struct Ended {
+    /// None: a sync.
+    pub slot: Option<usize>,
+    pub result: io::Result<usize>,
+}
+
+/// Does the ops of slots.
+pub(super) trait Transport: Sized {
+    fn ready(part: &Part<'_>) -> Result<Self, String>;
+    /// The slot's memory: of the size of a block, and nobody else's while no op is in the slot.
+    fn buffer(&mut self, slot: usize) -> &mut [u8];
+    /// Takes an op. It may wait until `flush`.
+    fn transfer(&mut self, slot: usize, way: Way, offset: u64) -> Result<(), String>;
+    /// Takes an fsync of the file that is written to.
+    fn sync(&mut self) -> Result<(), String>;
+    /// Hands over what was taken.
+    fn flush(&mut self) -> Result<(), String>;
+    /// Hands over what was taken, and waits until something has come back.
+    fn wait(&mut self, ended: &mut Vec<Ended>) -> Result<(), String>;
+}
+
+pub(super) struct Queue<T> {
+    transport: T,
+    free: Vec<usize>,
+    flying: Vec<Option<(Step, Instant)>>,
+    /// Syncs and transfers that have not come back.
+    in_flight: usize,
+    reads: Tally,
+    writes: Tally,
+    written: u64,
+    fsyncs: u64,
+}
+
+impl<T: Transport> Queue<T> {
+    pub fn ready(part: &Part<'_>) -> Result<Queue<T>, String> {
+        let depth = part.cell.iodepth as usize;
+        Ok(Queue {
+            transport: T::ready(part)?,
+            free: (0..depth).rev().collect(),
+            flying: vec![None; depth],
+            in_flight: 0,
+            reads: Tally::default(),
+            writes: Tally::default(),
+            written: 0,
+            fsyncs: 0,
+        })
+    }
+
+    /// Sends a slot on its way; of a copy, the first half.
+    fn send(&mut self, part: &Part<'_>, slot: usize, step: Step) -> Result<(), String> {
+        let way = match step.direction {
+            Direction::Read | Direction::Copy => Way::Read,
+            Direction::Write => {
+                part.fill(self.transport.buffer(slot), step.offset);
+                Way::Write
+            }
+        };
+        self.flying[slot] = Some((step, Instant::now()));
+        self.in_flight += 1;
+        self.transport.transfer(slot, way, step.offset)
+    }
+
+    fn receive(&mut self, part: &Part<'_>, times: &Times, ended: Ended, now: Instant) -> Result<(), String> {
+        self.in_flight -= 1;
+        let Some(slot) = ended.slot else {
+            self.fsyncs += 1;
+            return ended.result.map(drop).map_err(|e| format!("fsync: {e}"));
+        };
+        let (step, begun) = self.flying[slot].take().expect("a slot that is in flight");
+        match ended.result {
+            Ok(count) if count as u64 == part.cell.bs => {}
+            other => return Err(complaint(step.direction, step.offset, other)),
+        }
+        let wrote = step.direction == Direction::Write;
+        if begun >= times.measured_from {
+            let tally = if wrote { &mut self.writes } else { &mut self.reads };
+            tally.record(part.cell.bs, now - begun);
+        }
+        if !wrote {
+            part.check(self.transport.buffer(slot), step.offset)?;
+        }
+        if step.direction == Direction::Copy {
+            return self.send_on(part, slot, step.offset, now);
+        }
+        self.free.push(slot);
+        if wrote {
+            self.written += 1;
+            if part.is_sync_due(self.written) {
+                self.in_flight += 1;
+                self.transport.sync()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The second half of a copy.
+    fn send_on(&mut self, part: &Part<'_>, slot: usize, offset: u64, now: Instant) -> Result<(), String> {
+        part.fill(self.transport.buffer(slot), offset);
+        let step = Step {
+            direction: Direction::Write,
+            offset,
+        };
+        self.flying[slot] = Some((step, now));
+        self.in_flight += 1;
+        self.transport.transfer(slot, Way::WriteDestination, offset)
+    }
+}
+
+impl<T: Transport> Worker for Queue<T> {
+    fn run(&mut self, part: &Part<'_>, times: &Times) -> Result<Outcome, String> {
+        let think = Duration::from_micros(part.cell.thinktime_us);
+        let batch = match part.cell.batch {
+            0 => usize::MAX,
+            batch => batch as usize,
+        };
+        let mut ended = Vec::with_capacity(self.flying.len());
+        let (mut now, mut open) = (times.start, true);
+        loop {
+            let mut sent = 0;
+            while let (true, Some(&slot)) = (open, self.free.last()) {
+                let Some(step) = part.claim(times, now) else {
+                    open = false;
+                    break;
+                };
+                self.free.pop();
+                self.send(part, slot, step)?;
+                sent += 1;
+                if sent % batch == 0 {
+                    self.transport.flush()?;
+                }
+            }
+            if self.in_flight == 0 {
+                break;
+            }
+            if !think.is_zero() {
+                self.transport.flush()?;
+                std::thread::sleep(think);
+            }
+            self.transport.wait(&mut ended)?;
+            now = Instant::now();
+            for one in ended.drain(..) {
+                self.receive(part, times, one, now)?;
+            }
+        }
+        self.fsyncs += part.end()?;
+        Ok(Outcome {
+            reads: std::mem::take(&mut self.reads),
+            writes: std::mem::take(&mut self.writes),
+            fsyncs: self.fsyncs,
+            ended: Instant::now(),
+        })
+    }
+}

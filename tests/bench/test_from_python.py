@@ -1,0 +1,70 @@
+"""`proactor.bench`: what the command measures, as typed results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import proactor
+import pytest
+from capabilities import needs
+from proactor.bench import BenchError
+
+
+@needs("io_uring")
+def test_run(tmp_path: Path) -> None:
+    report = proactor.bench.run(
+        engine=["sync", "io_uring"],
+        rw="copy",
+        size="1m",
+        bs=4096,
+        iodepth=[4],
+        direct=False,
+        time_based=False,
+        rounds=2,
+        counters="none",
+        verify=True,
+        directory=tmp_path,
+    )
+    assert [cell.engine for cell in report.cells] == ["sync", "io_uring"]
+    for cell in report.cells:
+        assert (cell.rw, cell.size, cell.bs, cell.direct, cell.failed) == ("copy", 1 << 20, 4096, False, None)
+        assert len(cell.rounds) == 2
+        assert [(each.ios, each.bytes) for each in cell.rounds] == [(512, 1 << 20)] * 2
+        assert cell.iops == (cell.rounds[0].iops + cell.rounds[1].iops) / 2
+        assert cell.bytes_per_s > 0
+        assert cell.p99_s > 0
+        assert cell.calls_per_op is None
+    assert not report.interrupted
+    (verdict,) = report.verdicts
+    assert verdict.best[0] in {"sync", "io_uring"}
+    rows = report.rows()
+    assert len(rows) == 4
+    assert {row["round"] for row in rows} == {1, 2}
+    assert all(row["iops"] > 0 and row["bs"] == 4096 for row in rows)
+    assert not list(tmp_path.iterdir())
+
+
+@needs("system call counters")
+def test_calls(tmp_path: Path) -> None:
+    small = {"size": "1m", "direct": False, "time_based": False, "rounds": 1}
+    report = proactor.bench.run(engine="sync", counters="perf", directory=tmp_path, **small)  # type: ignore[arg-type]
+    (cell,) = report.cells
+    assert cell.calls["pread64"] == 256
+    assert cell.calls_per_op == pytest.approx(1, abs=0.2)
+
+
+def test_refused(tmp_path: Path) -> None:
+    with pytest.raises(BenchError, match="--bs 1000: a multiple of 512"):
+        proactor.bench.run(engine="sync", bs=1000, directory=tmp_path)
+    with pytest.raises(BenchError, match="nowhere"):
+        proactor.bench.run(job_file=tmp_path / "nowhere")
+    with pytest.raises(TypeError):
+        proactor.bench.run(engine=object())  # type: ignore[arg-type]
+
+
+def test_load(tmp_path: Path) -> None:
+    (tmp_path / "other").write_text("{}")
+    with pytest.raises(ValueError, match="no report"):
+        proactor.bench.load(tmp_path / "other")
+    with pytest.raises(FileNotFoundError):
+        proactor.bench.load(tmp_path / "missing")
