@@ -24,6 +24,9 @@ class CopyProgress:
     """Everything but directories that has its final contents."""
     bytes: int
     """Of the contents of files: written, shared with the source, or passed over as holes."""
+    fraction: float
+    """About how much of the whole is done, from 0 to 1: all sources count the same, and so do all entries of
+    a directory, however large they are."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +42,14 @@ class CopyReport:
     """Further names given to files that have one."""
     specials: int
     """FIFOs, sockets and devices."""
+    verified: int
+    """Regular files that were read back and are the same as their sources (`verify`)."""
     skipped: int
     """Left as they are, because the target exists (`update`)."""
     resumed: int
     """Files that an earlier copy had finished (`resume`)."""
+    excluded: int
+    """Left out, because of a pattern (`exclude`); what is below such a directory is not counted."""
     failures: int
     """Not copied as asked, each with an error."""
     bytes: int
@@ -87,6 +94,8 @@ async def copy(
     preserve: Iterable[Literal["mode", "ownership", "timestamps", "links", "context", "xattr", "all"]] = (
         "all",
     ),
+    exclude: Iterable[str | bytes] = (),
+    include: Iterable[str | bytes] = (),
     dereference: Literal["never", "command-line", "always"] = "never",
     update: Literal["all", "none", "none-fail", "older"] = "all",
     backup: Literal["none", "simple", "numbered", "existing"] = "none",
@@ -99,6 +108,10 @@ async def copy(
     resume: bool = False,
     one_file_system: bool = False,
     attributes_only: bool = False,
+    keep_directory_symlink: bool = False,
+    dry_run: bool = False,
+    verify: bool = False,
+    bwlimit: int = 0,
     jobs: int = 0,
     progress: Callable[[CopyProgress], object] | None = None,
     check: bool = True,
@@ -114,10 +127,18 @@ async def copy(
 
     - `preserve`: what is kept. "all" is everything, as far as privileges and file systems allow; what is
       named alone must be kept or is a failure. `()` is contents, and permissions less the umask.
+    - `exclude`: patterns of what is left out, such as "*.o", "/build" or "cache/"; an excluded directory is
+      not read. docs/copy.md has the rules.
+    - `include`: patterns of what is copied although `exclude` has it.
     - `dereference`: which symbolic links of the source are followed.
     - `update`: which existing files are replaced; with "none-fail" each one is a failure.
     - `resume`: go on where a copy with the same paths and options was killed or cancelled, without copying
       again what it had finished; begin if there was none. What has changed since is copied again.
+    - `keep_directory_symlink`: a directory is copied into what a link of its name in `dst` leads to.
+    - `dry_run`: nothing is made or changed; the report and the errors are those that a copy would have.
+    - `verify`: what was written is read back, from the disk where the kernel can, and compared with the
+      source. A file that differs is a failure with errno EIO, and does not appear.
+    - `bwlimit`: bytes that are written in a second; 0 (the default) is as many as can be.
     - `jobs`: threads; 0 (the default) is one for each CPU, up to what file systems have use for.
     - `progress`: called in the loop's thread every 0.1 s while the copy goes on, and once at its end. What it
       raises ends the copy.
@@ -127,7 +148,7 @@ async def copy(
 
     Raises:
         CopyError: something was not copied, and the rest was; with `check=False` only the report says so.
-        ValueError: an option that does not exist.
+        ValueError: a value that an option cannot have.
         TypeError: a path of another type.
     """
     several = not isinstance(src, (str, bytes, os.PathLike))
@@ -140,8 +161,11 @@ async def copy(
         sources,
         dst,
         into,
+        progress is not None,
         recursive=recursive,
-        preserve=[preserve] if isinstance(preserve, str) else list(preserve),
+        preserve=_several(preserve),
+        exclude=_several(exclude),
+        include=_several(include),
         dereference=dereference,
         update=update,
         backup=backup,
@@ -154,12 +178,21 @@ async def copy(
         resume=resume,
         one_file_system=one_file_system,
         attributes_only=attributes_only,
+        keep_directory_symlink=keep_directory_symlink,
+        dry_run=dry_run,
+        verify=verify,
+        bwlimit=bwlimit,
         jobs=jobs,
     )
     report = CopyReport(**await _watched(copying, progress))
     if check and report.errors:
         raise CopyError(report)
     return report
+
+
+def _several(words: Any) -> list[Any]:
+    """One word is not taken for its letters."""
+    return [words] if isinstance(words, (str, bytes)) else list(words)
 
 
 async def _watched(copying: Copying, progress: Callable[[CopyProgress], object] | None) -> dict[str, Any]:

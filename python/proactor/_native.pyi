@@ -373,11 +373,16 @@ class ScandirIterator(AsyncIterator[DirEntry[AnyStr]]):
 @final
 class Copying:
     def __new__(
-        cls, sources: Iterable[StrOrBytesPath], target: StrOrBytesPath, into: bool, **options: Any
+        cls,
+        sources: Iterable[StrOrBytesPath],
+        target: StrOrBytesPath,
+        into: bool,
+        measures: bool,
+        **options: Any,
     ) -> Self: ...
     def run(self) -> dict[str, Any]: ...
     def stop(self) -> None: ...
-    def done(self) -> tuple[int, int]: ...
+    def done(self) -> tuple[int, int, float]: ...
 
 @final
 class Counters:

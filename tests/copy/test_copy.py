@@ -120,12 +120,51 @@ def test_options(run: Run, tree: Path, tmp_path: Path) -> None:
     assert old.read_bytes() == b"\5" * 5000
 
 
+def test_patterns(run: Run, tree: Path, tmp_path: Path) -> None:
+    (tree / "sub").mkdir()
+    (tree / "sub" / "1").touch()
+    (tree / "sub" / "\udcff").touch()
+
+    async def main() -> None:
+        report = await proactor.copy(
+            tree, tmp_path / "some", exclude=["[!1]*", "/1?", b"\xff"], include=["t*", "sub/"]
+        )
+        assert (report.files, report.excluded) == (2, 34)
+        assert sorted(os.listdir(tmp_path / "some")) == ["1", "sub"]
+        assert os.listdir(tmp_path / "some" / "sub") == ["1"]
+        # One pattern, and not its letters.
+        report = await proactor.copy(tree, tmp_path / "one", exclude="sub/")
+        assert report.excluded == 1
+        with pytest.raises(ValueError, match=r"exclude: \[: '\[' without '\]'"):
+            await proactor.copy(tree, tmp_path / "none", exclude=["a", "["])
+
+    run(main())
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_dry_run(run: Run, tree: Path, tmp_path: Path) -> None:
+    async def main() -> None:
+        report = await proactor.copy(tree, tmp_path / "copy", dry_run=True)
+        assert (report.files, report.directories, report.failures) == (30, 2, 0)
+        with pytest.raises(proactor.CopyError, match="same file"):
+            await proactor.copy(tree / "1", tree / "1", dry_run=True)
+
+    run(main())
+    assert os.listdir(tmp_path) == ["tree"]
+
+
+def test_verified(run: Run, tree: Path, tmp_path: Path) -> None:
+    report = run(proactor.copy(tree, tmp_path / "copy", verify=True, bwlimit=10**9))
+    assert report.files == report.verified == 30
+
+
 class TestProgress:
     def test_it_is_told(self, run: Run, tree: Path, tmp_path: Path) -> None:
         heard: list[proactor.CopyProgress] = []
         report = run(proactor.copy(tree, tmp_path / "copy", progress=heard.append))
         assert heard[-1].bytes == report.bytes
         assert heard[-1].files == 33
+        assert heard[-1].fraction == pytest.approx(1)
         assert all(a.bytes <= b.bytes for a, b in itertools.pairwise(heard))
 
     def test_what_it_raises_ends_the_copy(self, run: Run, tree: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import arrangements
 import pytest
 from capabilities import needs
-from cp_helpers import Outcome, Same
+from cp_helpers import Outcome, Runner, Same, snapshot
 
 pytest_plugins = ["cp_fixtures"]
 pytestmark = needs("root")
@@ -48,37 +48,49 @@ def protected(root: Path) -> None:
     (root / "into" / "of_root").chmod(0o666)
 
 
-@pytest.mark.parametrize(
-    "form",
-    [
-        "secret fresh",
-        "secret new into",
-        "-f secret new into",
-        "new closed/fresh",
-        "new closed",
-        "-f new closed",
-        "--remove-destination new closed",
-        "-b new closed",
-        "old into",
-        "-f old into",
-        "--remove-destination old into",
-        "-b old into",
-        "-l old into",
-        "-lf old into",
-        "-r t fresh",
-        "-a t fresh",
-        "-r t closed",
-        "-r t closed/fresh",
-        "of_root fresh",
-        "-p of_root fresh",
-        "-a of_root fresh",
-        "--preserve=ownership of_root fresh",
-        "of_root into",
-        "new into/of_root",
-    ],
-)
+FORMS = [
+    "secret fresh",
+    "secret new into",
+    "-f secret new into",
+    "new closed/fresh",
+    "new closed",
+    "-f new closed",
+    "--remove-destination new closed",
+    "-b new closed",
+    "old into",
+    "-f old into",
+    "--remove-destination old into",
+    "-b old into",
+    "-l old into",
+    "-lf old into",
+    "-r t fresh",
+    "-a t fresh",
+    "-r t closed",
+    "-r t closed/fresh",
+    "of_root fresh",
+    "-p of_root fresh",
+    "-a of_root fresh",
+    "--preserve=ownership of_root fresh",
+    "of_root into",
+    "new into/of_root",
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_form(same: Same, form: str) -> None:
     as_user(same, *form.split())
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_dry_run(runner: Runner, tmp_path: Path, form: str) -> None:
+    """It fails where the copy does, and only there."""
+    protected(tmp_path)
+    give_away(tmp_path)
+    before = snapshot(tmp_path)
+    rehearsed = runner.proactor(tmp_path, "cp", "--dry-run", *form.split(), user=USER)
+    assert snapshot(tmp_path) == before
+    done = runner.proactor(tmp_path, "cp", *form.split(), user=USER)
+    assert (rehearsed.returncode, rehearsed.stderr) == (done.returncode, done.stderr)
 
 
 @pytest.mark.parametrize("answer", [b"y\n", b"n\n"])

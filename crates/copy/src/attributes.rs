@@ -11,7 +11,8 @@ use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::io;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 /// The attributes of a source that are wanted.
 #[derive(Default)]
@@ -76,6 +77,18 @@ impl Worker<'_> {
                 }
                 Err(_) => {}
             }
+        }
+    }
+
+    /// The context that was asked for by name.
+    pub(crate) fn give_context(&mut self, path: impl FnOnce() -> PathBuf, to: &Bearer<'_>) {
+        let Some(context) = &self.options().context else {
+            return;
+        };
+        // As the kernel keeps it: with a zero at its end.
+        let value = [context.as_bytes(), b"\0"].concat();
+        if let Err(error) = to.set(xattr::CONTEXT, &value) {
+            self.failed(Step::SetContext, path(), error);
         }
     }
 

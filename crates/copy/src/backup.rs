@@ -64,7 +64,7 @@ pub(crate) fn simple(name: &CStr, options: &Options) -> io::Result<CString> {
 
 /// The highest number of a backup of `name`; 0 if there is none.
 fn newest_number(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<u64> {
-    let dir = crate::sys::open_dir(dir, c".", false)?;
+    let dir = crate::sys::open_dir_unnoticed(dir, c".", false)?;
     let mut buffer = vec![MaybeUninit::uninit(); crate::listing::READ_BYTES];
     let mut reader = RawDir::new(dir, &mut buffer);
     let mut newest = 0;

@@ -27,11 +27,23 @@ pub(crate) struct Moved {
     pub(crate) holes: u64,
 }
 
+impl Moved {
+    /// What a dry run takes a file for.
+    pub(crate) fn all_of(stat: &Stat) -> Moved {
+        Moved {
+            written: stat.size,
+            ..Moved::default()
+        }
+    }
+}
+
 /// What went wrong, and on which side.
 pub(crate) enum Trouble {
     Read(io::Error),
     Write(io::Error),
     Clone(io::Error),
+    /// While what was written is verified.
+    ReadBack(io::Error),
     Stopped,
 }
 
@@ -62,6 +74,7 @@ impl Worker<'_> {
 
     /// One read and one write.
     fn at_once(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>, size: usize) -> Result<Moved, Trouble> {
+        self.wait_for_turn(size)?;
         let length = sys::read_at(from, &mut self.buffer[..size], 0).map_err(Trouble::Read)?;
         sys::write_all(to, &self.buffer[..length]).map_err(Trouble::Write)?;
         let written = length as u64;
@@ -98,6 +111,7 @@ impl Worker<'_> {
                 .buffer
                 .len()
                 .min((range.end - offset).try_into().unwrap_or(usize::MAX));
+            self.wait_for_turn(chunk)?;
             let length = sys::read_at(from, &mut self.buffer[..chunk], offset).map_err(Trouble::Read)?;
             let bytes = &self.buffer[..length];
             let written = if zeros_out {
@@ -204,6 +218,7 @@ impl Worker<'_> {
             if self.run.stopped() {
                 return Err(Trouble::Stopped);
             }
+            self.wait_for_turn(length)?;
             sys::write_all(to, &self.buffer[..length]).map_err(Trouble::Write)?;
             moved.written += length as u64;
             self.run.observer.progress(length as u64);
@@ -248,7 +263,7 @@ fn write_data(to: BorrowedFd<'_>, bytes: &[u8], offset: u64) -> io::Result<u64> 
 }
 
 /// The next range with data at or after `offset`; empty and at `size` if there is none.
-fn next_data(fd: BorrowedFd<'_>, offset: u64, size: u64) -> io::Result<std::ops::Range<u64>> {
+pub(crate) fn next_data(fd: BorrowedFd<'_>, offset: u64, size: u64) -> io::Result<std::ops::Range<u64>> {
     let start = match rustix::fs::seek(fd, SeekFrom::Data(offset)) {
         Ok(start) => start.min(size),
         Err(Errno::NXIO) => size,

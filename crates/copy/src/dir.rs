@@ -32,6 +32,8 @@ pub(crate) struct Dir {
     pub(crate) inherits: bool,
     /// User and group that new files get here; asked for with the first one.
     pub(crate) owner_of_new: OnceLock<(u32, u32)>,
+    /// What one entry is of the whole; not known before the directory has been read.
+    pub(crate) part_of_entry: OnceLock<f64>,
     /// The device of the source that the user named, for `one_file_system`.
     pub(crate) root_device: u64,
     /// What is still to be done in here, and the reading of the directory itself.
@@ -49,12 +51,14 @@ pub(crate) enum State {
     Hidden,
     /// Made by us under a partial name, to be renamed when all is done.
     Partial,
+    /// Not there: a dry run would have made it. For its target stands the nearest directory above that is there.
+    Imagined,
 }
 
 impl State {
     /// Whether names in it are ours alone, so that nothing is replaced and nothing has to appear at once.
     pub(crate) fn is_private(self) -> bool {
-        matches!(self, State::Hidden | State::Partial)
+        matches!(self, State::Hidden | State::Partial | State::Imagined)
     }
 }
 
@@ -64,6 +68,8 @@ pub(crate) struct Slot {
     name: Box<CStr>,
     /// As it is called until it is finished.
     partial: Mutex<Option<Box<CStr>>>,
+    /// It was reached through a link of this name, and is again; it must still be the same directory.
+    through_link: bool,
     id: FileId,
     fd: Mutex<Option<Arc<OwnedFd>>>,
 }
@@ -73,6 +79,7 @@ impl Slot {
         Slot {
             name: name.into(),
             partial: Mutex::new(None),
+            through_link: false,
             id,
             fd: Mutex::new(fd.map(Arc::new)),
         }
@@ -81,6 +88,10 @@ impl Slot {
     pub(crate) fn with_partial(self, partial: Option<CString>) -> Slot {
         *self.partial.lock().unwrap() = partial.map(CString::into_boxed_c_str);
         self
+    }
+
+    pub(crate) fn through_link(self, through_link: bool) -> Slot {
+        Slot { through_link, ..self }
     }
 
     pub(crate) fn id(&self) -> FileId {
@@ -124,7 +135,7 @@ impl Slot {
 
     /// Opens it below its parent, and makes sure that it is the same directory.
     fn reopen(&self, parent: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
-        let fd = sys::open_target_dir(parent, name, false)?;
+        let fd = sys::open_target_dir(parent, name, self.through_link)?;
         if sys::stat(fd.as_fd())?.id != self.id {
             return Err(io::Error::other("the directory was replaced by another one"));
         }
@@ -202,9 +213,15 @@ impl Dir {
             resumed: parts.resumed,
             inherits: parts.inherits,
             owner_of_new: OnceLock::new(),
+            part_of_entry: OnceLock::new(),
             root_device,
             pending: AtomicUsize::new(1),
         }
+    }
+
+    /// What one entry is of the whole, as far as that is known.
+    pub(crate) fn part(&self) -> f64 {
+        self.part_of_entry.get().copied().unwrap_or(0.0)
     }
 
     pub(crate) fn is_top(&self) -> bool {
@@ -239,7 +256,9 @@ impl Dir {
             if let Some(fd) = dir.slot(side).held() {
                 break fd;
             }
-            closed.push(dir);
+            if !(dir.state == State::Imagined && matches!(side, Side::Target)) {
+                closed.push(dir);
+            }
             dir = dir
                 .parent
                 .as_deref()

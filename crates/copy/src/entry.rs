@@ -103,10 +103,14 @@ impl Worker<'_> {
     /// what it was listed as, it is copied as what it is, once.
     fn file(&mut self, entry: &Entry<'_>, wait: bool) -> Outcome<()> {
         let follow = self.run.follows(&entry.at.dir);
-        let mut opened = sys::open_source(entry.at.source(), entry.source, follow, wait);
+        let open = |wait| match self.options().dry_run {
+            true => sys::hold_source(entry.at.source(), entry.source, follow),
+            false => sys::open_source(entry.at.source(), entry.source, follow, wait),
+        };
+        let mut opened = open(wait);
         if matches!(&opened, Err(error) if sys::is(error, &[Errno::AGAIN])) {
             // Somebody has a lease on it, and is told to let go: that takes waiting.
-            opened = sys::open_source(entry.at.source(), entry.source, follow, true);
+            opened = open(true);
         }
         let found = opened.and_then(|fd| {
             let stat = sys::stat(rustix::fd::AsFd::as_fd(&fd))?;

@@ -29,6 +29,16 @@ pub enum Diagnostic {
     /// The source was another one after it was read than before, three times in a row, or was gone. The target has
     /// what was read last.
     Changed(PathBuf),
+    /// What was written and read back is not what the source has (`Options::verify`). The target has not got its name,
+    /// unless it was written in place.
+    Differs {
+        /// The file.
+        source: PathBuf,
+        /// What would have been its copy.
+        target: PathBuf,
+        /// The first byte that is another one.
+        offset: u64,
+    },
     /// The copy is fine, but may not be what was meant.
     Warning {
         /// What looks wrong.
@@ -96,6 +106,10 @@ pub enum Step {
     SetTimes,
     /// Reading or setting extended attributes.
     SetXattr,
+    /// Setting the SELinux context.
+    SetContext,
+    /// Reading back what was written.
+    Verify,
     /// Forcing data to the disk.
     Sync,
     /// Reading or locking the journal of an earlier run.

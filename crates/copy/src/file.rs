@@ -4,6 +4,7 @@ use crate::attributes::Names;
 use crate::content::{Moved, Trouble};
 use crate::entry::Entry;
 use crate::error::{Diagnostic, Refusal, Step, Warning};
+use crate::how::How;
 use crate::links::{Claim, First};
 use crate::metadata::Dress;
 use crate::observer::{Kind, Paths};
@@ -85,6 +86,10 @@ impl Worker<'_> {
             return Ok(());
         }
         let (moved, backup) = match self.place(entry, &source.stat)? {
+            place if self.options().dry_run => {
+                let backup = self.rehearse(entry, &place, (Step::CreateFile, None))?;
+                (Moved::all_of(&source.stat), backup)
+            }
             Place::Into { follow } => (self.write_in_place(entry, source, follow)?, None),
             Place::New => self.create_new(entry, source, None)?,
             Place::Replace(old) => self.create_new(entry, source, Some(&old))?,
@@ -93,7 +98,13 @@ impl Worker<'_> {
         self.report.bytes += moved.written;
         self.report.shared_bytes += moved.shared;
         self.report.hole_bytes += moved.holes;
-        self.copied(entry, Kind::File, source.stat.size.max(moved.written), backup);
+        let options = self.options();
+        let how = (!options.dry_run && !options.attributes_only).then(|| {
+            let devices = (source.stat.id.0, self.device_of(entry));
+            How::of(&moved, options, self.no_clone == Some(devices))
+        });
+        let bytes = source.stat.size.max(moved.written);
+        self.copied_how(entry, Kind::File, bytes, backup, how);
         Ok(())
     }
 
@@ -148,13 +159,16 @@ impl Worker<'_> {
 
     /// Creates the file under its name or a partial one. The first one in a directory tells who owns new files there.
     fn create(&mut self, entry: &Entry<'_>, direct: bool, mode: u32) -> std::io::Result<(CString, OwnedFd)> {
+        let reads = self.options().verify;
         let (name, fd) = if direct {
             (
                 entry.target.into(),
-                sys::create(entry.at.target(), entry.target, mode)?,
+                sys::create(entry.at.target(), entry.target, mode, reads)?,
             )
         } else {
-            self.partial(entry.target, |name| sys::create(entry.at.target(), name, mode))?
+            self.partial(entry.target, |name| {
+                sys::create(entry.at.target(), name, mode, reads)
+            })?
         };
         let dir = &entry.at.dir;
         if self.options().preserve.ownership && dir.owner_of_new.get().is_none() {
@@ -236,8 +250,11 @@ impl Worker<'_> {
                 self.stream(from, to, u64::MAX)
             };
             let moved = moved.map_err(|trouble| self.trouble(entry, trouble))?;
+            let verdict = self
+                .verdict(source.fd.as_fd(), to, &source.stat, &moved)
+                .map_err(|trouble| self.trouble(entry, trouble))?;
             if !self.has_changed(entry, source)? {
-                return Ok(moved);
+                return self.judge(entry, verdict).map(|()| moved);
             }
             if attempt == ATTEMPTS {
                 self.tell(&Diagnostic::Changed(entry.source()));
@@ -287,6 +304,7 @@ impl Worker<'_> {
             Trouble::Clone(error) => {
                 self.failed_with(Step::Clone, entry.target(), Some(entry.source()), error)
             }
+            Trouble::ReadBack(error) => self.failed(Step::Verify, entry.target(), error),
             Trouble::Stopped => End::Stopped,
         }
     }

@@ -71,6 +71,7 @@ impl Worker<'_> {
             kind: kind.map_or(Kind::Special, Kind::of),
             bytes: 0,
             backup: None,
+            how: None,
             paths: entry,
         };
         self.run.observer.excluded(&excluded);

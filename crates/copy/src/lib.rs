@@ -29,6 +29,7 @@ mod error;
 mod file;
 mod filter;
 mod glob;
+mod how;
 mod journal;
 mod link;
 mod links;
@@ -36,9 +37,11 @@ mod listing;
 mod metadata;
 mod observer;
 mod options;
+mod pace;
 mod parents;
 mod place;
 mod plan;
+mod rehearse;
 mod remove;
 mod report;
 mod resume;
@@ -46,11 +49,13 @@ mod run;
 mod schedule;
 mod sys;
 mod tree;
+mod verify;
 mod xattr;
 
 pub use error::{Diagnostic, Refusal, Step, Warning};
 pub use filter::{Action, Rule};
 pub use glob::BadPattern;
+pub use how::{Answer, Detection, How};
 pub use observer::{Copied, Kind, Observer, Question};
 pub use options::{
     Backup, Dereference, Fsync, Method, Mode, Options, Overwrite, Preserve, Reflink, Sparse, When, Wish,

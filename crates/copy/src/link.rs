@@ -24,8 +24,12 @@ impl Worker<'_> {
     pub(crate) fn symlink(&mut self, entry: &Entry<'_>) -> Outcome<()> {
         let stat = self.look(entry)?;
         self.once(entry, &stat, |worker| {
-            let to = rustix::fs::readlinkat(entry.at.source(), entry.source, Vec::new())
-                .map_err(|error| worker.failed(Step::ReadLink, entry.source(), error.into()))?;
+            let to = match worker.options().dry_run {
+                // Reading it would leave a time of access.
+                true => CString::default(),
+                false => rustix::fs::readlinkat(entry.at.source(), entry.source, Vec::new())
+                    .map_err(|error| worker.failed(Step::ReadLink, entry.source(), error.into()))?,
+            };
             let make = |dir: BorrowedFd<'_>, name: &CStr| rustix::fs::symlinkat(&to, dir, name);
             let other = PathBuf::from(OsStr::from_bytes(to.to_bytes()));
             worker.put(entry, &stat, (Step::CreateSymlink, Some(other)), true, make)?;
@@ -201,11 +205,36 @@ impl Worker<'_> {
         &mut self,
         entry: &Entry<'_>,
         stat: &Stat,
-        (step, other): (Step, Option<PathBuf>),
+        step: (Step, Option<PathBuf>),
         dress: bool,
         make: impl Fn(BorrowedFd<'_>, &CStr) -> rustix::io::Result<()>,
     ) -> Outcome<()> {
-        let old = match self.place(entry, stat)? {
+        let place = self.place(entry, stat)?;
+        let backup = if self.options().dry_run {
+            self.rehearse(entry, &place, step)?
+        } else {
+            self.put_there(entry, stat, &place, step, dress, make)?
+        };
+        let kind = match (dress, self.options().method) {
+            (false, Method::SymbolicLink) => Kind::Symlink,
+            (false, _) => Kind::HardLink,
+            (true, _) => Kind::of(stat.file_type()),
+        };
+        self.copied(entry, kind, backup);
+        Ok(())
+    }
+
+    /// Returns the path of the backup, if there is one.
+    fn put_there(
+        &mut self,
+        entry: &Entry<'_>,
+        stat: &Stat,
+        place: &Place,
+        (step, other): (Step, Option<PathBuf>),
+        dress: bool,
+        make: impl Fn(BorrowedFd<'_>, &CStr) -> rustix::io::Result<()>,
+    ) -> Outcome<Option<PathBuf>> {
+        let old = match place {
             Place::New => None,
             Place::Replace(old) => Some(old),
             Place::Into { .. } => unreachable!("only contents are written in place"),
@@ -228,24 +257,13 @@ impl Worker<'_> {
         if dress {
             self.dress_name(entry, stat, &name);
         }
-        let backup = if private {
-            None
-        } else {
-            match self.give_name(entry, &name, old.as_ref()) {
-                Ok(backup) => backup,
-                Err(NotNamed::End(end)) => return Err(end),
-                Err(NotNamed::NeedsInPlace) => {
-                    let error = Errno::PERM.into();
-                    return Err(self.failed(Step::Rename, entry.target(), error));
-                }
-            }
-        };
-        let kind = match (dress, self.options().method) {
-            (false, Method::SymbolicLink) => Kind::Symlink,
-            (false, _) => Kind::HardLink,
-            (true, _) => Kind::of(stat.file_type()),
-        };
-        self.copied(entry, kind, 0, backup);
-        Ok(())
+        if private {
+            return Ok(None);
+        }
+        match self.give_name(entry, &name, old) {
+            Ok(backup) => Ok(backup),
+            Err(NotNamed::End(end)) => Err(end),
+            Err(NotNamed::NeedsInPlace) => Err(self.failed(Step::Rename, entry.target(), Errno::PERM.into())),
+        }
     }
 }

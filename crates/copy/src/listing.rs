@@ -1,6 +1,7 @@
 //! What a directory holds, read in batches and sorted by inode: on most file systems that is the order on the disk, so
 //! that a cold source is read forwards. A batch has a bound, so that a directory of any length needs little memory.
 
+use crate::sys;
 use rustix::fd::BorrowedFd;
 use rustix::fs::{FileType, RawDir};
 use std::ffi::CStr;
@@ -64,5 +65,43 @@ impl Listing {
         let bytes = &self.names[entry.start as usize..];
         let name = CStr::from_bytes_until_nul(bytes).expect("each name was put in with its zero");
         (name, entry.kind)
+    }
+}
+
+/// How many entries a directory has.
+pub(crate) fn count(dir: BorrowedFd<'_>, buffer: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+    // With a position of its own.
+    let dir = sys::open_dir(dir, c".", false)?;
+    let mut reader = RawDir::new(dir, buffer);
+    let mut entries: usize = 0;
+    while let Some(entry) = reader.next() {
+        entry?;
+        entries += 1;
+    }
+    // Itself and the one above are not among them.
+    Ok(entries.saturating_sub(2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{count, Listing, READ_BYTES};
+    use crate::sys;
+    use rustix::fd::AsFd;
+    use std::mem::MaybeUninit;
+
+    #[test]
+    fn counting_leaves_the_position_alone() {
+        let here = tempfile::tempdir().unwrap();
+        for number in 0..1000 {
+            std::fs::write(here.path().join(format!("{number}")), "").unwrap();
+        }
+        let path = std::ffi::CString::new(here.path().as_os_str().as_encoded_bytes()).unwrap();
+        let dir = sys::open_dir(rustix::fs::CWD, &path, false).unwrap();
+        let mut buffer = vec![MaybeUninit::uninit(); READ_BYTES];
+        assert_eq!(count(dir.as_fd(), &mut buffer).unwrap(), 1000);
+        let mut listing = Listing::default();
+        assert!(!listing.read(dir.as_fd(), &mut buffer).unwrap());
+        assert_eq!(listing.len(), 1000);
+        assert_eq!(count(dir.as_fd(), &mut buffer).unwrap(), 1000);
     }
 }

@@ -112,7 +112,10 @@ impl Worker<'_> {
             self.keep_old_attributes(entry, old, to);
         }
         let to_bearer = Bearer::Open(to);
-        self.give_attributes(&entry.target(), &Bearer::Open(from), &to_bearer, dress.names);
+        if dress.names.any() {
+            self.give_attributes(&entry.target(), &Bearer::Open(from), &to_bearer, dress.names);
+        }
+        self.give_context(|| entry.target(), &to_bearer);
         if dress.may_have_list {
             self.drop_lists(&entry.target(), &to_bearer, dress.names, &[xattr::ACCESS_LIST]);
         }
@@ -148,6 +151,7 @@ impl Worker<'_> {
         if let Some(from) = from {
             self.dress_dir_attributes(from, to, &path, made);
         }
+        self.give_context(|| path.clone(), &Bearer::Open(to));
         let mode = match preserve.mode {
             Mode::Preserve => Some(dir.stat.permissions()),
             _ if !made => None,
@@ -214,9 +218,10 @@ impl Worker<'_> {
             rustix::fs::chownat(dir, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW)
         });
         let from = Bearer::Path(sys::proc_path(entry.at.source(), Some(entry.source)));
+        let to = Bearer::Path(sys::proc_path(dir, Some(name)));
+        self.give_context(|| entry.target(), &to);
         match self.names_of(&from) {
             Ok(names) => {
-                let to = Bearer::Path(sys::proc_path(dir, Some(name)));
                 self.give_attributes(&entry.target(), &from, &to, &names);
                 if entry.at.dir.inherits && !source.is_symlink() {
                     self.drop_lists(&entry.target(), &to, &names, &[xattr::ACCESS_LIST]);

@@ -1,6 +1,7 @@
 //! Who hears what a copy does, and answers its questions.
 
 use crate::error::Diagnostic;
+use crate::how::How;
 use rustix::fs::FileType;
 use std::path::{Path, PathBuf};
 
@@ -31,6 +32,17 @@ pub trait Observer: Sync {
         let _ = bytes;
     }
 
+    /// So much of the whole was done since the last call: parts of 1, told only if `measures`. It is an estimate, for nobody
+    /// has seen the whole: all sources count the same, and so do all entries of a directory.
+    fn advanced(&self, part: f64) {
+        let _ = part;
+    }
+
+    /// Whether `advanced` is to be told. Long directories are read twice then, as their entries are counted first.
+    fn measures(&self) -> bool {
+        false
+    }
+
     /// Something went wrong, or looks wrong. The copy goes on with the next entry.
     fn diagnostic(&self, diagnostic: &Diagnostic);
 
@@ -55,6 +67,8 @@ pub struct Copied<'a> {
     pub bytes: u64,
     /// The name that its target had before, if there was a backup.
     pub backup: Option<PathBuf>,
+    /// How its contents were copied; `None` for what has none, and where none were.
+    pub how: Option<How>,
     pub(crate) paths: &'a dyn Paths,
 }
 

@@ -37,11 +37,24 @@ pub struct Options {
     /// Write into existing files instead of replacing them by a rename. Off by default: a reader of the target then
     /// sees the old file or the new one, whole.
     pub in_place: bool,
+    /// Copy a directory into what a symbolic link of its name leads to, if that is a directory, instead of refusing to
+    /// replace the link.
+    pub keep_directory_symlink: bool,
+    /// The SELinux context of what is made or written to, instead of the one that the kernel gives it or that is preserved.
+    pub context: Option<OsString>,
     /// When data is forced to the disk.
     pub fsync: Fsync,
     /// Go on where a run with the same sources, target and options was killed; begin if there was none. Refused if a
     /// run was, but not with the same.
     pub resume: bool,
+    /// Read back what was written, before it gets its name, and compare it with the source. A file that differs is a
+    /// failure, and does not appear. What has no size (FIFOs, files in /proc) cannot be read again, and is not verified.
+    pub verify: bool,
+    /// Bytes that are written in a second, by all threads together; 0, the default, is as many as can be.
+    pub bwlimit: u64,
+    /// Only find out and tell what would be copied and what could not be. Nothing is made, and no contents are read.
+    /// Questions are not asked, and taken as answered with yes.
+    pub dry_run: bool,
     /// Threads; 0, the default, lets the copier choose.
     pub jobs: usize,
 }
@@ -64,8 +77,13 @@ impl Default for Options {
             copy_contents: false,
             parents: false,
             in_place: false,
+            keep_directory_symlink: false,
+            context: None,
             fsync: Fsync::None,
             resume: false,
+            verify: false,
+            bwlimit: 0,
+            dry_run: false,
             jobs: 0,
         }
     }
@@ -86,6 +104,7 @@ impl Options {
     pub(crate) fn meaning(&self) -> Options {
         Options {
             fsync: Fsync::None,
+            bwlimit: 0,
             resume: false,
             jobs: 0,
             ..self.clone()

@@ -8,6 +8,7 @@ use crate::error::Step;
 use crate::journal::Key;
 use crate::observer::Kind;
 use crate::plan::top_of;
+use crate::rehearse::would_make;
 use crate::run::{Outcome, Worker};
 use crate::sys::{self, Stat};
 use rustix::fd::{AsFd, OwnedFd};
@@ -81,17 +82,26 @@ impl Parents {
             Ok((sys::stat(fd.as_fd())?, fd, at))
         });
         let (stat, fd, at) = found.map_err(|error| worker.failed(Step::StatParent, from.into(), error))?;
-        let made = match rustix::fs::mkdirat(at.target(), &name, Mode::from_raw_mode(0o700)) {
+        let dry = worker.options().dry_run;
+        let made = match dry {
+            true => would_make(&at, &name),
+            false => rustix::fs::mkdirat(at.target(), &name, Mode::from_raw_mode(0o700)).map_err(Into::into),
+        };
+        let made = match made {
             Ok(()) => true,
-            Err(Errno::EXIST) => false,
-            Err(error) => return Err(worker.failed(Step::CreateDirectory, shown.into(), error.into())),
+            Err(error) if sys::is(&error, &[Errno::EXIST]) => false,
+            Err(error) => return Err(worker.failed(Step::CreateDirectory, shown.into(), error)),
+        };
+        let (opens, state) = match made && dry {
+            true => (c".", State::Imagined),
+            false => (name.as_c_str(), State::Existing),
         };
         // What is there may be a link to a directory: the user has named it.
-        let opened = sys::open_target_dir(at.target(), &name, !made).and_then(|target| {
+        let opened = sys::open_target_dir(at.target(), opens, !made).and_then(|target| {
             let here = at.source().try_clone_to_owned()?;
             let label = CString::new(shown.as_os_str().as_bytes())?;
             let key = dir.key.child(&name);
-            Ok((top_of(here, target.try_clone()?, &label, key)?, target))
+            Ok((top_of(here, target.try_clone()?, &label, state, key)?, target))
         });
         let (next, target) =
             opened.map_err(|error| worker.failed(Step::OpenTargetDirectory, shown.into(), error))?;
@@ -103,7 +113,9 @@ impl Parents {
                 source: &source,
                 target: &name,
             };
-            worker.copied(&entry, Kind::Directory, 0, None);
+            worker.copied(&entry, Kind::Directory, None);
+        }
+        if made && !dry {
             self.made.push(Made {
                 path: shown.into(),
                 source: fd,

@@ -162,6 +162,7 @@ impl Worker<'_> {
             kind: Kind::of(source.file_type()),
             bytes: source.size,
             backup: None,
+            how: None,
             paths: entry,
         };
         self.run.observer.skipped(&skipped);
@@ -169,7 +170,7 @@ impl Worker<'_> {
     }
 
     fn ask(&mut self, entry: &Entry<'_>, there: &Stat, source: &Stat) -> Outcome<()> {
-        if !self.options().overwrite.ask {
+        if !self.options().overwrite.ask || self.options().dry_run {
             return Ok(());
         }
         let run = self.run;
@@ -264,7 +265,12 @@ impl Worker<'_> {
         if self.backup_is_source(entry) {
             return Err(self.refused(Refusal::BackupIsSource, entry));
         }
-        let backup = backup::make(entry.at.target(), entry.target, options);
+        let name = if options.dry_run {
+            backup::name_for
+        } else {
+            backup::make
+        };
+        let backup = name(entry.at.target(), entry.target, options);
         match backup {
             Ok(name) => Ok(Some(entry.at.dir.path(crate::dir::Side::Target, &name))),
             Err(error) => Err(self.failed(Step::Backup, entry.target(), error)),
@@ -292,7 +298,7 @@ impl Worker<'_> {
 }
 
 /// Whether the file may be written to by who we are.
-fn writable(at: &Opened, name: &CStr) -> io::Result<()> {
+pub(crate) fn writable(at: &Opened, name: &CStr) -> io::Result<()> {
     rustix::fs::accessat(at.target(), name, Access::WRITE_OK, AtFlags::EACCESS)?;
     Ok(())
 }

@@ -288,7 +288,7 @@ impl<'a> Plan<'a> {
     /// What comes when everything is in its place.
     fn finish(&mut self, worker: &mut Worker<'_>) {
         self.parents.finish(worker);
-        if worker.options().fsync == Fsync::None {
+        if worker.options().fsync == Fsync::None || worker.options().dry_run {
             return;
         }
         let synced = self.top.open().and_then(|at| {
@@ -399,18 +399,24 @@ fn open_top(directory: &Path) -> io::Result<Arc<Dir>> {
     let shown = CString::new(directory.as_os_str().as_bytes())?;
     let name = if shown.is_empty() { c"." } else { shown.as_c_str() };
     let target = sys::open_target_dir(here.as_fd(), name, true)?;
-    top_of(here, target, &shown, Key::TOP)
+    top_of(here, target, &shown, State::Existing, Key::TOP)
 }
 
 /// A topmost pair of two open directories.
-pub(crate) fn top_of(source: OwnedFd, target: OwnedFd, shown: &CStr, key: Key) -> io::Result<Arc<Dir>> {
+pub(crate) fn top_of(
+    source: OwnedFd,
+    target: OwnedFd,
+    shown: &CStr,
+    state: State,
+    key: Key,
+) -> io::Result<Arc<Dir>> {
     let stat = sys::stat(target.as_fd())?;
     let inherits = xattr::inherits(target.as_fd());
     let parts = Parts {
         source: Slot::new(c"", sys::stat(source.as_fd())?.id, Some(source)),
         target: Slot::new(shown, stat.id, Some(target)),
         stat,
-        state: State::Existing,
+        state,
         resumed: false,
         inherits,
     };

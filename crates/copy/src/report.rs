@@ -17,6 +17,8 @@ pub struct Report {
     pub hard_links: u64,
     /// FIFOs, sockets and devices made.
     pub specials: u64,
+    /// Files of them that were read back and are the same as their sources (`Options::verify`).
+    pub verified: u64,
     /// Entries left as they are, because the target exists (`When::None`, `When::Older`, a "no" to a question).
     pub skipped: u64,
     /// Entries that were left out (`Options::filter`); what is below such a directory is not counted.

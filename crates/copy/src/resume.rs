@@ -195,6 +195,7 @@ impl Worker<'_> {
                 kind: Kind::File,
                 bytes: source.size,
                 backup: None,
+                how: None,
                 paths: entry,
             });
             return Ok(true);

@@ -2,11 +2,13 @@
 
 use crate::buffer::Buffer;
 use crate::error::{Diagnostic, Refusal, Step};
+use crate::how::How;
 use crate::journal::{Asked, Batch, Before, Digest, Journal};
 use crate::links::Links;
 use crate::listing;
 use crate::observer::{Copied, Kind, Observer, Paths};
 use crate::options::{Dereference, Method, Options};
+use crate::pace::{self, Pace};
 use crate::report::Report;
 use crate::schedule::Schedule;
 use crate::sys::{self, FileId};
@@ -65,6 +67,9 @@ pub(crate) struct Run<'a> {
     pub(crate) schedule: Schedule,
     /// Where this run writes to: what the user has named, and what was made below. None of them is a source.
     pub(crate) roots: Mutex<HashSet<FileId>>,
+    /// In a dry run, the existing directories of the target in which it would make others.
+    pub(crate) imagined: Mutex<HashSet<FileId>>,
+    pub(crate) pace: Pace,
     /// Held while a question is being answered.
     pub(crate) asking: Mutex<()>,
     pub(crate) umask: u32,
@@ -74,6 +79,8 @@ pub(crate) struct Run<'a> {
     /// Levels of a chain of directories that are kept open.
     pub(crate) keep: usize,
     pub(crate) jobs: usize,
+    /// What each source is of the whole, if somebody wants to know how much is done.
+    pub(crate) part_of_source: Option<f64>,
     stopped: AtomicBool,
 }
 
@@ -105,6 +112,8 @@ impl<'a> Run<'a> {
             links: Links::default(),
             schedule: Schedule::default(),
             roots: Mutex::default(),
+            imagined: Mutex::default(),
+            pace: Pace::new(),
             asking: Mutex::default(),
             umask: sys::umask(),
             privileged: rustix::process::geteuid().is_root(),
@@ -115,6 +124,7 @@ impl<'a> Run<'a> {
             // Each level is two descriptors, and a worker needs a few more for what it has in hand.
             keep: (descriptors / jobs / 2).saturating_sub(4).clamp(2, 64),
             jobs,
+            part_of_source: observer.measures().then(|| 1.0 / sources.len() as f64),
             stopped: AtomicBool::new(false),
         }
     }
@@ -158,7 +168,7 @@ impl Run<'_> {
     /// Whether finished files are worth being written down.
     pub(crate) fn is_journaled(&self) -> bool {
         let options = self.options;
-        let contents = options.method == Method::Contents && !options.attributes_only;
+        let contents = options.method == Method::Contents && !options.attributes_only && !options.dry_run;
         contents && (options.recursive || self.sources.len() > 1)
     }
 
@@ -250,6 +260,8 @@ pub(crate) struct Worker<'a> {
     pub(crate) names: Vec<u8>,
     pub(crate) value: Vec<u8>,
     pub(crate) entries: Vec<MaybeUninit<u8>>,
+    /// What the entry in hand is of the whole, as long as nobody has told that it is done.
+    pub(crate) part: f64,
     /// Devices between which blocks cannot be shared.
     pub(crate) no_clone: Option<(u64, u64)>,
 }
@@ -260,10 +272,11 @@ impl<'a> Worker<'a> {
             run,
             report: Report::default(),
             log: Batch::default(),
-            buffer: Buffer::new(BUFFER_BYTES),
+            buffer: Buffer::new(pace::step(run.options.bwlimit, BUFFER_BYTES)),
             names: Vec::new(),
             value: Vec::new(),
             entries: vec![MaybeUninit::uninit(); listing::READ_BYTES],
+            part: 0.0,
             no_clone: None,
         }
     }
@@ -307,11 +320,30 @@ impl<'a> Worker<'a> {
         self.tell(&refused)
     }
 
-    pub(crate) fn copied(&mut self, entry: &Entry<'_>, kind: Kind, bytes: u64, backup: Option<PathBuf>) {
+    pub(crate) fn advance(&self, part: f64) {
+        if self.run.part_of_source.is_some() && part > 0.0 {
+            self.run.observer.advanced(part);
+        }
+    }
+
+    /// Something without contents is copied.
+    pub(crate) fn copied(&mut self, entry: &Entry<'_>, kind: Kind, backup: Option<PathBuf>) {
+        self.copied_how(entry, kind, 0, backup, None);
+    }
+
+    pub(crate) fn copied_how(
+        &mut self,
+        entry: &Entry<'_>,
+        kind: Kind,
+        bytes: u64,
+        backup: Option<PathBuf>,
+        how: Option<How>,
+    ) {
         let copied = Copied {
             kind,
             bytes,
             backup,
+            how,
             paths: entry,
         };
         self.run.observer.copied(&copied);
@@ -329,6 +361,7 @@ pub(crate) fn add(total: &mut Report, part: Report) {
     total.excluded += part.excluded;
     total.resumed += part.resumed;
     total.failures += part.failures;
+    total.verified += part.verified;
     total.bytes += part.bytes;
     total.shared_bytes += part.shared_bytes;
     total.hole_bytes += part.hole_bytes;

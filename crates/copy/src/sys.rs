@@ -4,9 +4,9 @@
 //! slash, and no link is followed unless the caller says so.
 
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Statx, StatxFlags, StatxTimestamp, Timespec};
+use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, Statx, StatxFlags, StatxTimestamp, Timespec};
 use rustix::io::{retry_on_intr, Errno};
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::io;
 
 /// Which file: its device and its inode.
@@ -115,6 +115,15 @@ pub(crate) fn open_dir(dir: BorrowedFd<'_>, name: &CStr, follow: bool) -> io::Re
     open(dir, name, OFlags::RDONLY | OFlags::DIRECTORY, 0, follow)
 }
 
+/// Opens a directory so that listing it leaves no trace, if we are its owner.
+pub(crate) fn open_dir_unnoticed(dir: BorrowedFd<'_>, name: &CStr, follow: bool) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOATIME;
+    match open(dir, name, flags, 0, follow) {
+        Err(error) if is(&error, &[Errno::PERM]) => open_dir(dir, name, follow),
+        opened => opened,
+    }
+}
+
 /// Opens a directory for calls on names in it, even if it cannot be listed.
 pub(crate) fn open_target_dir(dir: BorrowedFd<'_>, name: &CStr, follow: bool) -> io::Result<OwnedFd> {
     match open_dir(dir, name, follow) {
@@ -148,15 +157,37 @@ pub(crate) fn open_source(dir: BorrowedFd<'_>, name: &CStr, follow: bool, wait: 
     open(dir, name, OFlags::RDONLY | OFlags::NOCTTY | block, 0, follow)
 }
 
-/// Creates a file that must not be there yet.
-pub(crate) fn create(dir: BorrowedFd<'_>, name: &CStr, mode: u32) -> io::Result<OwnedFd> {
-    open(
-        dir,
-        name,
-        OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL,
-        mode,
-        false,
-    )
+/// Holds a source without opening it, if it could be opened.
+pub(crate) fn hold_source(dir: BorrowedFd<'_>, name: &CStr, follow: bool) -> io::Result<OwnedFd> {
+    let fd = open(dir, name, OFlags::PATH, 0, follow)?;
+    let mut flags = AtFlags::EACCESS;
+    flags.set(AtFlags::SYMLINK_NOFOLLOW, !follow);
+    rustix::fs::accessat(dir, name, Access::READ_OK, flags)?;
+    match stat(fd.as_fd())?.file_type() {
+        FileType::Socket => Err(Errno::NXIO.into()),
+        _ => Ok(fd),
+    }
+}
+
+/// Creates a file that must not be there yet. With `reads`, it can be read as well, whatever its permissions are.
+pub(crate) fn create(dir: BorrowedFd<'_>, name: &CStr, mode: u32, reads: bool) -> io::Result<OwnedFd> {
+    let access = if reads { OFlags::RDWR } else { OFlags::WRONLY };
+    open(dir, name, access | OFlags::CREATE | OFlags::EXCL, mode, false)
+}
+
+/// Opens a file once more, if it is open for writing only.
+pub(crate) fn reopen_to_read(fd: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
+    if rustix::fs::fcntl_getfl(fd)?.contains(OFlags::RDWR) {
+        return Ok(None);
+    }
+    let path = CString::new(proc_path(fd, None))?;
+    Ok(Some(open(
+        rustix::fs::CWD.as_fd(),
+        &path,
+        OFlags::RDONLY,
+        0,
+        true,
+    )?))
 }
 
 /// Creates a journal: what is written goes to its end.

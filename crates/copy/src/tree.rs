@@ -3,7 +3,7 @@
 use crate::dir::{Dir, Opened, Parts, Side, Slot, State};
 use crate::entry::Entry;
 use crate::error::{Diagnostic, Refusal, Step};
-use crate::listing::Listing;
+use crate::listing::{self, Listing};
 use crate::observer::{Kind, Paths};
 use crate::options::{Dereference, Fsync, Mode};
 use crate::place::rename_to_free;
@@ -26,13 +26,16 @@ const WORTH_SHARING: usize = 512;
 const WORTH_HELPING_BYTES: u64 = 16 << 10;
 
 /// The target's side of a new pair.
-struct Made {
-    fd: OwnedFd,
-    stat: Stat,
-    state: State,
-    partial: Option<CString>,
-    resumed: bool,
-    inherits: bool,
+pub(crate) struct Made {
+    /// None if it is only imagined.
+    pub(crate) fd: Option<OwnedFd>,
+    pub(crate) stat: Stat,
+    pub(crate) state: State,
+    pub(crate) partial: Option<CString>,
+    pub(crate) resumed: bool,
+    /// Its name is that of a link to it.
+    pub(crate) through_link: bool,
+    pub(crate) inherits: bool,
 }
 
 impl Worker<'_> {
@@ -60,7 +63,14 @@ impl Worker<'_> {
                         source,
                         target,
                     };
+                    self.part = match job.dir.is_top() {
+                        true => self.run.part_of_source.unwrap_or(0.0),
+                        false => job.dir.part(),
+                    };
                     self.entry(&entry, job.kind);
+                    // A directory that is filled has taken it.
+                    let part = std::mem::take(&mut self.part);
+                    self.advance(part);
                 }
                 Err(error) => {
                     let path = job.dir.path(Side::Source, &job.source);
@@ -85,7 +95,9 @@ impl Worker<'_> {
         let readable = fd.is_some();
         let parts = Parts {
             source: Slot::new(entry.source, stat.id, fd),
-            target: Slot::new(entry.target, made.stat.id, Some(made.fd)).with_partial(partial),
+            target: Slot::new(entry.target, made.stat.id, made.fd)
+                .with_partial(partial)
+                .through_link(made.through_link),
             stat,
             state: made.state,
             resumed: made.resumed,
@@ -98,10 +110,13 @@ impl Worker<'_> {
             let _ = dir.owner_of_new.set(made.stat.owner());
         }
         self.report.directories += 1;
-        self.copied(entry, kind, 0, None);
+        self.copied(entry, kind, None);
         let crossed = self.options().one_file_system && dir.stat.id.0 != dir.root_device;
         self.tidy(&dir);
         if readable && !crossed {
+            if self.would_meet_itself(&dir) {
+                self.refuse_itself(&dir, entry);
+            }
             self.fill_dir(&dir);
         }
         self.release(dir);
@@ -111,7 +126,12 @@ impl Worker<'_> {
     /// One that may not be read is looked at all the same: its copy is empty, and has its metadata.
     fn open_source_dir(&mut self, entry: &Entry<'_>) -> Outcome<(Option<OwnedFd>, Stat)> {
         let follow = self.run.follows(&entry.at.dir);
-        let opened = sys::open_dir(entry.at.source(), entry.source, follow);
+        let open = if self.options().dry_run {
+            sys::open_dir_unnoticed
+        } else {
+            sys::open_dir
+        };
+        let opened = open(entry.at.source(), entry.source, follow);
         let found = match opened {
             Ok(fd) => sys::stat(fd.as_fd()).map(|stat| (Some(fd), stat)),
             Err(error) if sys::is(&error, &[Errno::ACCESS]) => {
@@ -128,7 +148,7 @@ impl Worker<'_> {
 
     fn check_source_dir(&mut self, entry: &Entry<'_>, stat: &Stat) -> Outcome<()> {
         if self.run.roots.lock().unwrap().contains(&stat.id) {
-            return Err(self.refuse_itself(entry));
+            return Err(self.refuse_itself(&entry.at.dir, entry));
         }
         let loops = self.options().dereference == Dereference::Always;
         if loops && entry.at.dir.is_inside(stat.id) {
@@ -138,8 +158,8 @@ impl Worker<'_> {
     }
 
     /// The target was met inside the source: told of with the two paths that the user has named.
-    fn refuse_itself(&mut self, entry: &Entry<'_>) -> End {
-        let Some(named) = entry.at.dir.named() else {
+    fn refuse_itself(&mut self, inside: &Dir, entry: &Entry<'_>) -> End {
+        let Some(named) = inside.named() else {
             return self.refused(Refusal::IntoItself, entry);
         };
         let refused = Diagnostic::Refused {
@@ -159,7 +179,10 @@ impl Worker<'_> {
             };
         }
         match self.existing(entry)? {
-            Some(there) if there.is_dir() => self.existing_dir(entry, source),
+            Some(there) if there.is_dir() => self.existing_dir(entry, source, false),
+            Some(there) if there.is_symlink() && self.keeps_link(entry) => {
+                self.existing_dir(entry, source, true)
+            }
             Some(there) => {
                 if there.id == source.id {
                     return Err(self.refused(Refusal::SameFile, entry));
@@ -174,8 +197,14 @@ impl Worker<'_> {
         }
     }
 
-    fn existing_dir(&mut self, entry: &Entry<'_>, source: &Stat) -> Outcome<Made> {
-        let opened = sys::open_target_dir(entry.at.target(), entry.target, false)
+    /// Whether a link in the place of a directory stays, and what it leads to is merged into.
+    fn keeps_link(&self, entry: &Entry<'_>) -> bool {
+        self.options().keep_directory_symlink
+            && sys::stat_at(entry.at.target(), entry.target, true).is_ok_and(|stat| stat.is_dir())
+    }
+
+    fn existing_dir(&mut self, entry: &Entry<'_>, source: &Stat, through_link: bool) -> Outcome<Made> {
+        let opened = sys::open_target_dir(entry.at.target(), entry.target, through_link)
             .and_then(|fd| sys::stat(fd.as_fd()).map(|stat| (fd, stat)));
         let (fd, stat) =
             opened.map_err(|error| self.failed(Step::OpenTargetDirectory, entry.target(), error))?;
@@ -188,11 +217,12 @@ impl Worker<'_> {
         let inherits = xattr::inherits(fd.as_fd());
         let ours = self.was_made(&entry.at.dir, entry.target, &stat);
         Ok(Made {
-            fd,
+            fd: Some(fd),
             stat,
             state: if ours { State::Made } else { State::Existing },
             partial: None,
             resumed: false,
+            through_link,
             inherits,
         })
     }
@@ -200,6 +230,9 @@ impl Worker<'_> {
     /// Makes a directory for us alone; it gets its permissions when it is finished. Where it is to inherit a list, the
     /// kernel needs to know its permissions now.
     fn make_dir(&mut self, entry: &Entry<'_>, state: State, source: &Stat) -> Outcome<Made> {
+        if self.options().dry_run {
+            return self.imagine_dir(entry, source);
+        }
         let inherits = self.hands_down(entry);
         let mode = match self.options().preserve.mode {
             _ if !inherits => 0o700,
@@ -255,11 +288,12 @@ impl Worker<'_> {
             self.run.roots.lock().unwrap().insert(stat.id);
         }
         Ok(Made {
-            fd,
+            fd: Some(fd),
             stat,
             state,
             partial: (state == State::Partial).then_some(name),
             resumed,
+            through_link: false,
             inherits,
         })
     }
@@ -274,6 +308,7 @@ impl Worker<'_> {
             }
         };
         let mut more = true;
+        let part = std::mem::take(&mut self.part);
         while more && !self.run.stopped() {
             let mut listing = Listing::default();
             more = listing
@@ -282,6 +317,7 @@ impl Worker<'_> {
                     self.failed(Step::ReadDirectory, own_path(dir, Side::Source), error);
                     false
                 });
+            self.measure(&opened, part, listing.len(), more);
             let batch = Arc::new(Batch::new(dir.clone(), listing));
             let mut own = batch.listing.len() >= WORTH_SHARING && self.run.jobs > 1;
             let before = self.report.bytes;
@@ -296,11 +332,27 @@ impl Worker<'_> {
         }
     }
 
+    /// Shares out a directory's part of the whole among its entries, when the first of them have been read.
+    fn measure(&mut self, at: &Opened, part: f64, read: usize, more: bool) {
+        if self.run.part_of_source.is_none() || at.dir.part_of_entry.get().is_some() {
+            return;
+        }
+        let all = match more {
+            true => listing::count(at.source(), &mut self.entries).unwrap_or(read),
+            false => read,
+        };
+        if all == 0 {
+            self.advance(part);
+        }
+        let _ = at.dir.part_of_entry.set(part / all.max(1) as f64);
+    }
+
     /// Takes entries of a batch until there are none. Calls a function after each share, with its length.
     fn fill_from(&mut self, at: &Opened, batch: &Batch, mut after: impl FnMut(&mut Self, usize)) {
         let mut directories = Vec::new();
         while let Some(share) = batch.take() {
             let taken = share.len();
+            let before = directories.len();
             for index in share {
                 if self.run.stopped() {
                     break;
@@ -317,6 +369,7 @@ impl Worker<'_> {
                     self.entry(&entry, kind);
                 }
             }
+            self.advance(at.dir.part() * (taken - (directories.len() - before)) as f64);
             after(self, taken);
         }
         at.dir.add(directories.len());
@@ -351,6 +404,9 @@ impl Worker<'_> {
 
     /// Metadata, and the final name. A tree that was stopped keeps its partial one.
     fn finish(&mut self, dir: &Arc<Dir>) {
+        if self.options().dry_run {
+            return;
+        }
         if self.run.stopped() {
             self.report.partial.extend(dir.partial_path());
             return;

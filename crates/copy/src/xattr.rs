@@ -13,6 +13,9 @@ use std::io;
 pub(crate) const ACCESS_LIST: &CStr = c"system.posix_acl_access";
 pub(crate) const DEFAULT_LIST: &CStr = c"system.posix_acl_default";
 
+/// What SELinux keeps a context in.
+pub(crate) const CONTEXT: &CStr = c"security.selinux";
+
 /// The kernel's bound for a list of names, and for a value (`XATTR_LIST_MAX`, `XATTR_SIZE_MAX`).
 const MAX_BYTES: usize = 64 << 10;
 
@@ -39,7 +42,7 @@ impl Class {
     pub(crate) fn of(name: &CStr) -> Class {
         match name.to_bytes() {
             name if name.starts_with(b"system.") => Class::AccessList,
-            b"security.selinux" => Class::Context,
+            name if name == CONTEXT.to_bytes() => Class::Context,
             b"security.capability" => Class::Capability,
             _ => Class::Other,
         }
@@ -50,6 +53,7 @@ impl Class {
         match self {
             Class::AccessList if options.preserve.mode == Mode::Preserve => Wish::Must,
             Class::AccessList => Wish::No,
+            Class::Context if options.context.is_some() => Wish::No,
             Class::Context => options.preserve.context,
             Class::Capability | Class::Other => options.preserve.xattr,
         }

@@ -5,6 +5,7 @@ mod support;
 use proactor_copy::{Backup, Options, Overwrite, Target, When};
 use std::fs;
 use std::os::unix::fs::{symlink, MetadataExt, PermissionsExt};
+use std::path::PathBuf;
 use support::{copy_as, look_at, names, place, recursive, refusal, set_attribute};
 
 #[test]
@@ -161,4 +162,53 @@ fn backups_keep_what_was_there() {
         (read("target~"), read("target.~1~"), read("target.~2~")),
         ("2".into(), "3".into(), "4".into())
     );
+}
+
+/// Far enough down that the directory behind the link has been closed, and is opened through the link again.
+#[test]
+fn a_link_to_a_directory_stays_if_asked() {
+    let (here, source, target) = place();
+    let deep: PathBuf = std::iter::repeat_n("d", 70).collect();
+    for end in ["1", "2"] {
+        fs::create_dir_all(source.join("sub").join(&deep).join(end)).unwrap();
+    }
+    fs::write(source.join("sub/file"), "new").unwrap();
+    let elsewhere = here.path().join("elsewhere");
+    fs::create_dir_all(elsewhere.join(&deep)).unwrap();
+    fs::create_dir(&target).unwrap();
+    symlink(&elsewhere, target.join("sub")).unwrap();
+    let options = Options {
+        keep_directory_symlink: true,
+        jobs: 1,
+        ..Options::archive()
+    };
+    copy_as(&options, &source, &target);
+    assert!(target.join("sub").is_symlink());
+    support::assert_same(&source.join("sub"), &elsewhere);
+}
+
+/// SELinux need not be there for its attribute to be.
+#[test]
+fn a_context_that_is_named() {
+    let (_here, source, target) = place();
+    if !support::require("a_context_that_is_named", "root", support::is_root()) {
+        return;
+    }
+    fs::create_dir(&source).unwrap();
+    fs::write(source.join("file"), "").unwrap();
+    symlink("file", source.join("link")).unwrap();
+    let options = Options {
+        context: Some("system_u:object_r:tmp_t:s0".into()),
+        ..Options::archive()
+    };
+    copy_as(&options, &source, &target);
+    for name in ["", "file", "link"] {
+        let attributes = support::attributes_of(&target.join(name));
+        let context = attributes.get(std::ffi::OsStr::new("security.selinux"));
+        assert_eq!(
+            context.map(Vec::as_slice),
+            Some(&b"system_u:object_r:tmp_t:s0\0"[..]),
+            "{name}"
+        );
+    }
 }

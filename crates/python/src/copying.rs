@@ -3,8 +3,8 @@
 use crate::errors;
 use crate::path::c_path;
 use proactor_copy::{
-    copy, Backup, Copied, Dereference, Diagnostic, Fsync, Kind, Method, Mode, Observer, Options, Preserve,
-    Reflink, Refusal, Report, Sparse, Target, Warning, When, Wish,
+    copy, Action, Backup, Copied, Dereference, Diagnostic, Fsync, Kind, Method, Mode, Observer, Options,
+    Preserve, Reflink, Refusal, Report, Rule, Sparse, Target, Warning, When, Wish,
 };
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
@@ -34,6 +34,10 @@ struct Watch {
     stop: AtomicBool,
     files: AtomicU64,
     bytes: AtomicU64,
+    /// What is done of the whole.
+    done: Mutex<f64>,
+    /// Somebody wants to know that.
+    measures: bool,
     told: Mutex<Vec<Told>>,
 }
 
@@ -61,6 +65,14 @@ impl Observer for Watch {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    fn advanced(&self, part: f64) {
+        *self.done.lock().unwrap_or_else(PoisonError::into_inner) += part;
+    }
+
+    fn measures(&self) -> bool {
+        self.measures
+    }
+
     fn diagnostic(&self, diagnostic: &Diagnostic) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if told.len() < MOST_DIAGNOSTICS {
@@ -75,13 +87,15 @@ impl Observer for Watch {
 
 #[pymethods]
 impl Copying {
-    /// `into`: whether `target` is a directory that the sources go into, rather than the name of the copy.
+    /// `into`: whether `target` is a directory that the sources go into, rather than the name of the copy. `measures`:
+    /// whether `done` is to tell how much of the whole is done.
     #[new]
-    #[pyo3(signature = (sources, target, into, **options))]
+    #[pyo3(signature = (sources, target, into, measures, **options))]
     fn new(
         sources: Vec<Bound<'_, PyAny>>,
         target: &Bound<'_, PyAny>,
         into: bool,
+        measures: bool,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         let sources = sources.iter().map(path).collect::<PyResult<Vec<_>>>()?;
@@ -94,7 +108,10 @@ impl Copying {
             } else {
                 Target::As(target)
             },
-            watch: Watch::default(),
+            watch: Watch {
+                measures,
+                ..Watch::default()
+            },
         })
     }
 
@@ -122,11 +139,14 @@ impl Copying {
         self.watch.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Files and bytes that were dealt with up to now.
-    fn done(&self) -> (u64, u64) {
+    /// Files and bytes that were dealt with up to now, and about what part of the whole that is.
+    fn done(&self) -> (u64, u64, f64) {
+        let done = *self.watch.done.lock().unwrap_or_else(PoisonError::into_inner);
         (
             self.watch.files.load(Ordering::Relaxed),
             self.watch.bytes.load(Ordering::Relaxed),
+            // What is added up from many parts is not exact.
+            done.min(1.0),
         )
     }
 }
@@ -143,8 +163,10 @@ fn numbers<'py>(py: Python<'py>, report: &Report) -> PyResult<Bound<'py, PyDict>
         ("symlinks", report.symlinks),
         ("hard_links", report.hard_links),
         ("specials", report.specials),
+        ("verified", report.verified),
         ("skipped", report.skipped),
         ("resumed", report.resumed),
+        ("excluded", report.excluded),
         ("failures", report.failures),
         ("bytes", report.bytes),
         ("shared_bytes", report.shared_bytes),
@@ -166,6 +188,14 @@ impl From<&Diagnostic> for Told {
             } => {
                 let errno = error.raw_os_error().unwrap_or(libc::EIO);
                 (errno, errors::strerror(errno).into(), path, other.as_ref())
+            }
+            Diagnostic::Differs {
+                source,
+                target,
+                offset,
+            } => {
+                let why = format!("What was written is not what the source has, from byte {offset} on");
+                (libc::EIO, why.into(), source, Some(target))
             }
             Diagnostic::Refused {
                 refusal,
@@ -244,6 +274,15 @@ fn parse(given: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
             "in_place" => options.in_place = value.is_truthy()?,
             "resume" => options.resume = value.is_truthy()?,
             "force" => options.overwrite.force = value.is_truthy()?,
+            "keep_directory_symlink" => options.keep_directory_symlink = value.is_truthy()?,
+            "dry_run" => options.dry_run = value.is_truthy()?,
+            "verify" => options.verify = value.is_truthy()?,
+            "bwlimit" => options.bwlimit = value.extract()?,
+            "include" => options
+                .filter
+                .splice(..0, rules(Action::Include, &name, &value)?)
+                .for_each(drop),
+            "exclude" => options.filter.extend(rules(Action::Exclude, &name, &value)?),
             "jobs" => options.jobs = value.extract()?,
             "preserve" => options.preserve = preserve(value.extract()?)?,
             "dereference" => {
@@ -304,6 +343,16 @@ fn parse(given: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
         }
     }
     Ok(options)
+}
+
+/// A rule for each pattern. What is included comes before what is excluded, whichever was named first.
+fn rules(action: Action, option: &str, patterns: &Bound<'_, PyAny>) -> PyResult<Vec<Rule>> {
+    let rule = |pattern: PyResult<Bound<'_, PyAny>>| {
+        let pattern = path(&pattern?)?;
+        let rule = Rule::new(action, &pattern);
+        rule.map_err(|problem| PyValueError::new_err(format!("{option}: {}: {problem}", pattern.display())))
+    };
+    patterns.try_iter()?.map(rule).collect()
 }
 
 /// Which of these it names.

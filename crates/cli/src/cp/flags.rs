@@ -74,6 +74,13 @@ pub(super) struct Flags {
     #[arg(long, value_name = "LIST", action = ArgAction::Append, num_args = 0..=1, require_equals = true,
           default_missing_value = "mode,ownership,timestamps", help_heading = "What is preserved")]
     pub preserve: Vec<OsString>,
+    /// Let SELinux give each copy its default context: what happens anyway, but for what is preserved
+    #[arg(short = 'Z', help_heading = "What is preserved")]
+    pub default_context: bool,
+    /// The same as -Z, or give each copy the context CTX
+    #[arg(long, value_name = "CTX", action = ArgAction::Append, num_args = 0..=1, require_equals = true,
+          default_missing_value = "", help_heading = "What is preserved")]
+    pub context: Vec<OsString>,
     /// Do not preserve these
     #[arg(long, value_name = "LIST", action = ArgAction::Append, help_heading = "What is preserved")]
     pub no_preserve: Vec<OsString>,
@@ -117,6 +124,9 @@ pub(super) struct Flags {
     #[arg(short = 'S', long, action = ArgAction::Append, allow_hyphen_values = true,
           help_heading = "What is there already")]
     pub suffix: Vec<OsString>,
+    /// Copy a directory into what a symbolic link of its name leads to, instead of refusing to
+    #[arg(long, help_heading = "What is there already")]
+    pub keep_directory_symlink: bool,
     /// Write into files that exist, instead of replacing them by whole new ones
     #[arg(long, help_heading = "What is there already")]
     pub in_place: bool,
@@ -140,6 +150,15 @@ pub(super) struct Flags {
     /// Go on where the same copy was stopped or killed, without copying again what it had finished
     #[arg(long, help_heading = "How it is copied")]
     pub resume: bool,
+    /// Read back what was written, before it gets its name, and compare it with the source
+    #[arg(long, help_heading = "How it is copied")]
+    pub verify: bool,
+    /// Write no more than so many bytes a second: a number, with K, M, G (of 1024) or kB, MB, GB (of 1000) behind it
+    #[arg(long, value_name = "RATE", action = ArgAction::Append, allow_hyphen_values = true, help_heading = "How it is copied")]
+    pub bwlimit: Vec<OsString>,
+    /// Only say what would be copied and what could not be: nothing is made or changed
+    #[arg(long, help_heading = "How it is copied")]
+    pub dry_run: bool,
     /// Threads [default: as many as help here]
     #[arg(long, value_name = "N", action = ArgAction::Append, help_heading = "How it is copied")]
     pub jobs: Vec<OsString>,
@@ -147,6 +166,9 @@ pub(super) struct Flags {
     /// Say what is copied
     #[arg(short, long, help_heading = "What is said")]
     pub verbose: bool,
+    /// Say of each file how it was copied, too (implies -v)
+    #[arg(long, help_heading = "What is said")]
+    pub debug: bool,
     /// Show files, bytes and rate while it goes on: on a terminal (auto), always, never
     #[arg(long, value_name = "WHEN", action = ArgAction::Append, help_heading = "What is said")]
     pub progress: Vec<OsString>,

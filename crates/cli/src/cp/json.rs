@@ -66,6 +66,7 @@ pub(super) struct Complaint {
 #[derive(Serialize)]
 pub(super) struct Summary {
     status: u8,
+    dry_run: bool,
     files: u64,
     directories: u64,
     symlinks: u64,
@@ -75,6 +76,7 @@ pub(super) struct Summary {
     excluded: u64,
     resumed: u64,
     failures: u64,
+    verified: u64,
     bytes: u64,
     shared_bytes: u64,
     hole_bytes: u64,
@@ -116,7 +118,7 @@ impl Event {
                 complaint.path = Some(Name::of(path));
                 complaint.errno = error.raw_os_error();
             }
-            Diagnostic::Refused { source, target, .. } => {
+            Diagnostic::Refused { source, target, .. } | Diagnostic::Differs { source, target, .. } => {
                 complaint.source = Some(Name::of(source));
                 complaint.target = Some(Name::of(target));
             }
@@ -131,9 +133,10 @@ impl Event {
         }
     }
 
-    pub fn report(report: &Report, status: u8) -> Event {
+    pub fn report(report: &Report, status: u8, dry_run: bool) -> Event {
         Event::Report(Summary {
             status,
+            dry_run,
             files: report.files,
             directories: report.directories,
             symlinks: report.symlinks,
@@ -143,6 +146,7 @@ impl Event {
             excluded: report.excluded,
             resumed: report.resumed,
             failures: report.failures,
+            verified: report.verified,
             bytes: report.bytes,
             shared_bytes: report.shared_bytes,
             hole_bytes: report.hole_bytes,

@@ -35,6 +35,9 @@ pub(crate) use wishes::Cp;
 pub(crate) fn run(args: &Cp) -> u8 {
     match prepare(args) {
         Ok((wishes, sources, target, watch)) => {
+            for warning in &wishes.warnings {
+                watch.screen().complain(&format!("warning: {warning}"));
+            }
             let report = watched(&wishes, &sources, &target, &watch);
             conclude(args, &report, &watch)
         }
@@ -45,15 +48,10 @@ pub(crate) fn run(args: &Cp) -> u8 {
 fn prepare(args: &Cp) -> Result<(Wishes, Vec<PathBuf>, Target, Watch), Misuse> {
     let wishes = args.wishes()?;
     let (sources, target) = target::operands(&args.flags, wishes.target_directory.as_deref())?;
-    let removes = wishes.options.overwrite.force || wishes.options.overwrite.remove;
     let signals =
         Signals::listen().map_err(|error| Misuse::plain(format!("signals: {}", say::reason(&error))))?;
-    Ok((
-        wishes,
-        sources,
-        target,
-        Watch::new(args.flags.verbose, args.flags.json, removes, signals),
-    ))
+    let watch = Watch::new(&args.flags, progress::form(wishes.progress).is_some(), signals);
+    Ok((wishes, sources, target, watch))
 }
 
 fn watched(wishes: &Wishes, sources: &[PathBuf], target: &Target, watch: &Watch) -> Report {
@@ -63,7 +61,8 @@ fn watched(wishes: &Wishes, sources: &[PathBuf], target: &Target, watch: &Watch)
     };
     thread::scope(|scope| {
         let (done, ended) = mpsc::channel();
-        scope.spawn(move || progress::show(form, watch, &ended));
+        let known_bytes = progress::known_bytes(sources);
+        scope.spawn(move || progress::show(form, watch, known_bytes, &ended));
         let report = copy(&wishes.options);
         drop(done);
         report
@@ -74,15 +73,17 @@ fn conclude(args: &Cp, report: &Report, watch: &Watch) -> u8 {
     let mut screen = watch.screen();
     let status = match watch.signals.status() {
         Some(status) => {
-            screen.complain(&stats::interrupted(report));
+            screen.complain(&stats::interrupted(report, args.flags.dry_run));
             status
         }
         None => u8::from(report.failures > 0 || watch.declined.load(Relaxed)),
     };
     if args.flags.json {
-        screen.say(&json::Event::report(report, status).line());
-    } else if args.flags.stats {
-        stats::lines(report).iter().for_each(|line| screen.say(line));
+        screen.say(&json::Event::report(report, status, args.flags.dry_run).line());
+    } else if args.flags.stats || args.flags.dry_run {
+        stats::lines(report, args.flags.dry_run)
+            .iter()
+            .for_each(|line| screen.say(line));
     }
     if let Some(error) = screen.flush() {
         screen.complain(&format!("write error: {}", say::reason(&error)));

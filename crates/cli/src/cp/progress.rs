@@ -4,6 +4,7 @@ use super::units;
 use super::watch::Watch;
 use super::wishes::Occasion;
 use std::io::{self, IsTerminal};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -14,6 +15,14 @@ const FIRST: Duration = Duration::from_millis(500);
 const EACH: Duration = Duration::from_millis(200);
 /// Where lines stay, as in a log.
 const EACH_LINE: Duration = Duration::from_secs(1);
+
+/// With less behind it, a guess of what is to come means nothing.
+const LEAST_DONE: f64 = 0.01;
+const LEAST_ELAPSED: Duration = Duration::from_secs(2);
+/// Signs of the bar.
+const BAR: usize = 10;
+/// Looking at more sources than this before they are copied would take a time that can be noticed.
+const MOST_LOOKED_AT: usize = 1000;
 
 /// How progress is shown.
 #[derive(Clone, Copy)]
@@ -35,21 +44,27 @@ pub(super) fn form(occasion: Occasion) -> Option<Form> {
     }
 }
 
-/// Shows it until the other end of `done` is dropped.
-pub(super) fn show(form: Form, watch: &Watch, done: &Receiver<()>) {
+/// How many bytes there are to copy, where that is easily known: of files that are named.
+pub(super) fn known_bytes(sources: &[PathBuf]) -> Option<u64> {
+    let size = |source: &PathBuf| source.metadata().ok().filter(|stat| stat.is_file());
+    let few = sources.len() <= MOST_LOOKED_AT;
+    let total = few.then(|| sources.iter().map(|source| Some(size(source)?.len())).sum());
+    total.flatten().filter(|bytes| *bytes > 0)
+}
+
+/// Shows it until the other end of `ended` is dropped.
+pub(super) fn show(form: Form, watch: &Watch, known_bytes: Option<u64>, ended: &Receiver<()>) {
     let begun = Instant::now();
     let each = match form {
         Form::OneLine => EACH,
         Form::Lines => EACH_LINE,
     };
     let mut wait = FIRST;
-    while let Err(RecvTimeoutError::Timeout) = done.recv_timeout(wait) {
+    while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(wait) {
         wait = each;
-        let line = line(
-            watch.files.load(Relaxed),
-            watch.bytes.load(Relaxed),
-            begun.elapsed(),
-        );
+        let (files, bytes) = (watch.files.load(Relaxed), watch.bytes.load(Relaxed));
+        let done = known_bytes.map_or(watch.done(), |known| bytes as f64 / known as f64);
+        let line = line(files, bytes, begun.elapsed(), done);
         match form {
             Form::OneLine => watch.screen().progress(&line),
             Form::Lines => watch.screen().progress_line(&line),
@@ -57,15 +72,33 @@ pub(super) fn show(form: Form, watch: &Watch, done: &Receiver<()>) {
     }
 }
 
-fn line(files: u64, bytes: u64, elapsed: Duration) -> String {
+fn line(files: u64, bytes: u64, elapsed: Duration, done: f64) -> String {
     let rate = bytes as f64 / elapsed.as_secs_f64().max(0.001);
     format!(
-        "{}, {}, {}/s, {}",
+        "{}, {}, {}/s, {}{}",
         units::count(files, "file", "files"),
         units::bytes(bytes),
         units::bytes(rate as u64),
-        units::clock(elapsed.as_secs())
+        units::clock(elapsed.as_secs()),
+        outlook(elapsed, done)
     )
+}
+
+/// A bar and the time that is left, if enough is done to tell.
+fn outlook(elapsed: Duration, done: f64) -> String {
+    if done < LEAST_DONE {
+        return String::new();
+    }
+    // What is left may be nothing but setting times, or one file that takes longer than all others.
+    let done = done.min(0.99);
+    let full = (done * BAR as f64) as usize;
+    let bar = "#".repeat(full) + &"-".repeat(BAR - full);
+    let mut text = format!(" [{bar}] {:.0}%", done * 100.0);
+    if elapsed >= LEAST_ELAPSED {
+        let left = elapsed.as_secs_f64() * (1.0 - done) / done;
+        text += &format!(", about {} left", units::clock(left.ceil() as u64));
+    }
+    text
 }
 
 #[cfg(test)]
@@ -74,7 +107,19 @@ mod tests {
 
     #[test]
     fn line() {
-        let line = super::line(1200, 5_000_000, Duration::from_secs(10));
-        assert_eq!(line, "1200 files, 5.0 MB, 500 kB/s, 0:10");
+        let line = |seconds, done| super::line(1200, 5_000_000, Duration::from_secs(seconds), done);
+        assert_eq!(line(10, 0.0), "1200 files, 5.0 MB, 500 kB/s, 0:10");
+        assert_eq!(
+            line(10, 0.25),
+            "1200 files, 5.0 MB, 500 kB/s, 0:10 [##--------] 25%, about 0:30 left"
+        );
+        assert_eq!(
+            line(1, 0.5),
+            "1200 files, 5.0 MB, 5.0 MB/s, 0:01 [#####-----] 50%"
+        );
+        assert_eq!(
+            line(10, 1.0),
+            "1200 files, 5.0 MB, 500 kB/s, 0:10 [#########-] 99%, about 0:01 left"
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! The copier's typed diagnostics as the sentences of GNU's cp.
 
 use super::quote::{name, name_if_odd};
-use proactor_copy::{Diagnostic, Refusal, Step, Warning};
+use proactor_copy::{Answer, Detection, Diagnostic, How, Refusal, Step, Warning};
 use std::io;
 use std::path::Path;
 
@@ -22,8 +22,35 @@ pub(super) fn sentence(diagnostic: &Diagnostic) -> String {
             target,
         } => refused(*refusal, source, target),
         Diagnostic::Changed(path) => format!("{} changed while it was read", name(path)),
+        Diagnostic::Differs {
+            source,
+            target,
+            offset,
+        } => format!(
+            "{} was not written as {} is: it differs from byte {offset} on",
+            name(target),
+            name(source)
+        ),
         Diagnostic::Warning { warning, path } => format!("warning: {}", warned(*warning, path)),
     }
+}
+
+/// What `--debug` says of a file, in the words of GNU's cp.
+pub(super) fn how(how: &How) -> String {
+    let answer = |answer| match answer {
+        Answer::Yes => "yes",
+        Answer::No => "no",
+        Answer::Unknown => "unknown",
+        Answer::Unsupported => "unsupported",
+    };
+    let sparse = match how.sparse {
+        Detection::Unknown => "unknown",
+        Detection::No => "no",
+        Detection::SeekHole => "SEEK_HOLE",
+        Detection::SeekHoleAndZeros => "SEEK_HOLE + zeros",
+    };
+    let (offload, reflink) = (answer(how.offload), answer(how.reflink));
+    format!("copy offload: {offload}, reflink: {reflink}, sparse detection: {sparse}")
 }
 
 /// What the C library says, without Rust's number behind it.
@@ -63,6 +90,8 @@ fn failed(step: Step, path: &Path, other: Option<&Path>) -> String {
         Step::SetMode => format!("setting permissions for {path}"),
         Step::SetTimes => format!("preserving times for {path}"),
         Step::SetXattr => format!("setting attributes for {path}"),
+        Step::SetContext => format!("failed to set the security context of {path}"),
+        Step::Verify => format!("error reading back {path}"),
         Step::Sync => format!("error syncing {path}"),
         Step::Journal => format!("cannot use the journal {path}"),
     }

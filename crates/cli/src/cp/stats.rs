@@ -4,21 +4,22 @@ use super::{quote, units};
 use proactor_copy::Report;
 
 /// A line for each thing that there was any of.
-pub(super) fn lines(report: &Report) -> Vec<String> {
+pub(super) fn lines(report: &Report, dry_run: bool) -> Vec<String> {
     let seconds = report.duration.as_secs_f64();
     let total = report.bytes + report.shared_bytes + report.hole_bytes;
     let rate = (total as f64 / seconds.max(1e-6)) as u64;
-    let mut lines = vec![format!(
-        "{}, {} in {seconds:.2} s ({}/s)",
-        units::count(report.files, "file", "files"),
-        units::bytes(total),
-        units::bytes(rate)
-    )];
+    let how = match dry_run {
+        true => "would be copied".to_string(),
+        false => format!("in {seconds:.2} s ({}/s)", units::bytes(rate)),
+    };
+    let files = units::count(report.files, "file", "files");
+    let mut lines = vec![format!("{files}, {} {how}", units::bytes(total))];
     let counts = [
         (report.directories, "directory", "directories"),
         (report.symlinks, "symbolic link", "symbolic links"),
         (report.hard_links, "hard link", "hard links"),
         (report.specials, "special file", "special files"),
+        (report.verified, "verified", "verified"),
         (report.skipped, "skipped", "skipped"),
         (report.excluded, "left out", "left out"),
         (report.resumed, "finished before", "finished before"),
@@ -36,9 +37,10 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
 }
 
 /// What was done until a signal came, and what is left of the rest.
-pub(super) fn interrupted(report: &Report) -> String {
+pub(super) fn interrupted(report: &Report, dry_run: bool) -> String {
+    let done = if dry_run { "would be copied" } else { "copied" };
     let mut text = format!(
-        "interrupted: {} and {} copied, {}",
+        "interrupted: {} and {} {done}, {}",
         units::count(report.files, "file", "files"),
         units::count(report.directories, "directory", "directories"),
         units::bytes(report.bytes + report.shared_bytes + report.hole_bytes)

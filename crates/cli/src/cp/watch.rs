@@ -1,5 +1,6 @@
 //! What the copier tells, on its way to the screen; and the questions that it asks.
 
+use super::flags::Flags;
 use super::json::Event;
 use super::screen::Screen;
 use super::{quote, say};
@@ -8,32 +9,49 @@ use proactor_copy::{Copied, Diagnostic, Kind, Observer, Question};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// A whole, in parts that are small enough to be counted for single files.
+const WHOLE: f64 = 1e18;
+
 /// The observer of a run.
 pub(super) struct Watch {
     pub verbose: bool,
+    /// How a file was copied is said as well.
+    pub debug: bool,
     pub json: bool,
     /// Files are removed if need be: a question says so.
     pub removes: bool,
     pub signals: Signals,
     pub files: AtomicU64,
     pub bytes: AtomicU64,
+    /// What is done of the whole, in parts of `WHOLE`.
+    done: AtomicU64,
+    /// Somebody sees how much is done.
+    measures: bool,
     /// A question was answered with no: POSIX calls that a failure.
     pub declined: AtomicBool,
     screen: Mutex<Screen>,
 }
 
 impl Watch {
-    pub fn new(verbose: bool, json: bool, removes: bool, signals: Signals) -> Watch {
+    pub fn new(flags: &Flags, measures: bool, signals: Signals) -> Watch {
         Watch {
-            verbose,
-            json,
-            removes,
+            verbose: flags.verbose || flags.dry_run || flags.debug,
+            debug: flags.debug,
+            json: flags.json,
+            removes: flags.force || flags.remove_destination,
             signals,
             files: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
+            done: AtomicU64::new(0),
+            measures,
             declined: AtomicBool::new(false),
             screen: Mutex::new(Screen::new()),
         }
+    }
+
+    /// What is done of the whole.
+    pub fn done(&self) -> f64 {
+        self.done.load(Relaxed) as f64 / WHOLE
     }
 
     pub fn screen(&self) -> MutexGuard<'_, Screen> {
@@ -56,7 +74,11 @@ impl Observer for Watch {
                 Some(backup) => format!("{source} -> {target} (backup: {})", quote::name(backup)),
                 None => format!("{source} -> {target}"),
             };
-            self.screen().say(&line);
+            let mut screen = self.screen();
+            screen.say(&line);
+            if let Some(how) = entry.how.filter(|_| self.debug) {
+                screen.say(&say::how(&how));
+            }
         }
     }
 
@@ -84,6 +106,14 @@ impl Observer for Watch {
 
     fn progress(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Relaxed);
+    }
+
+    fn advanced(&self, part: f64) {
+        self.done.fetch_add((part * WHOLE) as u64, Relaxed);
+    }
+
+    fn measures(&self) -> bool {
+        self.measures
     }
 
     fn diagnostic(&self, diagnostic: &Diagnostic) {

@@ -2,6 +2,7 @@
 
 use super::flags::Flags;
 use super::lists;
+use super::units;
 use super::usage::Misuse;
 use super::values::{choose, Table};
 use clap::parser::ValueSource;
@@ -123,6 +124,10 @@ pub(super) struct Wishes {
     pub target_directory: Option<OsString>,
     dereference: Option<Dereference>,
     no_clobber: bool,
+    /// What was asked for and cannot be had here.
+    pub warnings: Vec<&'static str>,
+    /// -Z
+    default_context: bool,
     /// -b, --backup or -S, and the control that was named last.
     backup: Option<OsString>,
     suffix: Option<OsString>,
@@ -137,6 +142,8 @@ impl Cp {
             target_directory: None,
             dereference: None,
             no_clobber: false,
+            warnings: Vec::new(),
+            default_context: false,
             backup: None,
             suffix: None,
         };
@@ -172,6 +179,12 @@ impl Wishes {
                 set_attributes(&mut options.preserve, "mode,ownership,timestamps".as_ref(), true)?
             }
             "preserve" => set_attributes(&mut options.preserve, value, true)?,
+            "default_context" => self.default_context = true,
+            "context" if value.is_empty() => self.default_context = true,
+            "context" if is_selinux() => options.context = Some(value.to_os_string()),
+            "context" => self
+                .warnings
+                .push("ignoring --context; it requires an SELinux-enabled kernel"),
             "no_preserve" => set_attributes(&mut options.preserve, value, false)?,
             "interactive" => (options.overwrite.ask, self.no_clobber) = (true, false),
             "no_clobber" => (options.overwrite.ask, self.no_clobber) = (false, true),
@@ -191,6 +204,7 @@ impl Wishes {
             "reflink" => options.reflink = choose("--reflink", value, REFLINK)?,
             "fsync" => options.fsync = choose("--fsync", value, FSYNC)?,
             "progress" => self.progress = choose("--progress", value, PROGRESS)?,
+            "bwlimit" => options.bwlimit = bytes("--bwlimit", value)?,
             "jobs" => options.jobs = number("--jobs", value)?,
             // The rest has no order: `settle` looks at it.
             _ => {}
@@ -211,12 +225,24 @@ impl Wishes {
         if options.reflink == Reflink::Always && options.sparse != Sparse::Auto {
             return Err(Misuse::with_hint("--reflink can be used only with --sparse=auto"));
         }
+        let sets_context = is_selinux() && self.default_context || options.context.is_some();
+        if sets_context && options.preserve.context == Wish::Must {
+            return Err(Misuse::with_hint(
+                "cannot combine --context (-Z) with --preserve=context",
+            ));
+        }
+        if sets_context {
+            options.preserve.context = Wish::No;
+        }
         options.one_file_system = flags.one_file_system;
         options.attributes_only = flags.attributes_only;
         options.copy_contents = flags.copy_contents;
         options.parents = flags.parents;
+        options.keep_directory_symlink = flags.keep_directory_symlink;
         options.in_place = flags.in_place;
         options.resume = flags.resume;
+        options.verify = flags.verify;
+        options.dry_run = flags.dry_run;
         options.overwrite.force = flags.force;
         options.overwrite.remove = flags.remove_destination;
         if self.no_clobber {
@@ -256,6 +282,11 @@ impl Wishes {
     }
 }
 
+/// Whether the kernel has a policy of SELinux.
+fn is_selinux() -> bool {
+    std::path::Path::new("/sys/fs/selinux/enforce").exists()
+}
+
 /// Whether a suffix makes a name of a name: other ones are passed over, as GNU's cp does.
 fn is_name(suffix: &OsStr) -> bool {
     !suffix.is_empty() && !suffix.as_encoded_bytes().contains(&b'/')
@@ -292,16 +323,17 @@ fn set_attribute(preserve: &mut Preserve, attribute: Attribute, wanted: bool) {
 }
 
 fn number(of: &str, word: &OsStr) -> Result<usize, Misuse> {
-    let parsed = word
-        .to_str()
-        .and_then(|word| word.parse().ok())
-        .filter(|number| *number > 0);
-    let problem = || {
-        format!(
-            "invalid argument {} for {}",
-            super::quote::mark(word),
-            super::quote::mark(of)
-        )
-    };
-    parsed.ok_or_else(|| Misuse::with_hint(format!("{}: a number from 1 on is meant", problem())))
+    let parsed = word.to_str().and_then(|word| word.parse().ok());
+    let number = parsed.filter(|number| *number > 0);
+    number.ok_or_else(|| meant(of, word, "a number from 1 on"))
+}
+
+fn bytes(of: &str, word: &OsStr) -> Result<u64, Misuse> {
+    let parsed = word.to_str().and_then(units::bytes_in);
+    parsed.ok_or_else(|| meant(of, word, "a number of bytes, such as 500000, 1.5M or 20MB"))
+}
+
+fn meant(of: &str, word: &OsStr, what: &str) -> Misuse {
+    let (word, of) = (super::quote::mark(word), super::quote::mark(of));
+    Misuse::with_hint(format!("invalid argument {word} for {of}: {what} is meant"))
 }

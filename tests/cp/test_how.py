@@ -1,0 +1,138 @@
+"""--verify, --bwlimit, --debug, --context, --keep-directory-symlink on the command line; more in Rust."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import arrangements
+import pytest
+from cp_helpers import Ours, Same, proactor_command
+
+pytest_plugins = ["cp_fixtures"]
+
+DEADLINE_S = 30
+
+
+def test_verify(cp: Ours) -> None:
+    arrangements.tree(cp.directory)
+    *_, report = map(json.loads, cp("-a", "--verify", "--json", "t", "new").stdout)
+    assert (report["files"], report["verified"], report["failures"]) == (4, 4, 0)
+    assert "4 verified" in cp("-a", "--verify", "--stats", "t", "more").stdout
+    assert "verified" not in "".join(cp("-a", "--stats", "t", "third").stdout)
+
+
+@pytest.mark.parametrize("rate", ["0", "100000000", "100M", "1.5GiB", "20kB"])
+def test_rates(cp: Ours, rate: str) -> None:
+    arrangements.files(cp.directory)
+    outcome = cp(f"--bwlimit={rate}", "a", "new")
+    assert (outcome.status, outcome.stderr) == (0, [])
+
+
+@pytest.mark.parametrize("rate", ["", "fast", "-1", "1X", "1e6"])
+def test_no_rates(cp: Ours, rate: str) -> None:
+    arrangements.files(cp.directory)
+    outcome = cp("--bwlimit", rate, "a", "new")
+    assert outcome.status == 1
+    assert any("such as 500000, 1.5M or 20MB is meant" in line for line in outcome.stderr)
+
+
+def test_a_slow_copy_ends_at_once(tmp_path: Path) -> None:
+    """With a byte a second, the next thing that it would do is in an hour."""
+    (tmp_path / "source").write_bytes(os.urandom(100_000))
+    command = proactor_command(
+        "cp", "--bwlimit=1", "--reflink=never", "--progress=always", "source", "target"
+    )
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        # The first step is through.
+        while "0 B" in (line := process.stderr.readline()):
+            pass
+        assert line
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=DEADLINE_S) == 130
+    assert os.listdir(tmp_path) == ["source"]
+
+
+class TestDebug:
+    @pytest.mark.parametrize(
+        ("options", "said"),
+        [
+            ("--reflink=never", "copy offload: no, reflink: no, sparse detection: no"),
+            (
+                "--reflink=never --sparse=always",
+                "copy offload: no, reflink: no, sparse detection: SEEK_HOLE + zeros",
+            ),
+            ("--attributes-only", None),
+        ],
+    )
+    def test_a_file(self, cp: Ours, options: str, said: str | None) -> None:
+        arrangements.files(cp.directory)
+        outcome = cp("--debug", *options.split(), "a", "new")
+        assert outcome.stdout == sorted(["'a' -> 'new'", *([said] if said else [])])
+
+    def test_what_the_file_system_can(self, cp: Ours) -> None:
+        arrangements.files(cp.directory)
+        (line,) = [line for line in cp("--debug", "a", "new").stdout if line.startswith("copy")]
+        shared = cp("--reflink=always", "a", "shared").status == 0
+        expected = (
+            "copy offload: unknown, reflink: yes, sparse detection: unknown"
+            if shared
+            else "copy offload: no, reflink: unsupported, sparse detection: no"
+        )
+        assert line == expected
+
+    def test_holes(self, cp: Ours) -> None:
+        with (cp.directory / "sparse").open("wb") as file:
+            file.truncate(1 << 20)
+            file.write(b"data")
+        outcome = cp("--debug", "--reflink=never", "sparse", "new")
+        assert "copy offload: no, reflink: no, sparse detection: SEEK_HOLE" in outcome.stdout
+
+    def test_what_has_no_contents(self, cp: Ours) -> None:
+        arrangements.links(cp.directory)
+        assert cp("-rP", "--debug", "l", "new").stdout == ["'l' -> 'new'"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["-Z a new", "--context a new", "--context=any a new", "-Z --context=any --context a new", "-aZ d new"],
+)
+def test_context(same: Same, words: str) -> None:
+    """On a kernel without SELinux; on one with it, both know what the policy says."""
+    same(arrangements.files, *words.split())
+
+
+class TestKeepDirectorySymlink:
+    def arrange(self, root: Path) -> None:
+        arrangements.overwrite(root)
+        (root / "elsewhere").mkdir()
+        (root / "tree" / "sub").mkdir()
+        (root / "tree" / "sub" / "new").write_text("new\n")
+        (root / "into" / "tree" / "sub").symlink_to("../../elsewhere")
+
+    def test_refused(self, cp: Ours) -> None:
+        self.arrange(cp.directory)
+        outcome = cp("-r", "tree", "into")
+        said = "cp: cannot overwrite non-directory 'into/tree/sub' with directory 'tree/sub'"
+        assert (outcome.status, outcome.stderr) == (1, [said])
+
+    def test_followed(self, cp: Ours) -> None:
+        self.arrange(cp.directory)
+        outcome = cp("-r", "--keep-directory-symlink", "tree", "into")
+        assert (outcome.status, outcome.stderr) == (0, [])
+        assert (cp.directory / "into" / "tree" / "sub").is_symlink()
+        assert (cp.directory / "elsewhere" / "new").read_text() == "new\n"
+
+    @pytest.mark.parametrize("to", ["nowhere", "../new"])
+    def test_what_is_no_directory(self, cp: Ours, to: str) -> None:
+        self.arrange(cp.directory)
+        link = cp.directory / "into" / "tree" / "sub"
+        link.unlink()
+        link.symlink_to(to)
+        outcome = cp("-r", "--keep-directory-symlink", "tree", "into")
+        said = "cp: cannot overwrite non-directory 'into/tree/sub' with directory 'tree/sub'"
+        assert (outcome.status, outcome.stderr) == (1, [said])
