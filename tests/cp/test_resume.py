@@ -52,7 +52,8 @@ COMMAND = ("-a", "--copy-contents", "s", "t")
 
 
 def report_of(lines: list[str]) -> dict[str, Any]:
-    (report,) = [entry for entry in map(json.loads, lines) if entry["event"] == "report"]
+    entries: list[dict[str, Any]] = [json.loads(line) for line in lines]
+    (report,) = [entry for entry in entries if entry["event"] == "report"]
     return report
 
 
