@@ -31,6 +31,9 @@ WORKERS = 64
 # System calls are counted on 1 in so many files.
 SHARE_COUNTED = 10
 SYNC = "open().read()"
+# A loop that has nothing to do, on the same machine at the same time: so late the machine itself makes ticks.
+IDLE = "idle loop"
+IDLE_S_PER_FILE = 25e-6
 
 
 # The data
@@ -145,6 +148,13 @@ async def by_read_bytes(paths: list[str]) -> int:
     return sum(await asyncio.gather(*map(read, paths)))
 
 
+async def by_nobody(paths: list[str]) -> int:
+    """Takes about as long as we do, and says that all was read."""
+    size = (await proactor.os.stat(paths[0])).st_size
+    await asyncio.sleep(IDLE_S_PER_FILE * len(paths))
+    return size * len(paths)
+
+
 READERS: dict[str, Callable[[list[str]], Any]] = {
     SYNC: by_open,
     "os.open, os.read": by_os,
@@ -160,6 +170,7 @@ READERS: dict[str, Callable[[list[str]], Any]] = {
     "proactor.read_many, 1 worker": by_read_many(workers=1),
     "proactor.read_many, threads": by_read_many(engine="threads"),
     "proactor.read_bytes, gather": by_read_bytes,
+    IDLE: by_nobody,
 }
 
 
@@ -182,7 +193,10 @@ def groups(data: lib.Measured) -> Iterator[tables.Group]:
         rows = []
         files, size = CASES[title.split()[0]]
         files = measured.get("files", files)
+        idle = measured["timed"].get(IDLE)
         for reader, rounds in measured["timed"].items():
+            if rounds is idle:
+                continue
             wall = tables.number(rounds, "wall_s", 1e3)
             counted = measured["counted"].get(reader, {})
             calls = counted.get("system_calls")
@@ -197,6 +211,8 @@ def groups(data: lib.Measured) -> Iterator[tables.Group]:
         note = (
             f"Our goal: at most {GOALS[state]} times open(), and never 10 ms late." if size == 4_096 else ""
         )
+        if idle:
+            note = f"{note} An idle loop's ticks were {tables.late_ms(idle)} ms late.".strip()
         how = measured.get("how", state)
         yield tables.Group(f"{files:,} files of {size:,} bytes, {how}", "ms", rows, HEAD, note=note)
 
@@ -221,7 +237,7 @@ def main() -> None:
         lib.report(result)
         return
 
-    readers = packages.installed(tables.chosen(READERS, args.only, SYNC))
+    readers = packages.installed(tables.chosen(READERS, args.only, SYNC, IDLE))
     args.dir.mkdir(parents=True, exist_ok=True)
     data: lib.Measured = {"environment": lib.environment(args.dir, packages.COMPARED), "cases": {}}
     budget = lib.Budget(args.minutes, len(args.case or CASES) * len(args.state or STATES))

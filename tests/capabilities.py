@@ -23,6 +23,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -133,6 +134,16 @@ def _direct_io() -> str | None:
     return None
 
 
+def _block_device() -> str | None:
+    is_there = any(entry.is_block_device() for entry in Path("/dev").iterdir())
+    return None if is_there else "none in /dev"
+
+
+def _strace() -> str | None:
+    """Installed, and allowed: a container may have no ptrace."""
+    return _program("strace") or _command("strace", "-o", os.devnull, "true")
+
+
 def _mount(*args: str) -> str | None:
     with tempfile.TemporaryDirectory() as place:
         return _command("mount", *args, place) or _command("umount", place)
@@ -194,10 +205,12 @@ CAPABILITIES: dict[str, Capability] = {
     "drop caches": Capability(_drop_caches),
     "two CPUs": Capability(_two_cpus),
     "tmpfs mount": Capability(functools.partial(_mount, "-t", "tmpfs", "tmpfs")),
+    "block device": Capability(_block_device),
     "loop device": Capability(_loop_device),
     "xfs mount": Capability(_xfs),
     "GNU cp": Capability(_gnu_cp),
     "fio": Capability(functools.partial(_program, "fio"), installed_by_us=True),
+    "strace": Capability(_strace),
     "numpy": Capability(functools.partial(_module, "numpy"), installed_by_us=True),
     "linux_aio package": Capability(functools.partial(_installed, "linux_aio"), installed_by_us=True),
     "uvloop": Capability(functools.partial(_module, "uvloop"), installed_by_us=True),

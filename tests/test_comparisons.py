@@ -45,12 +45,13 @@ def test_read_many(tmp_path: Path) -> None:
     )
     assert set(data["cases"]) == {"4KB warm", "4KB cold"}
     for cases in data["cases"].values():
-        assert len(cases["timed"]) == 6
+        assert len(cases["timed"]) == 7
         for rounds in cases["timed"].values():
             assert rounds[0]["bytes"] == 200 * 4096
         for counted in cases["counted"].values():
             assert counted["bytes"] == 20 * 4096
     assert "proactor.read_bytes, gather" in text
+    assert "An idle loop's ticks were" in text
 
 
 def test_lines(tmp_path: Path) -> None:

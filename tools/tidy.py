@@ -77,6 +77,8 @@ COPY_WALLS: dict[str, tuple[str, ...]] = {
     "schedule": (*ABOVE_DIR, "options", "observer"),
     "glob": (*ABOVE_DIR, "dir", "options", "observer", "sys"),
     "links": (*ABOVE_DIR, "options", "observer"),
+    "journal": (*ABOVE_DIR, "resume", "dir", "options", "observer", "error", "schedule"),
+    "remove": (*ABOVE_DIR, "resume", "dir", "options"),
     # It gets two open files, and says what it did with them.
     "content": ("entry", "dir", "place", "file", "tree", "plan", "metadata", "error"),
 }

@@ -48,6 +48,8 @@ class CopyReport:
     """Left as they are, because the target exists (`update`)."""
     excluded: int
     """Left out, because of a pattern (`exclude`); what is below such a directory is not counted."""
+    resumed: int
+    """Files that an earlier copy had finished (`resume`)."""
     failures: int
     """Not copied as asked, each with an error."""
     bytes: int
@@ -103,6 +105,7 @@ async def copy(
     fsync: Literal["none", "end", "each"] = "none",
     force: bool = False,
     in_place: bool = False,
+    resume: bool = False,
     one_file_system: bool = False,
     attributes_only: bool = False,
     keep_directory_symlink: bool = False,
@@ -134,6 +137,8 @@ async def copy(
     - `verify`: what was written is read back, from the disk where the kernel can, and compared with the
       source. A file that differs is a failure with errno EIO, and does not appear.
     - `bwlimit`: bytes that are written in a second; 0 (the default) is as many as can be.
+    - `resume`: go on where a copy with the same paths and options was killed or cancelled, without copying
+      again what it had finished; begin if there was none. What has changed since is copied again.
     - `jobs`: threads; 0 (the default) is one for each CPU, up to what file systems have use for.
     - `progress`: called in the loop's thread every 0.1 s while the copy goes on, and once at its end. What it
       raises ends the copy.
@@ -170,6 +175,7 @@ async def copy(
         fsync=fsync,
         force=force,
         in_place=in_place,
+        resume=resume,
         one_file_system=one_file_system,
         attributes_only=attributes_only,
         keep_directory_symlink=keep_directory_symlink,

@@ -109,7 +109,7 @@ def read_many(
     - `engine`: as in `proactor.aio.Context`.
 
     Without `workers` cached files are read in the calling thread, without suspending; the loop gets its turn
-    every 2 ms at least. A cancelled `__anext__` loses nothing: files in flight stay, and iterating goes on.
+    every millisecond. A cancelled `__anext__` loses nothing: files in flight stay, and iterating goes on.
     """
     return ReadMany(
         paths,

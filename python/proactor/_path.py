@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from proactor import _files, _native
 from proactor._glob import select
-from proactor._native import path_is
+from proactor._native import ScandirIterator, path_is
 from proactor._open import open as open_file
 from proactor._pool import run
 from proactor._purepath import PurePosixPath
@@ -174,11 +174,12 @@ class Path(PurePosixPath):
     async def iterdir(self) -> AsyncGenerator[Self, None]:
         """What is in the directory, in no order, without `.` and `..`.
 
-        Fetched up to 512 names or 10 ms at a time. Raises OSError at the first step.
+        Read as `proactor.os.scandir` does. Raises OSError at the first step.
         """
-        async with aclosing(in_slices(_names(str(self)))) as names:
-            async for name in names:
-                yield self / name
+        async with ScandirIterator(str(self)) as entries:
+            while names := await entries._names():
+                for name in names:
+                    yield self / name
 
     async def glob(
         self, pattern: StrPath, *, case_sensitive: bool | None = None, recurse_symlinks: bool = False
@@ -367,12 +368,6 @@ def _owner(path: Path, follow_symlinks: bool) -> str:
 
 def _group(path: Path, follow_symlinks: bool) -> str:
     return grp.getgrgid(os.stat(path, follow_symlinks=follow_symlinks).st_gid).gr_name
-
-
-def _names(folder: str) -> Generator[str, None, None]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            yield entry.name
 
 
 def _matches(

@@ -119,8 +119,8 @@ class TextFile(Attributes, TextCore):
         """
         if self._at_end:
             return False
-        while (decoded := self._decode_as_is()) is None:
-            await asyncio.sleep(0)
+        while not isinstance(decoded := self._decode_as_is(), bool):
+            await decoded
             self._go_on()
         if decoded:
             return True

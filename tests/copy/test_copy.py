@@ -198,4 +198,37 @@ def test_cancelled_it_ends_in_order(run: Run, tmp_path: Path) -> None:
 
     run(main())
     assert not target.exists()
-    assert not any(path.is_file() for path in tmp_path.rglob("copy*"))
+    # The sparse file is taken back; what --resume needs stays.
+    assert [path.suffix for path in tmp_path.rglob("copy*") if path.is_file()] == [".journal"]
+
+
+def test_cancelled_and_resumed(run: Run, tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "copy"
+    source.mkdir()
+    for at in range(100):
+        (source / f"{at}").write_text(f"{at}")
+    with (source / "sparse").open("wb") as file:
+        file.truncate(1 << 40)
+
+    async def main() -> None:
+        begun = asyncio.Event()
+
+        def progress(at: proactor.CopyProgress) -> None:
+            if at.files >= 10:
+                begun.set()
+
+        task = asyncio.ensure_future(proactor.copy(source, target, sparse="never", jobs=2, progress=progress))
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        (source / "sparse").unlink()
+        with pytest.raises(proactor.CopyError, match="other options"):
+            await proactor.copy(source, target, resume=True)
+        report = await proactor.copy(source, target, sparse="never", resume=True)
+        assert report.resumed >= 10
+        assert report.resumed + report.files == 100
+
+    run(main())
+    assert sorted(os.listdir(tmp_path)) == ["copy", "source"]
+    assert all((target / f"{at}").read_text() == f"{at}" for at in range(100))

@@ -354,9 +354,10 @@ class TestLoop:
             await proactor.read_bytes(large, engine=engine)
             before = descriptors()
             many = proactor.read_many([large, tree[1]], ordered=False, engine=engine)
-            assert (await anext(many))[0] == tree[1]
+            first, _ = await anext(many)
             await until(lambda: descriptors() <= before)
-            assert (await in_time(anext(many)))[0] == large
+            # On a busy machine the large one may be the first.
+            assert {first, (await in_time(anext(many)))[0]} == {large, tree[1]}
 
         for _ in range(5):
             run(main())

@@ -51,8 +51,12 @@ def start(code: str, engine: str, **streams: int) -> Iterator[subprocess.Popen[s
 
 
 ASKING = """
-    import asyncio
+    import asyncio, sys, warnings
     import proactor
+
+    if sys.version_info < (3, 11):
+        # There a signal may come between a call and its await; from 3.11 on asyncio.run() cancels instead.
+        warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
 
     async def main():
         print("ready", flush=True)

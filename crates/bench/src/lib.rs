@@ -1,10 +1,32 @@
-//! Counters and workloads that measure proactor and its rivals.
+//! `proactor bench`: which way of doing I/O, for this work, on this machine?
 //!
-//! Uses the engine's public face only, as any Rust user could.
+//! A [`job::Job`] is what is asked, [`run::run`] measures it, and a [`report::Report`] is the outcome. Uses the engine's public
+//! face only, as any Rust user could.
+
+#![deny(clippy::undocumented_unsafe_blocks)]
 
 use std::io;
 
+pub mod cache;
+mod choice;
+pub mod compare;
 pub mod counters;
+pub mod data;
+mod engines;
+pub mod environment;
+pub mod job;
+pub mod preset;
+pub mod refuse;
+pub mod render;
+pub mod report;
+pub mod run;
+pub mod stats;
+pub mod tally;
+pub mod target;
+pub mod units;
+pub mod usage;
+pub mod verdict;
+pub mod work;
 
 pub use counters::{Counters, Counts};
 

@@ -2,8 +2,10 @@
 //!
 //! One file per subcommand; no I/O logic lives here.
 
+mod bench;
 mod cp;
 mod doctor;
+mod signals;
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -27,6 +29,8 @@ enum Command {
         after_help = "Exits with 0 if everything was copied, with 1 if not, with 130 or 143 if a signal ended it."
     )]
     Cp(Box<cp::Cp>),
+    /// Measure which way of doing I/O suits which work on this machine
+    Bench(Box<bench::Bench>),
     /// Say what this machine offers, which engine is chosen on it, and why
     ///
     /// Does a real op on each engine. Exits with 0 if the engine that would be chosen works, with 1 if not.
@@ -44,6 +48,7 @@ where
         Ok(Cli {
             command: Some(command),
         }) => match command {
+            Command::Bench(bench) => bench::run(&bench, &args),
             Command::Cp(args) => cp::run(&args),
             Command::Doctor(args) => doctor::run(&args),
         },

@@ -29,6 +29,12 @@ fn doctor_help() {
 }
 
 #[test]
+fn bench_help() {
+    golden("bench-help", &["bench", "--help"]);
+    golden("bench-io-help", &["bench", "io", "--help"]);
+}
+
+#[test]
 fn cp_help() {
     golden("cp-help", &["cp", "--help"]);
 }

@@ -5,6 +5,7 @@
 //! link, and only if what is there is still the same directory. So neither PATH_MAX nor RLIMIT_NOFILE bounds a tree's
 //! depth, and a directory that is swapped for a link is noticed and not followed.
 
+use crate::journal::Key;
 use crate::sys::{self, FileId, Stat};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ffi::{CStr, CString, OsStr};
@@ -23,6 +24,10 @@ pub(crate) struct Dir {
     /// The source as it was when it was opened: its metadata is given to the target last.
     pub(crate) stat: Stat,
     pub(crate) state: State,
+    /// Its place, in the words of a journal.
+    pub(crate) key: Key,
+    /// Ours from an earlier run: there may be something in it.
+    pub(crate) resumed: bool,
     /// New files get access control lists from the target directory.
     pub(crate) inherits: bool,
     /// User and group that new files get here; asked for with the first one.
@@ -168,13 +173,14 @@ pub(crate) struct Parts {
     pub(crate) target: Slot,
     pub(crate) stat: Stat,
     pub(crate) state: State,
+    pub(crate) resumed: bool,
     pub(crate) inherits: bool,
 }
 
 impl Dir {
     /// The pair that the sources named by the user are in.
-    pub(crate) fn top(parts: Parts) -> Arc<Dir> {
-        Arc::new(Dir::new(parts, None, 0))
+    pub(crate) fn top(parts: Parts, key: Key) -> Arc<Dir> {
+        Arc::new(Dir::new(parts, key, None, 0))
     }
 
     /// A pair inside another. Closes the ancestor `keep` levels up.
@@ -185,7 +191,8 @@ impl Dir {
         } else {
             parent.root_device
         };
-        let dir = Arc::new(Dir::new(parts, Some(parent.clone()), root_device));
+        let key = parent.key.child(parts.target.name());
+        let dir = Arc::new(Dir::new(parts, key, Some(parent.clone()), root_device));
         let above = std::iter::successors(Some(&dir), |dir| dir.parent.as_ref()).nth(keep);
         if let Some(above) = above.filter(|dir| !dir.is_top()) {
             above.source.close();
@@ -194,7 +201,7 @@ impl Dir {
         dir
     }
 
-    fn new(parts: Parts, parent: Option<Arc<Dir>>, root_device: u64) -> Dir {
+    fn new(parts: Parts, key: Key, parent: Option<Arc<Dir>>, root_device: u64) -> Dir {
         Dir {
             depth: parent.as_ref().map_or(0, |parent| parent.depth + 1),
             parent,
@@ -202,6 +209,8 @@ impl Dir {
             target: parts.target,
             stat: parts.stat,
             state: parts.state,
+            key,
+            resumed: parts.resumed,
             inherits: parts.inherits,
             owner_of_new: OnceLock::new(),
             part_of_entry: OnceLock::new(),

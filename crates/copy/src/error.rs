@@ -112,6 +112,8 @@ pub enum Step {
     Verify,
     /// Forcing data to the disk.
     Sync,
+    /// Reading or locking the journal of an earlier run.
+    Journal,
 }
 
 /// Why something is not even tried.
@@ -139,6 +141,15 @@ pub enum Refusal {
     TargetExists,
     /// The backup would destroy the source.
     BackupIsSource,
+    /// The copy that is to be resumed goes on just now. The target is its journal, here and below, and the source
+    /// what it is copied from.
+    ResumeBusy,
+    /// What is to be resumed was begun from another source.
+    ResumeOtherSource,
+    /// What is to be resumed was begun with other options.
+    ResumeOtherOptions,
+    /// There are several copies that could be resumed.
+    ResumeAmbiguous,
 }
 
 /// What looks wrong, without being a failure.
@@ -148,4 +159,8 @@ pub enum Warning {
     NamedTwice,
     /// The file grew while it was read. The copy has the length that the file had when it was opened.
     Grew,
+    /// A copy to this target was interrupted, and can be resumed. The path is its journal.
+    LeftJournal,
+    /// There is a tree of a copy to this target that was interrupted, or that has just begun.
+    LeftTree,
 }

@@ -5,7 +5,7 @@ use crate::content::{Moved, Trouble};
 use crate::entry::Entry;
 use crate::error::{Diagnostic, Refusal, Step, Warning};
 use crate::how::How;
-use crate::links::Claim;
+use crate::links::{Claim, First};
 use crate::metadata::Dress;
 use crate::observer::{Kind, Paths};
 use crate::options::{Backup, Dereference, Fsync};
@@ -48,8 +48,10 @@ impl Worker<'_> {
             Claim::Later => Err(End::Skipped),
             Claim::Link(first) => self.link_to_first(entry, &stat, &first),
             Claim::Copy => {
+                let failures = self.report.failures;
                 let done = self.copy_file(entry, &mut source);
-                self.claimed(entry, &stat, done.is_ok());
+                let whole = self.report.failures == failures;
+                self.claimed(entry, &stat, done.is_ok(), whole);
                 done
             }
         }
@@ -68,14 +70,21 @@ impl Worker<'_> {
         }
     }
 
-    /// Lets those go on who waited for the first name.
-    pub(crate) fn claimed(&mut self, entry: &Entry<'_>, stat: &Stat, done: bool) {
-        let first = done.then_some((&entry.at.dir, entry.target));
+    /// Lets those go on who waited for the first name. It is `whole` if nothing went wrong with it.
+    pub(crate) fn claimed(&mut self, entry: &Entry<'_>, stat: &Stat, done: bool, whole: bool) {
+        let first = done.then(|| First {
+            dir: entry.at.dir.clone(),
+            name: entry.target.into(),
+            whole,
+        });
         let mut waiting = self.run.links.finished(stat.id, self.names_to_come(stat), first);
         self.run.schedule.push(&mut waiting);
     }
 
     fn copy_file(&mut self, entry: &Entry<'_>, source: &mut Source) -> Outcome<()> {
+        if self.stays(entry, &source.stat)? {
+            return Ok(());
+        }
         let (moved, backup) = match self.place(entry, &source.stat)? {
             place if self.options().dry_run => {
                 let backup = self.rehearse(entry, &place, (Step::CreateFile, None))?;
@@ -175,14 +184,15 @@ impl Worker<'_> {
         name: &CStr,
         mut make: impl FnMut(&CStr) -> std::io::Result<T>,
     ) -> std::io::Result<(CString, T)> {
-        loop {
-            let partial = self.run.partial_name(name);
+        for attempt in 0.. {
+            let partial = self.run.partial_name(name, attempt);
             match make(&partial) {
                 Ok(made) => return Ok((partial, made)),
                 Err(error) if sys::is(&error, &[Errno::EXIST]) => {}
                 Err(error) => return Err(error),
             }
         }
+        unreachable!("there are more numbers than names in a directory")
     }
 
     /// Contents and metadata of a new file; closes it.
@@ -193,6 +203,7 @@ impl Worker<'_> {
         to: OwnedFd,
         dress: &Dress<'_>,
     ) -> Outcome<Moved> {
+        let failures = self.report.failures;
         let moved = if self.options().attributes_only {
             Moved::default()
         } else {
@@ -203,8 +214,19 @@ impl Worker<'_> {
         if self.options().fsync == Fsync::Each {
             rustix::fs::fsync(&to).map_err(|error| self.failed(Step::Sync, entry.target(), error.into()))?;
         }
-        sys::close(to).map_err(|error| self.failed(Step::Write, entry.target(), error))?;
+        self.close(entry, source, to, failures)?;
         Ok(moved)
+    }
+
+    /// Closes what is finished, and writes that down unless there were failures since there were so many.
+    fn close(&mut self, entry: &Entry<'_>, source: &Source, to: OwnedFd, failures: u64) -> Outcome<()> {
+        let there = self.look_for_note(entry, || sys::stat(to.as_fd()));
+        sys::close(to).map_err(|error| self.failed(Step::Write, entry.target(), error))?;
+        match there {
+            Ok(there) if self.report.failures == failures => self.note(entry, &source.stat, there.as_ref()),
+            _ => {}
+        }
+        Ok(())
     }
 
     /// The device of new files here, as far as sharing blocks is concerned.
@@ -289,6 +311,7 @@ impl Worker<'_> {
 
     /// Writes into the file, device or FIFO that is there, as `cp` does: its other names and its readers see it happen.
     fn write_in_place(&mut self, entry: &Entry<'_>, source: &mut Source, follow: bool) -> Outcome<Moved> {
+        let failures = self.report.failures;
         let names = self.attributes_of(entry, source)?;
         let to = match sys::open_target(entry.at.target(), entry.target, follow) {
             Ok(to) => to,
@@ -325,7 +348,7 @@ impl Worker<'_> {
         if there.is_file() && self.options().fsync == Fsync::Each {
             rustix::fs::fsync(&to).map_err(|error| self.failed(Step::Sync, entry.target(), error.into()))?;
         }
-        sys::close(to).map_err(|error| self.failed(Step::Write, entry.target(), error))?;
+        self.close(entry, source, to, failures)?;
         Ok(moved)
     }
 

@@ -83,7 +83,7 @@ impl Worker<'_> {
             Claim::Link(first) => self.link_to_first(entry, stat, &first),
             Claim::Copy => {
                 let done = make(self);
-                self.claimed(entry, stat, done.is_ok());
+                self.claimed(entry, stat, done.is_ok(), false);
                 done
             }
         }
@@ -107,12 +107,20 @@ impl Worker<'_> {
         }
         self.put(entry, stat, step, false, link)?;
         self.report.hard_links += 1;
+        if first.whole {
+            // A run that goes on may meet this name first.
+            if let Ok(there) = self.look_for_note(entry, || sys::stat_at(opened.as_fd(), &first.name, false))
+            {
+                self.note(entry, stat, there.as_ref());
+            }
+        }
         Ok(())
     }
 
     /// The target is a name of that file already: a rename from one to the other would do nothing at all.
     fn is_linked_already(&self, entry: &Entry<'_>, dir: BorrowedFd<'_>, name: &CStr) -> bool {
-        if entry.at.dir.state.is_private() {
+        let dir_of = &entry.at.dir;
+        if dir_of.state.is_private() && !dir_of.resumed {
             return false;
         }
         let id = |dir, name| sys::stat_at(dir, name, false).ok().map(|stat| stat.id);
@@ -231,6 +239,7 @@ impl Worker<'_> {
             Place::Replace(old) => Some(old),
             Place::Into { .. } => unreachable!("only contents are written in place"),
         };
+        self.make_room(entry)?;
         let dir = entry.at.target();
         let private = entry.at.dir.state.is_private();
         let made = if private {

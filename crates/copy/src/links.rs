@@ -6,7 +6,7 @@ use crate::dir::Dir;
 use crate::schedule::Job;
 use crate::sys::FileId;
 use std::collections::HashMap;
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::sync::{Arc, Mutex};
 
 #[derive(Default)]
@@ -26,6 +26,8 @@ enum Known {
 pub(crate) struct First {
     pub(crate) dir: Arc<Dir>,
     pub(crate) name: CString,
+    /// Nothing went wrong with it.
+    pub(crate) whole: bool,
 }
 
 /// What to do with a name of a file.
@@ -64,14 +66,10 @@ impl Links {
 
     /// The file has been copied to this name, or not at all. Gives back who waited. The file is kept for all of its
     /// `names`, or if that is 0 for ever.
-    pub(crate) fn finished(&self, id: FileId, names: u32, first: Option<(&Arc<Dir>, &CStr)>) -> Vec<Job> {
+    pub(crate) fn finished(&self, id: FileId, names: u32, first: Option<First>) -> Vec<Job> {
         let mut files = self.files.lock().unwrap();
         let before = files.remove(&id);
-        if let Some((dir, name)) = first.filter(|_| names != 1) {
-            let first = First {
-                dir: dir.clone(),
-                name: name.into(),
-            };
+        if let Some(first) = first.filter(|_| names != 1) {
             let left = (names > 0).then(|| names - 1);
             files.insert(id, Known::At { first, left });
         }

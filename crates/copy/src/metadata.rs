@@ -142,7 +142,8 @@ impl Worker<'_> {
     ) {
         let preserve = self.options().preserve;
         let made = dir.state != crate::dir::State::Existing;
-        let owned = dir.state.is_private() && dir.owner_of_new.get() == Some(&dir.stat.owner());
+        let owned =
+            dir.state.is_private() && !dir.resumed && dir.owner_of_new.get() == Some(&dir.stat.owner());
         let lost = preserve.ownership && !owned && {
             let chown = |uid, gid| rustix::fs::fchown(to, uid, gid);
             self.change_owner(path.clone(), dir.stat.owner(), chown)

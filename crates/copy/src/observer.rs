@@ -22,6 +22,11 @@ pub trait Observer: Sync {
         let _ = entry;
     }
 
+    /// A file was finished by an earlier run already.
+    fn resumed(&self, entry: &Copied<'_>) {
+        let _ = entry;
+    }
+
     /// So many bytes of a file were dealt with since the last call: copied, shared, or passed over as a hole.
     fn progress(&self, bytes: u64) {
         let _ = bytes;

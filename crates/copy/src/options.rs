@@ -52,6 +52,9 @@ pub struct Options {
     /// Only find out and tell what would be copied and what could not be. Nothing is made, and no contents are read.
     /// Questions are not asked, and taken as answered with yes.
     pub dry_run: bool,
+    /// Go on where a run with the same sources, target and options was killed; begin if there was none. Refused if a
+    /// run was, but not with the same.
+    pub resume: bool,
     /// Threads; 0, the default, lets the copier choose.
     pub jobs: usize,
 }
@@ -80,6 +83,7 @@ impl Default for Options {
             verify: false,
             bwlimit: 0,
             dry_run: false,
+            resume: false,
             jobs: 0,
         }
     }
@@ -93,6 +97,19 @@ impl Options {
             dereference: Dereference::Never,
             preserve: Preserve::all(),
             ..Options::default()
+        }
+    }
+
+    /// The same without what changes only how it is done: two runs that agree in this make the same of the same source.
+    pub(crate) fn meaning(&self) -> Options {
+        Options {
+            fsync: Fsync::None,
+            verify: false,
+            bwlimit: 0,
+            dry_run: false,
+            resume: false,
+            jobs: 0,
+            ..self.clone()
         }
     }
 }

@@ -5,6 +5,7 @@
 use crate::dir::{Dir, Parts, Slot, State};
 use crate::entry::Entry;
 use crate::error::Step;
+use crate::journal::Key;
 use crate::observer::Kind;
 use crate::plan::top_of;
 use crate::rehearse::would_make;
@@ -99,11 +100,14 @@ impl Parents {
         let opened = sys::open_target_dir(at.target(), opens, !made).and_then(|target| {
             let here = at.source().try_clone_to_owned()?;
             let label = CString::new(shown.as_os_str().as_bytes())?;
-            Ok((top_of(here, target.try_clone()?, &label, state)?, target))
+            let key = dir.key.child(&name);
+            Ok((top_of(here, target.try_clone()?, &label, state, key)?, target))
         });
         let (next, target) =
             opened.map_err(|error| worker.failed(Step::OpenTargetDirectory, shown.into(), error))?;
-        if made {
+        let ours = made || worker.was_made(dir, &name, &next.stat);
+        if ours {
+            worker.note_made(dir, &name, &next.stat);
             let entry = Entry {
                 at: &at,
                 source: &source,
@@ -111,7 +115,7 @@ impl Parents {
             };
             worker.copied(&entry, Kind::Directory, None);
         }
-        if made && !dry {
+        if ours && !dry {
             self.made.push(Made {
                 path: shown.into(),
                 source: fd,
@@ -127,13 +131,15 @@ impl Parents {
     pub(crate) fn finish(&mut self, worker: &mut Worker<'_>) {
         for made in self.made.drain(..).rev() {
             let slot = || Slot::new(c"", made.stat.id, None);
-            let dir = Dir::top(Parts {
+            let parts = Parts {
                 source: slot(),
                 target: slot(),
                 stat: made.stat,
                 state: State::Made,
+                resumed: false,
                 inherits: made.inherits,
-            });
+            };
+            let dir = Dir::top(parts, Key::TOP);
             worker.dress_dir(&dir, Some(made.source.as_fd()), made.target.as_fd(), made.path);
         }
     }

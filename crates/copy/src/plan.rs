@@ -4,6 +4,7 @@ use crate::backup;
 use crate::dir::{Dir, Parts, Slot, State};
 use crate::entry::Entry;
 use crate::error::{Diagnostic, Refusal, Step, Warning};
+use crate::journal::{self, Key};
 use crate::observer::{Observer, Paths as _};
 use crate::options::{Backup, Dereference, Fsync, Options};
 use crate::parents::Parents;
@@ -44,15 +45,24 @@ pub(crate) fn copy(
             }
         }
     }
+    if let (true, Target::Into(path), [_]) = (options.resume, target, sources) {
+        // It may have been killed when the tree had its name already.
+        let named = Target::As(path.clone());
+        if is_left(options, sources, &named, observer) {
+            return copy(options, sources, &named, observer);
+        }
+    }
     let begin = Instant::now();
-    let run = Run::new(options, sources.len(), observer);
+    let run = Run::new(options, sources, target, observer);
     let mut worker = Worker::new(&run);
     let mut total = Report::default();
     match Plan::new(target) {
         Ok(mut plan) => {
-            plan.add_all(&mut worker, sources, &mut total);
-            plan.copy(&mut worker, &mut total);
-            plan.finish(&mut worker);
+            if worker.open_journal(&plan.top).is_ok() {
+                plan.add_all(&mut worker, sources, &mut total);
+                plan.copy(&mut worker, &mut total);
+                plan.finish(&mut worker);
+            }
         }
         Err(error) => {
             for source in sources {
@@ -62,8 +72,22 @@ pub(crate) fn copy(
     }
     run::add(&mut total, worker.report);
     total.stopped = run.stopped();
+    run.end_journal(total.stopped || !total.partial.is_empty());
     total.duration = begin.elapsed();
     total
+}
+
+/// Whether a run has left a journal for this very copy.
+fn is_left(options: &Options, sources: &[PathBuf], target: &Target, observer: &dyn Observer) -> bool {
+    let run = Run::new(options, sources, target, observer);
+    let Ok(plan) = Plan::new(target) else {
+        return false;
+    };
+    let found = plan
+        .top
+        .open()
+        .and_then(|at| journal::find(at.target(), &run.asked().0));
+    matches!(found, Ok(journal::Search::Found(_)))
 }
 
 /// What is to be copied next, and what has been.
@@ -322,6 +346,19 @@ fn no_target(worker: &mut Worker<'_>, source: &Path, target: &Target, error: &io
     worker.failed(step, path_of(target).into(), error);
 }
 
+/// The names that copies of these sources get in the target's directory.
+pub(crate) fn target_names(sources: &[PathBuf], target: &Target) -> Vec<CString> {
+    match target {
+        Target::As(path) => split(path).1.into_iter().collect(),
+        Target::Into(_) => {
+            let paths = sources
+                .iter()
+                .filter_map(|path| CString::new(path.as_os_str().as_bytes()).ok());
+            paths.map(|path| last_name(&path)).collect()
+        }
+    }
+}
+
 /// The directory of a target, its name there, and whether only a directory can have that name.
 fn split(path: &Path) -> (PathBuf, Option<CString>, bool) {
     let bytes = path.as_os_str().as_bytes();
@@ -362,18 +399,26 @@ fn open_top(directory: &Path) -> io::Result<Arc<Dir>> {
     let shown = CString::new(directory.as_os_str().as_bytes())?;
     let name = if shown.is_empty() { c"." } else { shown.as_c_str() };
     let target = sys::open_target_dir(here.as_fd(), name, true)?;
-    top_of(here, target, &shown, State::Existing)
+    top_of(here, target, &shown, State::Existing, Key::TOP)
 }
 
 /// A topmost pair of two open directories.
-pub(crate) fn top_of(source: OwnedFd, target: OwnedFd, shown: &CStr, state: State) -> io::Result<Arc<Dir>> {
+pub(crate) fn top_of(
+    source: OwnedFd,
+    target: OwnedFd,
+    shown: &CStr,
+    state: State,
+    key: Key,
+) -> io::Result<Arc<Dir>> {
     let stat = sys::stat(target.as_fd())?;
     let inherits = xattr::inherits(target.as_fd());
-    Ok(Dir::top(Parts {
+    let parts = Parts {
         source: Slot::new(c"", sys::stat(source.as_fd())?.id, Some(source)),
         target: Slot::new(shown, stat.id, Some(target)),
         stat,
         state,
+        resumed: false,
         inherits,
-    }))
+    };
+    Ok(Dir::top(parts, key))
 }

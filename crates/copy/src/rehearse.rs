@@ -79,6 +79,7 @@ impl Worker<'_> {
             state: State::Imagined,
             partial: None,
             through_link: false,
+            resumed: false,
             inherits: false,
         })
     }

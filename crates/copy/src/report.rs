@@ -23,6 +23,9 @@ pub struct Report {
     pub skipped: u64,
     /// Entries that were left out (`Options::filter`); what is below such a directory is not counted.
     pub excluded: u64,
+    /// Regular files that an earlier run had finished (`Options::resume`).
+    #[serde(default)]
+    pub resumed: u64,
     /// Entries that could not be copied as asked, each with a diagnostic.
     pub failures: u64,
     /// Bytes that were written.

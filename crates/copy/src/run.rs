@@ -3,28 +3,34 @@
 use crate::buffer::Buffer;
 use crate::error::{Diagnostic, Refusal, Step};
 use crate::how::How;
+use crate::journal::{Asked, Batch, Before, Digest, Journal};
 use crate::links::Links;
 use crate::listing;
 use crate::observer::{Copied, Kind, Observer, Paths};
-use crate::options::{Dereference, Options};
+use crate::options::{Dereference, Method, Options};
 use crate::pace::{self, Pace};
 use crate::report::Report;
 use crate::schedule::Schedule;
 use crate::sys::{self, FileId};
-use crate::{dir, entry::Entry};
+use crate::{dir, entry::Entry, plan, Target};
+use rustix::fd::AsFd;
 use std::collections::HashSet;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::MaybeUninit;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::Mutex;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 /// What a file's contents go through: it stays in a core's second-level cache between the read and the write.
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// The longest name that file systems take.
 const NAME_MAX: usize = 255;
+
+/// The journal's name is longer by this: `.journal`.
+const JOURNAL_BYTES: usize = 8;
 
 /// Descriptors left to the rest of the process.
 const SPARE_DESCRIPTORS: usize = 64;
@@ -49,6 +55,14 @@ pub(crate) type Outcome<T> = Result<T, End>;
 pub(crate) struct Run<'a> {
     pub(crate) options: &'a Options,
     pub(crate) observer: &'a dyn Observer,
+    sources: &'a [PathBuf],
+    target: &'a Target,
+    /// Where relative sources begin.
+    here: PathBuf,
+    /// What is finished, for a run that goes on with this one.
+    pub(crate) journal: OnceLock<Journal>,
+    /// Partial names end in it.
+    pub(crate) id: u32,
     pub(crate) links: Links,
     pub(crate) schedule: Schedule,
     /// Where this run writes to: what the user has named, and what was made below. None of them is a source.
@@ -67,12 +81,16 @@ pub(crate) struct Run<'a> {
     pub(crate) jobs: usize,
     /// What each source is of the whole, if somebody wants to know how much is done.
     pub(crate) part_of_source: Option<f64>,
-    next_partial: AtomicU32,
     stopped: AtomicBool,
 }
 
 impl<'a> Run<'a> {
-    pub(crate) fn new(options: &'a Options, sources: usize, observer: &'a dyn Observer) -> Run<'a> {
+    pub(crate) fn new(
+        options: &'a Options,
+        sources: &'a [PathBuf],
+        target: &'a Target,
+        observer: &'a dyn Observer,
+    ) -> Run<'a> {
         let jobs = match options.jobs {
             // Questions come one after the other, and what is said about them stays beside them.
             _ if options.overwrite.ask => 1,
@@ -86,6 +104,11 @@ impl<'a> Run<'a> {
         Run {
             options,
             observer,
+            sources,
+            target,
+            here: std::env::current_dir().unwrap_or_default(),
+            journal: OnceLock::new(),
+            id: random(),
             links: Links::default(),
             schedule: Schedule::default(),
             roots: Mutex::default(),
@@ -101,8 +124,7 @@ impl<'a> Run<'a> {
             // Each level is two descriptors, and a worker needs a few more for what it has in hand.
             keep: (descriptors / jobs / 2).saturating_sub(4).clamp(2, 64),
             jobs,
-            part_of_source: observer.measures().then(|| 1.0 / sources as f64),
-            next_partial: AtomicU32::new(random()),
+            part_of_source: observer.measures().then(|| 1.0 / sources.len() as f64),
             stopped: AtomicBool::new(false),
         }
     }
@@ -127,14 +149,93 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// A name for something that is not finished: `NAME.partial-` and eight digits that this run uses once.
-    pub(crate) fn partial_name(&self, name: &CStr) -> CString {
-        let number = self.next_partial.fetch_add(1, Ordering::Relaxed);
+    /// A name for something that is not finished: `NAME.partial-` and this run's id, or so many after it where that is
+    /// taken.
+    pub(crate) fn partial_name(&self, name: &CStr, attempt: u32) -> CString {
+        self.name_with(name, self.id.wrapping_add(attempt))
+    }
+
+    pub(crate) fn name_with(&self, name: &CStr, number: u32) -> CString {
         let suffix = format!(".partial-{number:08x}");
         let name = name.to_bytes();
-        let kept = &name[..name.len().min(NAME_MAX - suffix.len())];
+        let kept = &name[..name.len().min(NAME_MAX - JOURNAL_BYTES - suffix.len())];
         CString::new([kept, suffix.as_bytes()].concat()).expect("a name has no zero in it")
     }
+}
+
+/// What a run was asked to do, as far as its journal needs to know.
+impl Run<'_> {
+    /// Whether finished files are worth being written down.
+    pub(crate) fn is_journaled(&self) -> bool {
+        let options = self.options;
+        let contents = options.method == Method::Contents && !options.attributes_only;
+        contents && !options.dry_run && (options.recursive || self.sources.len() > 1)
+    }
+
+    /// What earlier runs have finished, if this one goes on with them.
+    pub(crate) fn before(&self) -> Option<&Before> {
+        let before = &self.journal.get()?.before;
+        before.is_any().then_some(before)
+    }
+
+    pub(crate) fn write_down(&self, batch: &mut Batch) {
+        if let Some(journal) = self.journal.get() {
+            journal.append(batch, &|| self.asked());
+        }
+    }
+
+    /// Nothing is left to go on with, or with `keep` something is.
+    pub(crate) fn end_journal(&self, keep: bool) {
+        if let Some(journal) = self.journal.get() {
+            journal.finish(keep, &|| self.asked());
+        }
+    }
+
+    /// The names that copies get.
+    pub(crate) fn target_names(&self) -> Vec<CString> {
+        plan::target_names(self.sources, self.target)
+    }
+
+    /// The first of them.
+    pub(crate) fn first_name(&self) -> CString {
+        let first = &self.sources[..self.sources.len().min(1)];
+        let name = plan::target_names(first, self.target).pop();
+        name.filter(|name| name.as_c_str() != c".")
+            .unwrap_or_else(|| c"copy".into())
+    }
+
+    /// In digests, and the first source's path. A path is made absolute without a look at the disk; the inode tells
+    /// whether the same is there.
+    pub(crate) fn asked(&self) -> (Asked, Vec<u8>) {
+        let names = self.target_names();
+        let targets = names
+            .iter()
+            .fold(Digest::new(), |all, name| all.bytes(name.to_bytes()));
+        let follow = self.options.dereference != Dereference::Never;
+        let mut sources = Digest::new();
+        for source in self.sources {
+            let path = absolute(&self.here, source);
+            let found = CString::new(path.as_os_str().as_bytes())
+                .map_err(std::io::Error::from)
+                .and_then(|path| sys::stat_at(rustix::fs::CWD.as_fd(), &path, follow));
+            sources = sources
+                .bytes(path.as_os_str().as_bytes())
+                .word(found.map_or(0, |found| found.id.1));
+        }
+        let options = format!("{:?}", self.options.meaning());
+        let asked = Asked {
+            targets: targets.value(),
+            sources: sources.value(),
+            options: Digest::new().bytes(options.as_bytes()).value(),
+        };
+        let first = self.sources.first().map(|first| absolute(&self.here, first));
+        (asked, first.unwrap_or_default().into_os_string().into_vec())
+    }
+}
+
+/// Without dots and doubled or final slashes.
+fn absolute(here: &Path, path: &Path) -> PathBuf {
+    here.join(path).components().collect()
 }
 
 /// More threads than this wait for each other in the file system and not for the processor.
@@ -151,6 +252,8 @@ fn random() -> u32 {
 pub(crate) struct Worker<'a> {
     pub(crate) run: &'a Run<'a>,
     pub(crate) report: Report,
+    /// What is finished and not written down yet.
+    pub(crate) log: Batch,
     /// One byte longer than what is asked for at once, to notice a file that grows.
     pub(crate) buffer: Buffer,
     /// Attribute names and values.
@@ -168,6 +271,7 @@ impl<'a> Worker<'a> {
         Worker {
             run,
             report: Report::default(),
+            log: Batch::default(),
             buffer: Buffer::new(pace::step(run.options.bwlimit, BUFFER_BYTES)),
             names: Vec::new(),
             value: Vec::new(),
@@ -255,6 +359,7 @@ pub(crate) fn add(total: &mut Report, part: Report) {
     total.specials += part.specials;
     total.skipped += part.skipped;
     total.excluded += part.excluded;
+    total.resumed += part.resumed;
     total.failures += part.failures;
     total.verified += part.verified;
     total.bytes += part.bytes;

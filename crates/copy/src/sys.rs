@@ -134,6 +134,17 @@ pub(crate) fn open_target_dir(dir: BorrowedFd<'_>, name: &CStr, follow: bool) ->
     }
 }
 
+/// Opens a directory of ours for whatever is to be done in it, and gives us the right to where we have not got it.
+pub(crate) fn open_own_dir(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
+    let held = open(dir, name, OFlags::PATH | OFlags::DIRECTORY, 0, false)?;
+    let mode = stat(held.as_fd())?.permissions();
+    if mode & 0o700 != 0o700 {
+        let mode = Mode::from_raw_mode(mode | 0o700);
+        rustix::fs::chmod(proc_path(held.as_fd(), None).as_slice(), mode)?;
+    }
+    open_dir(held.as_fd(), c".", false)
+}
+
 /// Opens a file to be looked at and nothing else.
 pub(crate) fn open_path(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
     open(dir, name, OFlags::PATH, 0, false)
@@ -177,6 +188,23 @@ pub(crate) fn reopen_to_read(fd: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> 
         0,
         true,
     )?))
+}
+
+/// Creates a journal: what is written goes to its end.
+pub(crate) fn create_log(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL;
+    open(dir, name, flags, 0o600, false)
+}
+
+/// Opens a journal again. What took its place since it was looked at does not hold us up.
+pub(crate) fn open_log(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
+    open(
+        dir,
+        name,
+        OFlags::RDWR | OFlags::APPEND | OFlags::NONBLOCK,
+        0,
+        false,
+    )
 }
 
 /// Opens an existing target for writing, and leaves it as it is: it may turn out to be the source.

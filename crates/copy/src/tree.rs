@@ -34,6 +34,7 @@ pub(crate) struct Made {
     pub(crate) partial: Option<CString>,
     /// Its name is that of a link to it.
     pub(crate) through_link: bool,
+    pub(crate) resumed: bool,
     pub(crate) inherits: bool,
 }
 
@@ -48,6 +49,7 @@ impl Worker<'_> {
                 Work::Help(batch) => self.help(&batch),
             }
         }
+        self.hold_notes();
     }
 
     fn job(&mut self, job: Job) {
@@ -98,17 +100,19 @@ impl Worker<'_> {
                 .through_link(made.through_link),
             stat,
             state: made.state,
+            resumed: made.resumed,
             inherits: made.inherits,
         };
         let dir = Dir::child(&entry.at.dir, parts, self.run.keep);
         entry.at.dir.add(1);
-        if dir.state.is_private() {
+        if dir.state.is_private() && !dir.resumed {
             // What it got itself at its creation, its files get.
             let _ = dir.owner_of_new.set(made.stat.owner());
         }
         self.report.directories += 1;
         self.copied(entry, kind, None);
         let crossed = self.options().one_file_system && dir.stat.id.0 != dir.root_device;
+        self.tidy(&dir);
         if readable && !crossed {
             if self.would_meet_itself(&dir) {
                 self.refuse_itself(&dir, entry);
@@ -169,7 +173,10 @@ impl Worker<'_> {
     /// The directory that the source's entries go to.
     fn target_dir(&mut self, entry: &Entry<'_>, source: &Stat) -> Outcome<Made> {
         if entry.at.dir.state.is_private() {
-            return self.make_dir(entry, State::Hidden, source);
+            return match self.left_dir(entry)? {
+                true => self.enter_dir(entry, State::Hidden, entry.target.into(), true),
+                false => self.make_dir(entry, State::Hidden, source),
+            };
         }
         match self.existing(entry)? {
             Some(there) if there.is_dir() => self.existing_dir(entry, source, false),
@@ -183,7 +190,10 @@ impl Worker<'_> {
                 Err(self.refused(Refusal::DirectoryOverFile, entry))
             }
             None if self.options().in_place => self.make_dir(entry, State::Made, source),
-            None => self.make_dir(entry, State::Partial, source),
+            None => match self.left_tree(entry) {
+                Some(name) => self.enter_dir(entry, State::Partial, name, true),
+                None => self.make_dir(entry, State::Partial, source),
+            },
         }
     }
 
@@ -205,12 +215,14 @@ impl Worker<'_> {
             self.run.roots.lock().unwrap().insert(stat.id);
         }
         let inherits = xattr::inherits(fd.as_fd());
+        let ours = self.was_made(&entry.at.dir, entry.target, &stat);
         Ok(Made {
             fd: Some(fd),
             stat,
-            state: State::Existing,
+            state: if ours { State::Made } else { State::Existing },
             partial: None,
             through_link,
+            resumed: false,
             inherits,
         })
     }
@@ -221,9 +233,7 @@ impl Worker<'_> {
         if self.options().dry_run {
             return self.imagine_dir(entry, source);
         }
-        let parent = &entry.at.dir;
-        let preserves = self.options().preserve.mode == Mode::Preserve;
-        let inherits = parent.inherits && !preserves;
+        let inherits = self.hands_down(entry);
         let mode = match self.options().preserve.mode {
             _ if !inherits => 0o700,
             Mode::Fresh => 0o777,
@@ -238,9 +248,34 @@ impl Worker<'_> {
             _ => make(entry.target).map(|()| entry.target.into()),
         };
         let name = made.map_err(|error| self.failed(Step::CreateDirectory, entry.target(), error))?;
-        let opened = sys::open_dir(entry.at.target(), &name, false).and_then(|fd| {
+        let made = self.enter_dir(entry, state, name, false)?;
+        if state != State::Hidden {
+            self.note_made(&entry.at.dir, entry.target, &made.stat);
+        }
+        Ok(made)
+    }
+
+    /// Whether a new directory gets lists from the one that it is in.
+    fn hands_down(&self, entry: &Entry<'_>) -> bool {
+        entry.at.dir.inherits && self.options().preserve.mode != Mode::Preserve
+    }
+
+    /// Opens a directory that was made by us, in this run or an earlier one.
+    fn enter_dir(&mut self, entry: &Entry<'_>, state: State, name: CString, resumed: bool) -> Outcome<Made> {
+        let inherits = self.hands_down(entry);
+        let at = entry.at.target();
+        let opened = match resumed {
+            true => sys::open_own_dir(at, &name),
+            false => sys::open_dir(at, &name, false),
+        };
+        let opened = opened.and_then(|fd| {
             let stat = sys::stat(fd.as_fd())?;
-            if parent.inherits && preserves {
+            // It may have its final permissions already.
+            let closed = stat.permissions() & 0o7000 | 0o700;
+            if resumed && !inherits && stat.permissions() != closed {
+                rustix::fs::fchmod(&fd, rustix::fs::Mode::from_raw_mode(closed))?;
+            }
+            if entry.at.dir.inherits && !inherits {
                 let made = xattr::Bearer::Open(fd.as_fd());
                 made.remove(xattr::DEFAULT_LIST)?;
                 made.remove(xattr::ACCESS_LIST)?;
@@ -258,6 +293,7 @@ impl Worker<'_> {
             state,
             partial: (state == State::Partial).then_some(name),
             through_link: false,
+            resumed,
             inherits,
         })
     }

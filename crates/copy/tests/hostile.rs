@@ -317,7 +317,9 @@ fn a_stop_takes_back_the_file_in_hand_and_gives_no_tree_its_name() {
     assert!(target.symlink_metadata().is_err());
     assert_eq!(report.partial.len(), 1);
     assert!(!report.partial[0].join("large").exists());
-    assert_eq!(names(here.path()).len(), 2);
+    let journal = format!("{}.journal", report.partial[0].display());
+    assert!(Path::new(&journal).is_file());
+    assert_eq!(names(here.path()).len(), 3);
 }
 
 #[test]

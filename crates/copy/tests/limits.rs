@@ -218,6 +218,16 @@ fn a_full_disk_leaves_nothing_half_done() {
     assert_eq!(report.failures, 1);
     assert_eq!(fs::read(disk.join("old")).unwrap(), b"old");
     assert_eq!(names(&disk), ["old", "target"]);
+    // There is no space for a journal, and what was written of it goes.
+    fs::remove_dir_all(disk.join("target")).unwrap();
+    let many = here.join("many");
+    fs::create_dir(&many).unwrap();
+    for number in 0..400 {
+        fs::write(many.join(format!("f{number}")), vec![1; 4096]).unwrap();
+    }
+    let (report, told) = run(&Options::archive(), &[&many], Target::As(disk.join("target")));
+    assert!(report.files > 64 && report.failures > 0, "{told}");
+    assert_eq!(names(&disk), ["old", "target"]);
 }
 
 #[test]

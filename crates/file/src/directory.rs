@@ -15,6 +15,8 @@ const NAME: &str = "scandir";
 const FIRST_BYTES: usize = 32 * 1024;
 /// And the later ones: a wake-up costs as much as 100 entries.
 const LATER_BYTES: usize = 128 * 1024;
+/// What any entry has room in: a name of 255 bytes behind `NAME_AT` others, padded.
+const LONGEST_BYTES: usize = 280;
 
 /// A directory, by its path or by a descriptor of the caller's. It is opened by the first read.
 #[derive(Clone)]
@@ -24,7 +26,7 @@ struct State {
     source: Source,
     open: Option<OwnedFd>,
     /// What has been read and not yet taken.
-    batch: Vec<u8>,
+    batch: Batch,
     limit: usize,
 }
 
@@ -49,13 +51,13 @@ impl Directory {
         Directory(Arc::new(Mutex::new(State {
             source,
             open: None,
-            batch: Vec::new(),
+            batch: Batch::default(),
             limit: FIRST_BYTES,
         })))
     }
 
     /// Opens the directory if it is not, and reads a batch of at most `most_bytes` (or as many as are sensible). One at a
-    /// time; an empty batch is the end.
+    /// time.
     pub fn read(&self, most_bytes: Option<usize>) -> Blocking {
         let directory = self.clone();
         Blocking::new(NAME, move |_| directory.state().read(most_bytes).map(|()| 0))
@@ -63,8 +65,7 @@ impl Directory {
 
     /// What has been read.
     pub fn take(&self) -> Batch {
-        let bytes = std::mem::take(&mut self.state().batch);
-        Batch { bytes, at: 0 }
+        std::mem::take(&mut self.state().batch)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -78,21 +79,38 @@ impl State {
             Some(fd) => fd.as_raw_fd(),
             None => self.open.insert(self.source.open()?).as_raw_fd(),
         };
-        let mut batch = vec![0; most_bytes.unwrap_or(self.limit)];
-        // SAFETY: the buffer is a live local of this size.
-        let read = unsafe { libc::syscall(libc::SYS_getdents64, fd, batch.as_mut_ptr(), batch.len()) };
-        match usize::try_from(read) {
-            Ok(bytes) => batch.truncate(bytes),
-            Err(_) => match io::Error::last_os_error() {
-                // Removed meanwhile: as empty as readdir(3) finds it.
-                e if e.raw_os_error() == Some(libc::ENOENT) => batch.clear(),
-                e => return Err(e),
-            },
+        let mut bytes = vec![0; most_bytes.unwrap_or(self.limit)];
+        let (mut filled, mut is_last) = (0, false);
+        // To hear that there is no more takes another call, and would take another wake-up.
+        while !is_last && (filled == 0 || filled + LONGEST_BYTES <= bytes.len()) {
+            match entries(fd, &mut bytes[filled..]) {
+                Ok(0) => is_last = true,
+                Ok(count) => filled += count,
+                // The next read will meet it again.
+                Err(_) if filled > 0 => break,
+                Err(e) => return Err(e),
+            }
         }
-        self.batch = batch;
+        bytes.truncate(filled);
+        self.batch = Batch {
+            bytes,
+            at: 0,
+            is_last,
+        };
         self.limit = LATER_BYTES;
         Ok(())
     }
+}
+
+/// getdents64(2): how many bytes of the buffer have entries now; 0 at the end.
+fn entries(fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: the buffer is alive and of this size.
+    let read = unsafe { libc::syscall(libc::SYS_getdents64, fd, buffer.as_mut_ptr(), buffer.len()) };
+    usize::try_from(read).or_else(|_| match io::Error::last_os_error() {
+        // Removed meanwhile: as empty as readdir(3) finds it.
+        e if e.raw_os_error() == Some(libc::ENOENT) => Ok(0),
+        e => Err(e),
+    })
 }
 
 impl Drop for State {
@@ -128,6 +146,7 @@ impl Source {
 pub struct Batch {
     bytes: Vec<u8>,
     at: usize,
+    is_last: bool,
 }
 
 /// One entry of a directory.
@@ -147,9 +166,14 @@ const KIND_AT: usize = 18;
 const NAME_AT: usize = 19;
 
 impl Batch {
-    /// Nothing was read: the directory has no more entries (`.` and `..` are some here).
-    pub fn is_end(&self) -> bool {
+    /// Nothing was read (`.` and `..` are entries here).
+    pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
+    }
+
+    /// The directory has no more entries than these.
+    pub fn is_last(&self) -> bool {
+        self.is_last
     }
 
     /// The next entry, `.` and `..` left out; None at the end of the batch.
@@ -190,11 +214,11 @@ mod tests {
         loop {
             driver.run(directory.read(most_bytes)).expect("taken").result?;
             let mut batch = directory.take();
-            if batch.is_end() {
-                return Ok(found);
-            }
             while let Some(entry) = batch.take() {
                 found.push(entry.name.to_vec());
+            }
+            if batch.is_last() {
+                return Ok(found);
             }
         }
     }
@@ -221,6 +245,18 @@ mod tests {
             assert_eq!(found.len(), 500);
             assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), expected);
         }
+    }
+
+    #[test]
+    fn a_short_one_takes_one_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("file"), b"").expect("a file");
+        let directory = Directory::at(path_of(&folder));
+        let mut driver = Driver::new().expect("a driver");
+        let read = driver.run(directory.read(None)).expect("an op");
+        read.result.expect("a batch");
+        let batch = directory.take();
+        assert!(batch.is_last() && !batch.is_empty());
     }
 
     #[test]

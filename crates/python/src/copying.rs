@@ -57,6 +57,10 @@ impl Observer for Watch {
         }
     }
 
+    fn resumed(&self, _: &Copied<'_>) {
+        self.files.fetch_add(1, Ordering::Relaxed);
+    }
+
     fn progress(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -162,6 +166,7 @@ fn numbers<'py>(py: Python<'py>, report: &Report) -> PyResult<Bound<'py, PyDict>
         ("verified", report.verified),
         ("skipped", report.skipped),
         ("excluded", report.excluded),
+        ("resumed", report.resumed),
         ("failures", report.failures),
         ("bytes", report.bytes),
         ("shared_bytes", report.shared_bytes),
@@ -225,6 +230,8 @@ impl Told {
 fn warned(warning: Warning) -> &'static str {
     match warning {
         Warning::NamedTwice => "named twice as a source",
+        Warning::LeftJournal => "left by a copy that was interrupted; resume=True goes on with it",
+        Warning::LeftTree => "left by a copy that was interrupted, or of one that has just begun",
         Warning::Grew => "grew while it was read; the copy has the length that it had at first",
     }
 }
@@ -246,6 +253,13 @@ fn refused(refusal: Refusal) -> (i32, &'static str) {
         ),
         R::TargetExists => (libc::EEXIST, "The target exists"),
         R::BackupIsSource => (libc::EINVAL, "The backup would destroy the source"),
+        R::ResumeBusy => (libc::EBUSY, "The copy that is to be resumed is going on"),
+        R::ResumeOtherSource => (
+            libc::EINVAL,
+            "What is to be resumed was begun from another source",
+        ),
+        R::ResumeOtherOptions => (libc::EINVAL, "What is to be resumed was begun with other options"),
+        R::ResumeAmbiguous => (libc::EINVAL, "There are several copies that could be resumed"),
     }
 }
 
@@ -258,6 +272,7 @@ fn parse(given: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
             "one_file_system" => options.one_file_system = value.is_truthy()?,
             "attributes_only" => options.attributes_only = value.is_truthy()?,
             "in_place" => options.in_place = value.is_truthy()?,
+            "resume" => options.resume = value.is_truthy()?,
             "force" => options.overwrite.force = value.is_truthy()?,
             "keep_directory_symlink" => options.keep_directory_symlink = value.is_truthy()?,
             "dry_run" => options.dry_run = value.is_truthy()?,

@@ -13,7 +13,7 @@ use pyo3::PyClass;
 pub(crate) enum Outcome {
     /// Its result; None for Python's None.
     Return(Option<Py<PyAny>>),
-    /// A future to wait for, or Python's None to let the loop go round.
+    /// A future to wait for.
     Suspend(Py<PyAny>),
 }
 

@@ -156,6 +156,9 @@ pub(super) struct Flags {
     /// Only say what would be copied and what could not be: nothing is made or changed
     #[arg(long, help_heading = "How it is copied")]
     pub dry_run: bool,
+    /// Go on where the same copy was stopped or killed, without copying again what it had finished
+    #[arg(long, help_heading = "How it is copied")]
+    pub resume: bool,
     /// Threads [default: as many as help here]
     #[arg(long, value_name = "N", action = ArgAction::Append, help_heading = "How it is copied")]
     pub jobs: Vec<OsString>,

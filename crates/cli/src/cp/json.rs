@@ -28,6 +28,7 @@ pub(super) enum Event {
     Copied(Entry),
     Skipped(Entry),
     Excluded(Origin),
+    Resumed(Entry),
     Error(Complaint),
     Warning(Complaint),
     Report(Summary),
@@ -73,6 +74,7 @@ pub(super) struct Summary {
     specials: u64,
     skipped: u64,
     excluded: u64,
+    resumed: u64,
     failures: u64,
     verified: u64,
     bytes: u64,
@@ -97,6 +99,10 @@ impl Event {
             kind: kind(entry.kind),
             source: Name::of(&entry.source()),
         })
+    }
+
+    pub fn resumed(entry: &Copied<'_>) -> Event {
+        Event::Resumed(Entry::of(entry))
     }
 
     pub fn diagnostic(diagnostic: &Diagnostic, sentence: &str) -> Event {
@@ -138,6 +144,7 @@ impl Event {
             specials: report.specials,
             skipped: report.skipped,
             excluded: report.excluded,
+            resumed: report.resumed,
             failures: report.failures,
             verified: report.verified,
             bytes: report.bytes,

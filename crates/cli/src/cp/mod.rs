@@ -10,7 +10,6 @@ mod progress;
 mod quote;
 mod say;
 mod screen;
-mod signals;
 mod stats;
 mod target;
 mod units;
@@ -19,8 +18,8 @@ mod values;
 mod watch;
 mod wishes;
 
+use crate::signals::Signals;
 use proactor_copy::{copy, Options, Report, Target};
-use signals::Signals;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc;

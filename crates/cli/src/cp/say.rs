@@ -93,6 +93,7 @@ fn failed(step: Step, path: &Path, other: Option<&Path>) -> String {
         Step::SetContext => format!("failed to set the security context of {path}"),
         Step::Verify => format!("error reading back {path}"),
         Step::Sync => format!("error syncing {path}"),
+        Step::Journal => format!("cannot use the journal {path}"),
     }
 }
 
@@ -116,6 +117,12 @@ fn refused(refusal: Refusal, source: &Path, target: &Path) -> String {
         ),
         Refusal::TargetExists => format!("not replacing {to}"),
         Refusal::BackupIsSource => format!("backing up {to} might destroy source;  {from} not copied"),
+        Refusal::ResumeBusy => format!("cannot resume {to}: that copy is going on"),
+        Refusal::ResumeOtherSource => {
+            format!("cannot resume {to}: it was begun from another source, which was {from}")
+        }
+        Refusal::ResumeOtherOptions => format!("cannot resume {to}: it was begun with other options"),
+        Refusal::ResumeAmbiguous => format!("cannot resume {to}: there is another one; remove all but one"),
     }
 }
 
@@ -126,5 +133,14 @@ fn warned(warning: Warning, path: &Path) -> String {
             format!("source {kind} {} specified more than once", name(path))
         }
         Warning::Grew => format!("{} grew while it was read", name(path)),
+        Warning::LeftJournal => format!(
+            "{} is of a copy that was interrupted: --resume goes on with it; to give it up, remove {}*",
+            name(path),
+            name(path.with_extension("").as_path())
+        ),
+        Warning::LeftTree => format!(
+            "{} is of a copy that was interrupted, or has just begun: if none is going on, remove it",
+            name(path)
+        ),
     }
 }

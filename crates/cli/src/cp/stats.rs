@@ -22,6 +22,7 @@ pub(super) fn lines(report: &Report, dry_run: bool) -> Vec<String> {
         (report.verified, "verified", "verified"),
         (report.skipped, "skipped", "skipped"),
         (report.excluded, "left out", "left out"),
+        (report.resumed, "finished before", "finished before"),
         (report.failures, "failed", "failed"),
     ];
     let others = counts.into_iter().filter(|(number, ..)| *number > 0);
@@ -45,7 +46,8 @@ pub(super) fn interrupted(report: &Report, dry_run: bool) -> String {
         units::bytes(report.bytes + report.shared_bytes + report.hole_bytes)
     );
     for partial in &report.partial {
-        text += &format!("; what is done of a new tree is in {}", quote::name(partial));
+        let partial = quote::name(partial);
+        text += &format!("; what is done of a new tree is in {partial}, and --resume goes on with it");
     }
     text
 }

@@ -3,8 +3,8 @@
 use super::flags::Flags;
 use super::json::Event;
 use super::screen::Screen;
-use super::signals::Signals;
 use super::{quote, say};
+use crate::signals::Signals;
 use proactor_copy::{Copied, Diagnostic, Kind, Observer, Question};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -92,6 +92,14 @@ impl Observer for Watch {
     fn excluded(&self, entry: &Copied<'_>) {
         if self.json {
             let line = Event::excluded(entry).line();
+            self.screen().say(&line);
+        }
+    }
+
+    fn resumed(&self, entry: &Copied<'_>) {
+        self.files.fetch_add(1, Relaxed);
+        if self.json {
+            let line = Event::resumed(entry).line();
             self.screen().say(&line);
         }
     }

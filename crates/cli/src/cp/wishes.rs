@@ -242,6 +242,7 @@ impl Wishes {
         options.in_place = flags.in_place;
         options.verify = flags.verify;
         options.dry_run = flags.dry_run;
+        options.resume = flags.resume;
         options.overwrite.force = flags.force;
         options.overwrite.remove = flags.remove_destination;
         if self.no_clobber {

@@ -8,7 +8,9 @@ use proactor::op::Op;
 use proactor::{Completion, Error, Token};
 use proactor_file::{Buffered, Step};
 use pyo3::exceptions::{PyResourceWarning, PyRuntimeError, PyValueError};
+use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
+use pyo3::PyTraverseError;
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -290,10 +292,15 @@ impl BinaryFile {
         self.driver.borrow_mut(py).turn.charge(bytes)
     }
 
-    /// A call is about to let the loop go round once.
-    pub(super) fn give_way(slf: &Bound<'_, Self>) -> PyResult<()> {
+    /// What a call suspends on to let the loop go round.
+    pub(super) fn give_way(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        driver::suspend_on(&Self::wait_in_line(slf)?)
+    }
+
+    /// The same as a future to be awaited.
+    pub(super) fn wait_in_line<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let driver = slf.borrow().driver.bind(slf.py()).clone();
-        driver::give_way(&driver)
+        driver::wait_in_line(&driver)
     }
 
     /// The turn goes to the next who wants it.
@@ -350,6 +357,19 @@ pub(super) fn unsupported(py: Python<'_>, why: &str) -> PyErr {
     match class.and_then(|class| class.call1((why,))) {
         Ok(error) => PyErr::from_value(error),
         Err(e) => e,
+    }
+}
+
+impl BinaryFile {
+    /// What may know the file: whoever waits for it, and the limiter, which is anything.
+    pub(super) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.facts.name)?;
+        visit.call(&self.limiter)?;
+        visit.call(&self.waiter)?;
+        self.queue.iter().try_for_each(|ticket| match ticket {
+            Ticket::Future(future) => visit.call(future),
+            Ticket::Close => Ok(()),
+        })
     }
 }
 

@@ -32,7 +32,7 @@ const PIECE_BYTES: usize = 1 << 16;
 
 enum State {
     New,
-    /// Has the turn, and lets the loop go round once.
+    /// Has the turn, and lets the loop go round.
     GaveWay,
     /// Waits for the turn.
     Queued(Py<PyAny>),
@@ -136,9 +136,9 @@ impl Call {
                 return self.run(file);
             }
         }
-        BinaryFile::give_way(file)?;
+        let suspended = BinaryFile::give_way(file)?;
         self.state = State::GaveWay;
-        Ok(Some(Outcome::Suspend(py.None())))
+        Ok(Some(Outcome::Suspend(suspended)))
     }
 
     /// Has the turn: goes on until it is done or has to wait. None: for that it needs the limiter.
@@ -159,9 +159,9 @@ impl Call {
                 (Ok(Step::Blocked), Ok(true)) => {
                     // A long read of what is cached, piece by piece.
                     if file.borrow().charge(py, PIECE_BYTES) {
-                        BinaryFile::give_way(file)?;
+                        let suspended = BinaryFile::give_way(file)?;
                         self.state = State::GaveWay;
-                        return Ok(Some(Outcome::Suspend(py.None())));
+                        return Ok(Some(Outcome::Suspend(suspended)));
                     }
                 }
                 (Ok(Step::Blocked), Ok(false)) => {
@@ -174,7 +174,6 @@ impl Call {
                     let future = driver::new_future(py)?.unbind();
                     let mut this = file.borrow_mut();
                     this.waiter = Some(future.clone_ref(py));
-                    this.driver.borrow_mut(py).turn.suspended();
                     drop(this);
                     return self.suspend(py, future, State::Waiting).map(Some);
                 }

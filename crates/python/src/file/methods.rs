@@ -7,7 +7,9 @@ use super::verb::{os_error, Data, Verb};
 use crate::memory::Exported;
 use proactor_file::Lock;
 use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
+use pyo3::PyTraverseError;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
@@ -365,6 +367,16 @@ impl BinaryFile {
         self.check_open()?;
         // SAFETY: no pointers.
         Ok(unsafe { libc::isatty(self.facts.fd) } == 1)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.traverse(&visit)
+    }
+
+    fn __clear__(&mut self) {
+        self.limiter = None;
+        self.waiter = None;
+        self.queue.clear();
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {

@@ -9,6 +9,7 @@
 mod ascii;
 mod binary;
 mod call;
+mod descriptor;
 mod direct;
 mod limited;
 mod locks;
@@ -17,6 +18,7 @@ mod methods;
 mod mode;
 mod op;
 mod opening;
+mod plan;
 mod positional;
 mod ranges;
 mod text;
@@ -26,8 +28,8 @@ mod turn;
 mod verb;
 
 pub(crate) use binary::BinaryFile;
+pub(crate) use descriptor::OpenedFd;
 pub(crate) use op::FileOp;
-pub(crate) use opening::OpenedFd;
 pub(crate) use turn::Turn;
 
 use crate::reused;

@@ -108,7 +108,7 @@ pub(crate) struct FileOp {
 
 enum State {
     New,
-    /// Lets the loop go round once.
+    /// Lets the loop go round.
     GaveWay,
     /// Flushes the first of these files; the others are to be flushed after it.
     Settling {
@@ -198,9 +198,9 @@ impl FileOp {
         if !driver.borrow_mut().turn.charge(weight) {
             return Self::settle_all(slf);
         }
-        driver::give_way(&driver)?;
+        let suspended = driver::give_way(&driver)?;
         slf.borrow_mut().state = State::GaveWay;
-        Ok(Outcome::Suspend(py.None()))
+        Ok(Outcome::Suspend(suspended))
     }
 
     /// What was written before is brought to the kernel first.
@@ -287,7 +287,6 @@ impl FileOp {
         let driver = file.borrow().driver.clone_ref(py).into_bound(py);
         let future = driver::new_future(py)?;
         let token = Self::submit(slf, &driver, op)?;
-        driver.borrow_mut().turn.suspended();
         let suspended = driver::suspend_on(&future).map(Outcome::Suspend);
         slf.borrow_mut().state = State::Waiting {
             future: future.unbind(),

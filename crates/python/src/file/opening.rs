@@ -2,9 +2,11 @@
 
 use super::binary::{unsupported, BinaryFile, Facts};
 use super::call::FileCall;
+use super::descriptor::{given, is_directory, OpenedFd};
 use super::direct;
 use super::limited::Limited;
 use super::mode::Mode;
+use super::plan::{block_of, Plan};
 use super::verb::{os_error, Verb};
 use crate::aio_engine;
 use crate::coroutine::{coroutine_methods, Coroutine, Outcome};
@@ -15,28 +17,18 @@ use proactor::op::{File, FileKind, Open};
 use proactor::{Error, Token};
 use proactor_file::{Buffered, Direct, Options};
 use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning, PyTypeError, PyValueError};
+use pyo3::gc::PyVisit;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt};
+use pyo3::PyTraverseError;
 use std::collections::VecDeque;
 use std::ffi::CString;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-/// Size of a buffer in bytes: a write of it is done by a worker in about the time that 1,000 lines take to be written.
-const BLOCK_BYTES: usize = 32 * 1024;
-
-/// A descriptor on its way from the engine to whoever awaits it; closed if nobody takes it.
-#[pyclass(module = "proactor._native")]
-pub(crate) struct OpenedFd {
-    fd: Option<OwnedFd>,
-}
-
-impl OpenedFd {
-    pub(crate) fn new(fd: OwnedFd) -> Self {
-        OpenedFd { fd: Some(fd) }
-    }
-}
+/// To open a cached file takes about as long as to read so many bytes.
+const COST_BYTES: usize = 16 * 1024;
 
 /// Whose the descriptor was.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,17 +36,6 @@ enum Origin {
     Path,
     Caller,
     Opener,
-}
-
-/// How to open.
-struct Plan {
-    name: Py<PyAny>,
-    mode: Mode,
-    block: usize,
-    closefd: bool,
-    engine: Option<String>,
-    direct: bool,
-    limiter: Option<Py<PyAny>>,
 }
 
 /// What `proactor.open` returns: await it, or use it in `async with`. Nothing is opened before.
@@ -71,6 +52,8 @@ pub(crate) struct Opening {
 enum State {
     /// To be opened by path, by descriptor or by an opener.
     Path(CString),
+    /// Lets the loop go round before it opens.
+    GaveWay(CString),
     Descriptor(RawFd),
     Opener {
         opener: Py<PyAny>,
@@ -107,12 +90,6 @@ pub(super) fn open_binary(
             "direct=True cannot append: the end of a file need not be at a block of O_DIRECT (open with 'r+b' and seek)",
         ));
     }
-    let block = match buffering {
-        // 1 would be a line, which binary files have not: io warns and takes the default.
-        ..=-1 | 1 if direct => direct::BLOCK_BYTES,
-        ..=-1 | 1 => BLOCK_BYTES,
-        bytes => bytes.unsigned_abs(),
-    };
     // As with `io`, the file's name is a str, bytes or number.
     let file = if file.is_instance_of::<PyInt>() {
         file.clone()
@@ -124,7 +101,7 @@ pub(super) fn open_binary(
         plan: Plan {
             name: file.unbind(),
             mode,
-            block,
+            block: block_of(buffering, direct),
             closefd,
             engine,
             direct,
@@ -163,47 +140,32 @@ fn state_of(file: &Bound<'_, PyAny>, closefd: bool, opener: Option<Bound<'_, PyA
     })
 }
 
-impl Plan {
-    fn clone_ref(&self, py: Python<'_>) -> Self {
-        Plan {
-            name: self.name.clone_ref(py),
-            engine: self.engine.clone(),
-            limiter: self.limiter.as_ref().map(|limiter| limiter.clone_ref(py)),
-            ..*self
-        }
-    }
-}
-
 impl Opening {
     fn advance(&mut self, py: Python<'_>) -> PyResult<Outcome> {
         match std::mem::replace(&mut self.state, State::Done) {
             State::Path(path) => {
                 let driver = driver::current(py, self.plan.engine.as_deref())?;
-                let op = Open::new(path.clone(), self.flags());
-                match op.now() {
-                    Some(Ok(file)) => self.opened(&driver, file, Origin::Path),
-                    Some(Err(e)) => Err(self.explained(py, self.error(py, &e))),
-                    None => match self.plan.limiter.as_ref().filter(|_| !self.granted) {
-                        Some(limiter) => self.hand_over(limiter.clone_ref(py).bind(py), path),
-                        None => self.submit(&driver, op),
-                    },
+                if driver.borrow_mut().turn.charge(COST_BYTES) {
+                    let suspended = driver::give_way(&driver)?;
+                    self.state = State::GaveWay(path);
+                    return Ok(Outcome::Suspend(suspended));
                 }
+                self.open(&driver, path)
+            }
+            State::GaveWay(path) => {
+                let driver = driver::current(py, self.plan.engine.as_deref())?;
+                driver.borrow_mut().turn.go_on();
+                self.open(&driver, path)
             }
             State::Descriptor(fd) => {
                 let driver = driver::current(py, self.plan.engine.as_deref())?;
-                // SAFETY: the caller vouches for the descriptor: with `closefd` it is ours from now on, as with io.open.
-                let owned = unsafe {
-                    if self.plan.closefd {
-                        check_descriptor(fd).map(|()| OwnedFd::from_raw_fd(fd))
-                    } else {
-                        BorrowedFd::borrow_raw(fd).try_clone_to_owned()
-                    }
-                };
+                // SAFETY: the caller of `open` vouches for it.
+                let owned = unsafe { given(fd, self.plan.closefd) };
                 let owned = owned.map_err(|e| os_error(e.raw_os_error().unwrap_or(libc::EBADF)))?;
                 self.opened(&driver, File::new(owned), Origin::Caller)
             }
             State::Opener { opener, path } => {
-                let fd = opener.bind(py).call1((path, self.flags()))?;
+                let fd = opener.bind(py).call1((path, self.plan.flags()))?;
                 let fd: RawFd = fd
                     .extract()
                     .map_err(|_| PyTypeError::new_err("expected integer from opener"))?;
@@ -232,12 +194,24 @@ impl Opening {
                     return driver::suspend_on(future.bind(py)).map(Outcome::Suspend);
                 }
                 let opened = future.bind(py).call_method0(intern!(py, "result"))?;
-                let fd = opened.cast::<OpenedFd>()?.borrow_mut().fd.take();
-                let fd = fd.ok_or_else(|| PyRuntimeError::new_err("the descriptor was taken"))?;
+                let fd = opened.cast::<OpenedFd>()?.borrow_mut().take()?;
                 self.opened(driver.bind(py), File::new(fd), Origin::Path)
             }
             State::Limited(limited) => self.send_on(py, limited),
             State::Done => Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine")),
+        }
+    }
+
+    fn open(&mut self, driver: &Bound<'_, LoopDriver>, path: CString) -> PyResult<Outcome> {
+        let py = driver.py();
+        let op = Open::new(path.clone(), self.plan.flags());
+        match op.now() {
+            Some(Ok(file)) => self.opened(driver, file, Origin::Path),
+            Some(Err(e)) => Err(self.explained(py, self.error(py, &e))),
+            None => match self.plan.limiter.as_ref().filter(|_| !self.granted) {
+                Some(limiter) => self.hand_over(limiter.clone_ref(py).bind(py), path),
+                None => self.submit(driver, op),
+            },
         }
     }
 
@@ -271,11 +245,6 @@ impl Opening {
 
     fn error(&self, py: Python<'_>, error: &Error) -> PyErr {
         errors::os_error(py, error, Some(self.plan.name.bind(py)))
-    }
-
-    fn flags(&self) -> i32 {
-        let direct = if self.plan.direct { libc::O_DIRECT } else { 0 };
-        self.plan.mode.flags() | direct
     }
 
     /// An open's error, with the hint that O_DIRECT may be why.
@@ -406,22 +375,6 @@ impl Opening {
     }
 }
 
-fn check_descriptor(fd: RawFd) -> std::io::Result<()> {
-    // SAFETY: no pointers.
-    match unsafe { libc::fcntl(fd, libc::F_GETFD) } {
-        -1 => Err(std::io::Error::last_os_error()),
-        _ => Ok(()),
-    }
-}
-
-fn is_directory(fd: RawFd) -> bool {
-    // SAFETY: zero is a valid initial value; the struct outlives the call.
-    unsafe {
-        let mut stat: libc::stat = std::mem::zeroed();
-        libc::fstat(fd, &raw mut stat) == 0 && stat.st_mode & libc::S_IFMT == libc::S_IFDIR
-    }
-}
-
 impl Coroutine for Opening {
     fn drive(slf: &Bound<'_, Self>, _sent: &Bound<'_, PyAny>) -> PyResult<Outcome> {
         slf.try_borrow_mut()?.advance(slf.py())
@@ -480,17 +433,47 @@ coroutine_methods! { Opening =>
         FileCall::new(file.bind(py), "__aexit__", Verb::closing())
     }
 
+    // The limiter and the opener are anything, and a pending call and its task know each other.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.plan.name)?;
+        visit.call(&self.plan.limiter)?;
+        visit.call(&self.file)?;
+        match &self.state {
+            State::Opener { opener, .. } => visit.call(opener),
+            State::Waiting { future, .. } => visit.call(future),
+            State::Limited(limited) => limited.traverse(&visit),
+            _ => Ok(()),
+        }
+    }
+
+    fn __clear__(&mut self, py: Python<'_>) {
+        self.plan.limiter = None;
+        self.file = None;
+        self.end(py);
+    }
+
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         Ok(format!("<proactor open of {}>", self.plan.name.bind(py).repr()?))
     }
 }
 
+impl Opening {
+    /// Nobody awaits it any more.
+    fn end(&mut self, py: Python<'_>) {
+        match self.state {
+            State::Path(_) | State::Descriptor(_) | State::Opener { .. } => {
+                errors::warn_in_drop::<PyRuntimeWarning>(py, "proactor.open was never awaited");
+            }
+            _ => {}
+        }
+        self.give_up(py);
+    }
+}
+
 impl Drop for Opening {
     fn drop(&mut self) {
-        errors::in_drop(|py| match self.state {
-            State::Done | State::Limited(_) => {}
-            State::Waiting { .. } => self.give_up(py),
-            _ => errors::warn_in_drop::<PyRuntimeWarning>(py, "proactor.open was never awaited"),
-        });
+        if !matches!(self.state, State::Done) {
+            errors::in_drop(|py| self.end(py));
+        }
     }
 }

@@ -12,7 +12,7 @@ use pyo3::ffi;
 use pyo3::gc::PyVisit;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyString, PyType};
+use pyo3::types::{PyBool, PyBytes, PyList, PyString, PyType};
 use pyo3::PyTraverseError;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -195,17 +195,17 @@ impl TextCore {
         Ok(())
     }
 
-    /// Decodes one more chunk if it is that simple; the caller has the turn. None: the loop has to go round first.
-    fn _decode_as_is(&self, py: Python<'_>) -> PyResult<Option<bool>> {
+    /// Decodes one more chunk if it is that simple, and says whether; the caller has the turn of the file. Or what is to be
+    /// awaited before it is asked again: the loop has to go round.
+    fn _decode_as_is<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let (decoded, buffer) = {
             let mut text = self.0.borrow_mut(py)?;
             (text.decode_more(py)?, text.buffer(py))
         };
-        match (decoded, buffer) {
-            (Ok(_), _) => Ok(Some(true)),
-            (Err(Slow::Pause), Some(buffer)) => BinaryFile::give_way(&buffer).map(|()| None),
-            (Err(_), _) => Ok(Some(false)),
+        if let (Err(Slow::Pause), Some(buffer)) = (&decoded, buffer) {
+            return BinaryFile::wait_in_line(&buffer);
         }
+        Ok(PyBool::new(py, decoded.is_ok()).to_owned().into_any())
     }
 
     /// A call that has let the loop go round has its turn.

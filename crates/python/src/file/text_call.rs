@@ -40,9 +40,9 @@ pub(super) enum Verb {
 
 enum State {
     New,
-    /// Is done, and lets the loop go round once.
+    /// Is done, and lets the loop go round.
     GaveWay(Py<PyAny>),
-    /// Has the turn, has done nothing yet, and lets the loop go round once.
+    /// Has the turn, has done nothing yet, and lets the loop go round.
     Paused(HasTurn),
     /// Python's coroutine does it.
     Slow(Py<PyAny>),
@@ -107,9 +107,9 @@ impl Call {
             let turn = turn.unwrap_or_else(|| HasTurn::take(py, &text.turn));
             // Python code may run from here on.
             drop(text);
-            BinaryFile::give_way(&buffer)?;
+            let suspended = BinaryFile::give_way(&buffer)?;
             self.state = State::Paused(turn);
-            return Ok(Outcome::Suspend(py.None()));
+            return Ok(Outcome::Suspend(suspended));
         }
         drop(text);
         let coroutine = match &self.verb {
@@ -134,11 +134,13 @@ impl Call {
             }
         }
         // (Without a running loop there is nobody to give way to.)
-        if put.gives_way && BinaryFile::give_way(buffer).is_ok() {
-            self.state = State::GaveWay(characters);
-            return Ok(Outcome::Suspend(py.None()));
+        match put.gives_way.then(|| BinaryFile::give_way(buffer)) {
+            Some(Ok(suspended)) => {
+                self.state = State::GaveWay(characters);
+                Ok(Outcome::Suspend(suspended))
+            }
+            _ => Ok(Outcome::Return(Some(characters))),
         }
-        Ok(Outcome::Return(Some(characters)))
     }
 
     /// Drives Python's coroutine.

@@ -15,7 +15,7 @@ const CHUNK_BYTES: usize = 8192;
 /// The longest chunk, of a line that is as long.
 const MOST_BYTES: usize = 1 << 20;
 /// Somebody takes 0.1 to 0.3 microseconds for each.
-const MOST_LINES: u32 = 512;
+const MOST_LINES: u32 = 128;
 /// A chunk, or so many lines, are something to work on: look at the clock each time.
 const LOOK_BYTES: usize = 1 << 16;
 

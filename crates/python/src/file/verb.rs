@@ -442,6 +442,5 @@ fn close(
 /// # Errors
 /// OSError.
 pub(super) fn os_error(errno: i32) -> PyErr {
-    let error = std::io::Error::from_raw_os_error(errno);
-    PyOSError::new_err((errno, error.to_string()))
+    PyOSError::new_err((errno, crate::errors::strerror(errno)))
 }

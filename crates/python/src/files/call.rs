@@ -4,7 +4,7 @@
 //! coroutine. If the op can be finished without waiting, awaiting it never suspends.
 
 use super::driver::{self, LoopDriver, Waiter};
-use crate::coroutine::{coroutine_methods, Coroutine, Outcome};
+use crate::coroutine::{bytes_len, coroutine_methods, Coroutine, Outcome};
 use crate::errors;
 use crate::memory::{self, BytesAllocator, Unseen};
 use crate::path::c_path;
@@ -17,6 +17,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use pyo3::PyTraverseError;
 
+/// A file counts for so much more than its bytes of the loop's turn: to open and close one takes as long as to read them.
+pub(super) const FILE_BYTES: usize = 1 << 13;
+
 /// The awaitable of one file operation. Await it once.
 #[pyclass(module = "proactor._native", name = "Call")]
 pub(crate) struct Call {
@@ -28,6 +31,8 @@ pub(crate) struct Call {
 
 enum State {
     New(Op),
+    /// Lets the loop go round before it begins.
+    GaveWay(Op),
     Waiting {
         future: Py<PyAny>,
         driver: Py<LoopDriver>,
@@ -56,7 +61,10 @@ impl Call {
         let path = slf.borrow().path.clone_ref(py);
         if let Op::ReadFile(read) = &mut op {
             if let Some(value) = read_now(driver, read, path.bind(py)) {
-                return Ok(Outcome::Return(Some(value?)));
+                let value = value?;
+                // Whoever comes next hears of it.
+                driver.borrow_mut().turn.used(bytes_len(py, &value));
+                return Ok(Outcome::Return(Some(value)));
             }
         }
         let future = driver::new_future(py)?.unbind();
@@ -66,7 +74,6 @@ impl Call {
         };
         let token = driver.borrow_mut().submit(py, op, waiter)?;
         driver::schedule_flush(driver)?;
-        driver.borrow_mut().turn.suspended();
         let suspended = driver::suspend_on(future.bind(py)).map(Outcome::Suspend);
         slf.borrow_mut().state = State::Waiting {
             future,
@@ -114,6 +121,18 @@ impl Coroutine for Call {
             State::New(op) => {
                 let engine = slf.borrow().engine.clone();
                 let driver = driver::current(py, engine.as_deref())?;
+                // Many at once, of cached files, are to leave the loop its turn.
+                if matches!(op, Op::ReadFile(_)) && driver.borrow_mut().turn.charge(FILE_BYTES) {
+                    let suspended = driver::give_way(&driver)?;
+                    slf.borrow_mut().state = State::GaveWay(op);
+                    return Ok(Outcome::Suspend(suspended));
+                }
+                Self::start(slf, op, &driver)
+            }
+            State::GaveWay(op) => {
+                let engine = slf.borrow().engine.clone();
+                let driver = driver::current(py, engine.as_deref())?;
+                driver.borrow_mut().turn.go_on();
                 Self::start(slf, op, &driver)
             }
             State::Waiting {
@@ -189,7 +208,7 @@ impl Drop for Call {
                     }
                 });
             }
-            State::Done => {}
+            State::GaveWay(_) | State::Done => {}
         }
     }
 }

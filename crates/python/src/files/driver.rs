@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyWeakrefReference};
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::time::Duration;
 
@@ -195,10 +195,10 @@ impl LoopDriver {
     }
 
     /// Cancels and drains. Nobody will be told any more.
-    fn loop_closed(&mut self) -> HashMap<Token, Waiter> {
+    fn loop_closed(&mut self) -> (HashMap<Token, Waiter>, VecDeque<Py<PyAny>>) {
         self.closed = true;
         self.driver.let_go();
-        std::mem::take(&mut self.waiting)
+        (std::mem::take(&mut self.waiting), self.turn.leave())
     }
 
     /// Nobody waits for this op any more. Harmless if it is complete.
@@ -251,21 +251,23 @@ struct Reader {
 #[pymethods]
 impl Reader {
     fn __call__(&self, py: Python<'_>) -> PyResult<()> {
-        dispatch(self.driver.bind(py))
+        turn_and_dispatch(self.driver.bind(py))
     }
 }
 
 impl Drop for Reader {
     fn drop(&mut self) {
         errors::in_drop(|py| {
-            let waiting = self
+            let left = self
                 .driver
                 .try_borrow_mut(py)
                 .map(|mut driver| driver.loop_closed());
             // Not while it is borrowed: the end of a task runs Python code.
-            for (_, waiter) in waiting.into_iter().flatten() {
+            let Ok((waiting, line)) = left else { return };
+            for (_, waiter) in waiting {
                 waiter.loop_closed(py);
             }
+            drop(line);
         });
     }
 }
@@ -319,13 +321,25 @@ pub(crate) fn schedule_flush(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
     scheduled.map(drop)
 }
 
-/// Counts a call that is about to let the loop go round once. Those that did share the next turn of the loop.
-pub(crate) fn give_way(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
-    let first = slf.borrow_mut().turn.give_way();
+/// What a call suspends on that lets the loop go round.
+///
+/// # Errors
+/// As `wait_in_line`.
+pub(crate) fn give_way(slf: &Bound<'_, LoopDriver>) -> PyResult<Py<PyAny>> {
+    suspend_on(&wait_in_line(slf)?)
+}
+
+/// The place of one more call that lets the loop go round: a future.
+///
+/// # Errors
+/// If there is no running loop, or Ctrl-C hits it.
+pub(crate) fn wait_in_line<'py>(slf: &Bound<'py, LoopDriver>) -> PyResult<Bound<'py, PyAny>> {
+    let future = new_future(slf.py())?;
+    let first = slf.borrow_mut().turn.give_way(future.clone().unbind());
     if first {
-        schedule_turn(slf).inspect_err(|_| slf.borrow_mut().turn.next())?;
+        schedule_turn(slf).inspect_err(|_| drop(slf.borrow_mut().turn.leave()))?;
     }
-    Ok(())
+    Ok(future)
 }
 
 fn schedule_turn(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
@@ -333,6 +347,12 @@ fn schedule_turn(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
     let next = slf.getattr(intern!(py, "_next_turn"))?;
     running_loop(py)?.call_method1(intern!(py, "call_soon"), (next,))?;
     Ok(())
+}
+
+/// `dispatch` by the loop, which has come round.
+fn turn_and_dispatch(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
+    slf.borrow_mut().turn.begin();
+    dispatch(slf)
 }
 
 /// Submits what is queued, takes all completions and tells whoever waits for them.
@@ -390,12 +410,18 @@ pub(crate) fn adopt(slf: &Bound<'_, LoopDriver>, mut buffers: Box<Buffered>) -> 
 impl LoopDriver {
     /// The loop's reader and flush callback.
     fn _wake(slf: &Bound<'_, Self>) -> PyResult<()> {
-        dispatch(slf)
+        turn_and_dispatch(slf)
     }
 
     /// The loop has come round since a call gave way.
-    fn _next_turn(&mut self) {
-        self.turn.next();
+    fn _next_turn(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let (served, more) = slf.borrow_mut().turn.next();
+        let mut outcome = if more { schedule_turn(slf) } else { Ok(()) };
+        for future in served {
+            // One that fails must not keep the others waiting.
+            outcome = outcome.and(wake(future.bind(slf.py())).map(drop));
+        }
+        outcome
     }
 
     /// The name of the engine and the reason for it.

@@ -115,7 +115,7 @@ impl DirEntry {
     }
 }
 
-fn name_of(py: Python<'_>, name: &[u8], in_bytes: bool) -> PyResult<Py<PyAny>> {
+pub(super) fn name_of(py: Python<'_>, name: &[u8], in_bytes: bool) -> PyResult<Py<PyAny>> {
     if in_bytes {
         return Ok(PyBytes::new(py, name).into_any().unbind());
     }

@@ -4,22 +4,20 @@
 //! `concurrency` at once, while the ones before them are being used. With `workers`, other threads read chunks of the
 //! cached files too. Invariant: no more than `concurrency` files are in flight or held, whatever the consumer does.
 
-use super::call::read_now;
+use super::call::{read_now, FILE_BYTES};
 use super::driver::{self, LoopDriver, Waiter};
 use super::help::Help;
 use crate::coroutine::{bytes_len, coroutine_methods, Coroutine, Outcome};
+use crate::file::Turn;
 use crate::path::c_path;
 use proactor::op::ReadFile;
 use pyo3::exceptions::{PyRuntimeError, PyStopAsyncIteration, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyTuple};
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 
-/// After this long without a suspension the iterator lets the loop run once: others on the loop are late by no more.
-const BUDGET: Duration = Duration::from_millis(2);
-/// Cached files handed out between two looks at the clock; a large one takes 100 microseconds.
-const LOOK_EVERY: u32 = 8;
+/// With files in flight the clock is looked at each time.
+const LOOK_BYTES: usize = 1 << 16;
 /// New files looked at per file handed out, while some are in flight: keeps the queue full without hogging the loop.
 const TOP_UP: usize = 4;
 /// Files queued before they are sent to the kernel although the loop has not come round.
@@ -45,8 +43,8 @@ pub(crate) struct ReadMany {
     pub(super) unflushed: usize,
     pub(super) exhausted: bool,
     waiter: Option<Py<PyAny>>,
-    last_pause: Option<Instant>,
-    since_look: u32,
+    /// Lets the loop go round before it goes on.
+    gave_way: bool,
 }
 
 coroutine_methods! { ReadMany =>
@@ -78,8 +76,7 @@ coroutine_methods! { ReadMany =>
             unflushed: 0,
             exhausted: false,
             waiter: None,
-            last_pause: None,
-            since_look: 0,
+            gave_way: false,
         })
     }
 
@@ -95,11 +92,10 @@ coroutine_methods! { ReadMany =>
 
 impl Coroutine for ReadMany {
     fn drive(slf: &Bound<'_, Self>, _sent: &Bound<'_, PyAny>) -> PyResult<Outcome> {
-        if slf.borrow_mut().must_pause() {
-            // As asyncio.sleep(0) does: a bare yield runs the loop once.
-            return Ok(Outcome::Suspend(slf.py().None()));
-        }
         let driver = Self::driver(slf)?;
+        if slf.borrow_mut().gives_way(&mut driver.borrow_mut().turn) {
+            return driver::give_way(&driver).map(Outcome::Suspend);
+        }
         loop {
             if let Some(item) = Self::fill(slf, &driver)? {
                 if slf.borrow().unflushed > 0 {
@@ -205,6 +201,7 @@ impl ReadMany {
         };
         if let Some(value) = read_now(driver, &mut read, &path) {
             this.help.was_cached(read.len());
+            driver.borrow_mut().turn.used(read.len());
             return Ok(this.hand_over(sequence, (path.unbind(), value)));
         }
         this.help.was_cold();
@@ -273,26 +270,19 @@ impl ReadMany {
         }
     }
 
-    /// Whether the loop has waited long enough for its turn.
-    fn must_pause(&mut self) -> bool {
-        self.since_look += 1;
-        if self.in_flight == 0 && self.since_look < LOOK_EVERY {
+    /// Whether the loop has to go round first. Not twice in a row.
+    fn gives_way(&mut self, turn: &mut Turn) -> bool {
+        if std::mem::take(&mut self.gave_way) {
+            turn.go_on();
             return false;
         }
-        self.since_look = 0;
-        let now = Instant::now();
-        let last = *self.last_pause.get_or_insert(now);
-        let pause = now - last > BUDGET;
-        if pause {
-            self.last_pause = Some(now);
-        }
-        pause
-    }
-
-    /// Suspends: the loop has its turn anyway.
-    fn paused(&mut self) {
-        self.last_pause = None;
-        self.since_look = 0;
+        let more = if self.in_flight > 0 {
+            LOOK_BYTES
+        } else {
+            FILE_BYTES
+        };
+        self.gave_way = turn.charge(more);
+        self.gave_way
     }
 }
 
@@ -330,7 +320,6 @@ impl ReadMany {
             ));
         }
         this.waiter = Some(future.clone().unbind());
-        this.paused();
         drop(this);
         driver::suspend_on(&future)
     }

@@ -9,13 +9,18 @@ use crate::reused::{self, make, reused, Call as _};
 use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning};
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
+use pyo3::types::PyList;
 use pyo3::PyTraverseError;
+
+/// A step that gives many names counts for so much, so that the clock is looked at after each.
+const NAMES_BYTES: usize = 1 << 16;
 
 /// What is to be done when it is driven.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verb {
     Open,
     Next,
+    Names,
     Exit,
 }
 
@@ -55,6 +60,7 @@ impl Call {
         let ready = match self.verb {
             Verb::Open => ScandirIterator::open_now(slf)?,
             Verb::Next => slf.borrow_mut().next_now(py)?.map(Py::into_any),
+            Verb::Names => slf.borrow_mut().names_now(py)?,
             Verb::Exit => return ScandirIterator::close(slf).map(|()| Outcome::Return(None)),
         };
         if ready.is_some() {
@@ -66,23 +72,25 @@ impl Call {
         Ok(Outcome::Suspend(suspended))
     }
 
-    /// Whether the loop is to have its turn first.
-    fn gives_way(&self, py: Python<'_>) -> PyResult<bool> {
-        let Some(iterator) = self.iterator.as_ref().filter(|_| self.verb == Verb::Next) else {
-            return Ok(false);
+    /// What it suspends on, if the loop is to have its turn first.
+    fn give_way(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        let bytes = match self.verb {
+            Verb::Next => 0,
+            Verb::Names => NAMES_BYTES,
+            Verb::Open | Verb::Exit => return Ok(None),
+        };
+        let Some(iterator) = &self.iterator else {
+            return Ok(None);
         };
         let driver = iterator
             .borrow(py)
             .driver
             .as_ref()
             .map(|driver| driver.clone_ref(py));
-        let Some(driver) = driver else { return Ok(false) };
+        let Some(driver) = driver else { return Ok(None) };
         let driver = driver.bind(py);
-        let gives = driver.borrow_mut().turn.charge(0);
-        if gives {
-            driver::give_way(driver)?;
-        }
-        Ok(gives)
+        let gives = driver.borrow_mut().turn.charge(bytes);
+        gives.then(|| driver::give_way(driver)).transpose()
     }
 }
 
@@ -99,9 +107,10 @@ impl Coroutine for ScandirStep {
         slf.get().0.borrow(slf.py()).qualname()
     }
 
-    // An iterator may not be kept alive at all, and an entry is not worth it.
+    // An iterator may not be kept alive at all, nor a list; and an entry is not worth it.
     fn size_of(py: Python<'_>, value: &Py<PyAny>) -> usize {
-        if value.bind(py).is_instance_of::<ScandirIterator>() {
+        let value = value.bind(py);
+        if value.is_instance_of::<ScandirIterator>() || value.is_instance_of::<PyList>() {
             usize::MAX
         } else {
             0
@@ -114,11 +123,13 @@ reused! { ScandirStep }
 impl reused::Call for Call {
     fn advance(&mut self, py: Python<'_>, _sent: &Bound<'_, PyAny>) -> PyResult<Outcome> {
         match std::mem::replace(&mut self.state, StepState::Done) {
-            StepState::New if self.gives_way(py)? => {
-                self.state = StepState::GaveWay;
-                Ok(Outcome::Suspend(py.None()))
-            }
-            StepState::New => self.run(py),
+            StepState::New => match self.give_way(py)? {
+                Some(suspended) => {
+                    self.state = StepState::GaveWay;
+                    Ok(Outcome::Suspend(suspended))
+                }
+                None => self.run(py),
+            },
             StepState::GaveWay => {
                 if let Some(iterator) = &self.iterator {
                     if let Some(driver) = &iterator.borrow(py).driver {
@@ -169,6 +180,7 @@ impl Call {
         let name = match self.verb {
             Verb::Open => "open",
             Verb::Next => "__anext__",
+            Verb::Names => "_names",
             Verb::Exit => "__aexit__",
         };
         format!("ScandirIterator.{name}")

@@ -10,7 +10,7 @@ use pyo3::types::{PyBytes, PyDict, PyInt, PyString};
 /// What `os.stat` says of a path or descriptor.
 ///
 /// A coroutine. It does not suspend if the path is in the kernel's cache, or `path` is a descriptor, and the file system is
-/// a local one (ext4, XFS, Btrfs, F2FS, tmpfs, overlay), but gives the loop its turn after 2 ms of such calls. Otherwise
+/// a local one (ext4, XFS, Btrfs, F2FS, tmpfs, overlay), but gives the loop its turn after 1 ms of such calls. Otherwise
 /// the loop's engine asks; cancelled, its answer is dropped. Raises what `os.stat` does.
 #[pyfunction]
 #[pyo3(signature = (path, *, dir_fd=None, follow_symlinks=None))]

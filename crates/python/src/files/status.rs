@@ -79,7 +79,7 @@ enum State {
     /// The answer was there before it was asked for.
     Known(Py<PyAny>),
     New,
-    /// Lets the loop go round once before it begins.
+    /// Lets the loop go round before it begins.
     GaveWay(Py<LoopDriver>),
     Waiting {
         future: Py<PyAny>,
@@ -192,7 +192,6 @@ impl Call {
         let waiter = Waiter::Status(future.clone_ref(py));
         let token = driver.borrow_mut().submit(py, op, waiter)?;
         driver::schedule_flush(driver)?;
-        driver.borrow_mut().turn.suspended();
         let suspended = driver::suspend_on(future.bind(py)).map(Outcome::Suspend);
         self.state = State::Waiting {
             future,
@@ -286,9 +285,9 @@ impl reused::Call for Call {
                 let driver = driver::current(py, None)?;
                 // These come by the thousand.
                 if driver.borrow_mut().turn.charge(0) {
-                    driver::give_way(&driver)?;
+                    let suspended = driver::give_way(&driver)?;
                     self.state = State::GaveWay(driver.unbind());
-                    return Ok(Outcome::Suspend(py.None()));
+                    return Ok(Outcome::Suspend(suspended));
                 }
                 self.ask(&driver)
             }

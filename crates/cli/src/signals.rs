@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM: the first asks the copy to end in order, a second one ends the process at once.
+//! Ctrl-C and SIGTERM: the first asks the work to end in order, a second one ends the process at once.
 
 use rustix::event::{poll, PollFd, PollFlags};
 use rustix::io::{read, Errno};
@@ -10,9 +10,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 
 /// Listens as long as it lives.
-pub(super) struct Signals {
+pub(crate) struct Signals {
     /// The signal that came, or 0.
     came: Arc<AtomicUsize>,
+    /// Set by the first one.
+    again: Arc<AtomicBool>,
     /// Becomes readable with the first one, for whoever waits for input.
     wake: UnixStream,
     hooks: Vec<SigId>,
@@ -47,7 +49,17 @@ impl Signals {
                 waker.try_clone()?,
             )?);
         }
-        Ok(Signals { came, wake, hooks })
+        Ok(Signals {
+            came,
+            again,
+            wake,
+            hooks,
+        })
+    }
+
+    /// Becomes true with the first signal, for whoever does not know signals.
+    pub fn flag(&self) -> &AtomicBool {
+        &self.again
     }
 
     /// Whether to end.

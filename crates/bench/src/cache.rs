@@ -1,0 +1,131 @@
+//! The page cache's part of a file: written out, dropped, filled, and looked at.
+
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+
+/// How much of the files is in the page cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resident {
+    /// Pages that are.
+    pub pages: u64,
+    /// Pages of the files, as far as they are used.
+    pub of: u64,
+}
+
+impl Resident {
+    /// From 0 to 1.
+    pub fn share(&self) -> f64 {
+        self.pages as f64 / self.of.max(1) as f64
+    }
+}
+
+/// What is dirty goes to the device, and then out of the cache, where the file system lets it go.
+///
+/// # Errors
+/// A write-back that failed.
+pub fn write_and_drop(file: &File) -> io::Result<()> {
+    rustix::fs::fdatasync(file)?;
+    // A hint: whether it was taken is what `resident` tells.
+    let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
+    Ok(())
+}
+
+/// Reads the first `len` bytes into the cache.
+///
+/// # Errors
+/// What reading says.
+pub fn warm(file: &File, len: u64) -> io::Result<()> {
+    let mut buffer = vec![0; 1 << 20];
+    let mut offset = 0;
+    while offset < len {
+        let part = buffer.len().min((len - offset) as usize);
+        match file.read_at(&mut buffer[..part], offset)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            n => offset += n as u64,
+        }
+    }
+    Ok(())
+}
+
+/// How much of the first `len` bytes is cached: by cachestat (Linux 6.5), else by mincore. None if neither can tell.
+pub fn resident(file: &File, len: u64) -> Option<Resident> {
+    let page = rustix::param::page_size() as u64;
+    let of = len.div_ceil(page);
+    let pages = cachestat(file, len).or_else(|| mincore(file, len, of))?;
+    // A large folio at the end may reach beyond.
+    Some(Resident {
+        pages: pages.min(of),
+        of,
+    })
+}
+
+/// The same number on every architecture, as all from 424 on.
+const SYS_CACHESTAT: libc::c_long = 451;
+
+fn cachestat(file: &File, len: u64) -> Option<u64> {
+    let range = [0u64, len];
+    // Cached, dirty, under write-back, evicted, recently evicted.
+    let mut counts = [0u64; 5];
+    // SAFETY: both are as large as the kernel's structures and outlive the call.
+    let result = unsafe {
+        libc::syscall(
+            SYS_CACHESTAT,
+            file.as_raw_fd(),
+            range.as_ptr(),
+            counts.as_mut_ptr(),
+            0,
+        )
+    };
+    (result == 0).then_some(counts[0])
+}
+
+fn mincore(file: &File, len: u64, pages: u64) -> Option<u64> {
+    let mut present = vec![0u8; pages as usize];
+    // SAFETY: a new mapping, never read through; it is unmapped before the file is closed. `present` has a byte for
+    // each of its pages.
+    let looked = unsafe {
+        let start = libc::mmap(
+            std::ptr::null_mut(),
+            len as usize,
+            libc::PROT_READ,
+            libc::MAP_SHARED,
+            file.as_raw_fd(),
+            0,
+        );
+        if start == libc::MAP_FAILED {
+            return None;
+        }
+        let looked = libc::mincore(start, len as usize, present.as_mut_ptr());
+        libc::munmap(start, len as usize);
+        looked
+    };
+    (looked == 0).then(|| present.iter().filter(|byte| **byte & 1 != 0).count() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The two ways of looking agree, and a page that was read is there.
+    #[test]
+    fn looked_at() {
+        let file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let len = 64 * rustix::param::page_size() as u64;
+        file.write_all_at(&vec![1; len as usize], 0).unwrap();
+        let all = mincore(&file, len, 64);
+        assert_eq!(all, Some(64));
+        assert!(cachestat(&file, len).is_none_or(|pages| pages == 64));
+        write_and_drop(&file).unwrap();
+        let dropped = resident(&file, len).unwrap();
+        assert_eq!(Some(dropped.pages), mincore(&file, len, 64));
+        warm(&file, len).unwrap();
+        assert_eq!(resident(&file, len).unwrap(), Resident { pages: 64, of: 64 });
+        assert_eq!(
+            warm(&file, len + 1).unwrap_err().kind(),
+            io::ErrorKind::UnexpectedEof
+        );
+    }
+}

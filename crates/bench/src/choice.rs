@@ -1,0 +1,219 @@
+//! The words of the command line: kinds of work, questions, engines. Knows nothing of what becomes of them.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+macro_rules! named {
+    ($(#[$doc:meta])* $name:ident, $what:literal { $($(#[$variant_doc:meta])* $variant:ident => $text:literal $(| $alias:literal)*),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        pub enum $name { $($(#[$variant_doc])* #[serde(rename = $text)] $variant),* }
+
+        impl $name {
+            /// Every one, in the order of the documentation.
+            pub const ALL: &'static [$name] = &[$($name::$variant),*];
+
+            /// As on the command line.
+            pub fn name(self) -> &'static str {
+                match self { $($name::$variant => $text),* }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.name())
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = String;
+            fn from_str(text: &str) -> Result<Self, String> {
+                match text.trim().to_ascii_lowercase().as_str() {
+                    $($text $(| $alias)* => Ok($name::$variant),)*
+                    _ => {
+                        let all: Vec<&str> = $name::ALL.iter().map(|one| one.name()).collect();
+                        Err(format!("no {} is called {text:?}: choose from {}", $what, all.join(", ")))
+                    }
+                }
+            }
+        }
+    };
+}
+
+named! {
+    /// What is done, in fio's words, and `copy`.
+    Rw, "--rw" {
+        /// From the start to the end.
+        Read => "read",
+        /// Over what is there, from the start to the end.
+        Write => "write",
+        /// Each block once, in an order that looks like chance.
+        RandRead => "randread",
+        /// The same, written.
+        RandWrite => "randwrite",
+        /// Reads and writes, as `rwmixread` says.
+        RandRw => "randrw",
+        /// Each block read from one file and written to another.
+        Copy => "copy",
+    }
+}
+
+impl Rw {
+    /// Whether the order looks like chance.
+    pub fn is_random(self) -> bool {
+        matches!(self, Rw::RandRead | Rw::RandWrite | Rw::RandRw)
+    }
+
+    /// Whether anything is written.
+    pub fn writes(self) -> bool {
+        !matches!(self, Rw::Read | Rw::RandRead)
+    }
+}
+
+named! {
+    /// A question with usual answers to all that is not said.
+    Task, "--task" {
+        /// How much a copy costs: time, system calls, context switches.
+        Pressure => "pressure",
+        /// Bytes a second.
+        Throughput => "throughput",
+        /// Small ops a second.
+        Iops => "iops",
+        /// How long one op takes, with nothing beside it.
+        Latency => "latency",
+    }
+}
+
+named! {
+    /// The number by which cells are compared.
+    Measure, "measure" {
+        /// Seconds for the whole; less is better.
+        Time => "time",
+        /// Ops a second.
+        Iops => "iops",
+        /// Bytes a second.
+        Bandwidth => "bandwidth",
+        /// The 99th percentile of the time of one op; less is better.
+        Latency => "latency",
+    }
+}
+
+named! {
+    /// What an engine is built upon.
+    Base, "engine" {
+        /// `pread` and `pwrite`, one after the other.
+        Sync => "sync" | "psync",
+        /// As many threads as the depth, each doing one after the other.
+        PsyncThreads => "psync-threads" | "threads" | "psync_threads",
+        /// The C library's `aio_read` and `aio_write`.
+        PosixAio => "posix-aio" | "posixaio" | "posix_aio",
+        /// The kernel's `io_submit`.
+        LinuxAio => "linux-aio" | "libaio" | "linuxaio" | "linux_aio",
+        /// io_uring.
+        IoUring => "io_uring" | "io-uring" | "iouring" | "uring",
+    }
+}
+
+/// An engine and its variants: `sync`, `io_uring`, `io_uring:fixed+sqpoll`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct EngineSpec {
+    /// What it is built upon.
+    pub base: Base,
+    /// Files and buffers registered with the ring.
+    pub fixed: bool,
+    /// A kernel thread takes submissions.
+    pub sqpoll: bool,
+    /// Completions are polled for at the device.
+    pub iopoll: bool,
+}
+
+impl EngineSpec {
+    /// Without a variant.
+    pub const fn plain(base: Base) -> EngineSpec {
+        EngineSpec {
+            base,
+            fixed: false,
+            sqpoll: false,
+            iopoll: false,
+        }
+    }
+
+    /// Those that are compared if nothing is said.
+    pub fn usual() -> Vec<EngineSpec> {
+        Base::ALL.iter().map(|base| EngineSpec::plain(*base)).collect()
+    }
+}
+
+impl fmt::Display for EngineSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let variants = [
+            (self.fixed, "fixed"),
+            (self.sqpoll, "sqpoll"),
+            (self.iopoll, "iopoll"),
+        ];
+        let names: Vec<&str> = variants.iter().filter(|v| v.0).map(|v| v.1).collect();
+        if names.is_empty() {
+            return self.base.fmt(f);
+        }
+        f.pad(&format!("{}:{}", self.base, names.join("+")))
+    }
+}
+
+impl FromStr for EngineSpec {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (base, variants) = text.split_once(':').unwrap_or((text, ""));
+        let mut spec = EngineSpec::plain(base.parse()?);
+        for variant in variants.split('+').filter(|v| !v.is_empty()) {
+            match variant.trim() {
+                _ if spec.base != Base::IoUring => {
+                    return Err(format!("{text:?}: only io_uring has variants"));
+                }
+                "fixed" => spec.fixed = true,
+                "sqpoll" => spec.sqpoll = true,
+                "iopoll" => spec.iopoll = true,
+                _ => return Err(format!("{text:?}: the variants are fixed, sqpoll and iopoll")),
+            }
+        }
+        Ok(spec)
+    }
+}
+
+impl From<EngineSpec> for String {
+    fn from(spec: EngineSpec) -> String {
+        spec.to_string()
+    }
+}
+
+impl TryFrom<String> for EngineSpec {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn engines_by_name() {
+        for text in [
+            "sync",
+            "psync-threads",
+            "posix-aio",
+            "linux-aio",
+            "io_uring",
+            "io_uring:fixed+sqpoll",
+        ] {
+            let spec: EngineSpec = text.parse().unwrap();
+            assert_eq!(spec.to_string(), text);
+        }
+        assert_eq!("libaio".parse::<EngineSpec>().unwrap().base, Base::LinuxAio);
+        for text in ["", "aio", "sync:fixed", "io_uring:fast"] {
+            assert!(text.parse::<EngineSpec>().is_err(), "{text}");
+        }
+    }
+}

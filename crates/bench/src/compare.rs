@@ -1,0 +1,153 @@
+//! Two reports of the same work, cell by cell: what has changed, and whether that is more than chance.
+
+use crate::report::{CellReport, Report};
+use crate::stats::{mann_whitney, Spread, ROUNDS_NEEDED, SIGNIFICANT};
+use crate::verdict::{less_is_better, told};
+use serde::Serialize;
+
+/// What became of a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Change {
+    /// Better, beyond chance.
+    Better,
+    /// Worse, beyond chance.
+    Worse,
+    /// Not told apart, though there were rounds enough to do so.
+    Same,
+    /// Too few rounds to tell anything.
+    Unknown,
+}
+
+/// One cell of both.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Pair {
+    /// The engine.
+    pub engine: String,
+    /// The work.
+    pub work: String,
+    /// The first report's.
+    pub before: Spread,
+    /// The second's.
+    pub after: Spread,
+    /// The second's median as a share of the first's.
+    pub ratio: f64,
+    /// How likely rounds of one source would fall this far apart (Mann-Whitney, two-sided).
+    pub p: f64,
+    /// The verdict.
+    pub change: Change,
+    /// Both numbers with their unit.
+    pub shown: (String, String),
+}
+
+/// All of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Comparison {
+    /// Cells that both have.
+    pub pairs: Vec<Pair>,
+    /// Cells that one of them has.
+    pub unmatched: Vec<String>,
+    /// What differs between the machines.
+    pub differences: Vec<String>,
+}
+
+/// The second against the first.
+pub fn compare(before: &Report, after: &Report) -> Comparison {
+    let measured = |report: &Report| -> Vec<CellReport> {
+        report
+            .cells
+            .iter()
+            .filter(|c| !c.rounds.is_empty())
+            .cloned()
+            .collect()
+    };
+    let (first, mut second) = (measured(before), measured(after));
+    let mut pairs = Vec::new();
+    let mut unmatched = Vec::new();
+    for a in &first {
+        match second.iter().position(|b| b.cell == a.cell) {
+            Some(index) => pairs.extend(pair(a, &second.remove(index))),
+            None => unmatched.push(format!("only in the first: {}, {}", a.cell.engine, a.cell.work())),
+        }
+    }
+    unmatched.extend(
+        second
+            .iter()
+            .map(|b| format!("only in the second: {}, {}", b.cell.engine, b.cell.work())),
+    );
+    let lines = before.environment.lines();
+    let others = after.environment.lines();
+    let value = |name: &str| {
+        others
+            .iter()
+            .find(|line| line.0 == name)
+            .map_or("-", |line| &line.1)
+    };
+    let differs = |(name, was): &(&str, String)| {
+        // The load is never the same.
+        (*name != "load before" && was != value(name)).then(|| format!("{name}: {was}; then {}", value(name)))
+    };
+    Comparison {
+        pairs,
+        unmatched,
+        differences: lines.iter().filter_map(differs).collect(),
+    }
+}
+
+fn pair(a: &CellReport, b: &CellReport) -> Option<Pair> {
+    let measure = a.cell.measure;
+    let (x, y) = (a.values(measure), b.values(measure));
+    let (before, after) = (Spread::of(&x)?, Spread::of(&y)?);
+    let p = mann_whitney(&x, &y)?;
+    let better = (after.median < before.median) == less_is_better(measure);
+    let change = match p {
+        _ if x.len() < ROUNDS_NEEDED || y.len() < ROUNDS_NEEDED => Change::Unknown,
+        p if p >= SIGNIFICANT => Change::Same,
+        _ if better => Change::Better,
+        _ => Change::Worse,
+    };
+    Some(Pair {
+        engine: a.cell.engine.to_string(),
+        work: a.cell.work(),
+        ratio: after.median / before.median,
+        p,
+        change,
+        shown: (told(before.median, measure), told(after.median, measure)),
+        before,
+        after,
+    })
+}
+
+impl Comparison {
+    /// For a terminal.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        for pair in &self.pairs {
+            let verdict = match pair.change {
+                Change::Better => "better",
+                Change::Worse => "WORSE",
+                Change::Same => "not told apart",
+                Change::Unknown => "too few rounds to tell (4 on each side at least)",
+            };
+            out += &format!(
+                "{}, {}: {} -> {} ({:+.1} %), p = {:.3}: {verdict}\n",
+                pair.engine,
+                pair.work,
+                pair.shown.0,
+                pair.shown.1,
+                (pair.ratio - 1.0) * 100.0,
+                pair.p
+            );
+        }
+        for line in self.unmatched.iter().chain(&self.differences) {
+            out += &format!("{line}\n");
+        }
+        out += "A change counts if the Mann-Whitney test over the rounds has p < 0.05 (two-sided, exact).\n";
+        out
+    }
+
+    /// Whether anything became worse.
+    pub fn is_worse(&self) -> bool {
+        self.pairs.iter().any(|pair| pair.change == Change::Worse)
+    }
+}

@@ -1,0 +1,110 @@
+//! System calls by name, of the thread that asks and all that it starts meanwhile.
+//!
+//! One perf event a name, each with a filter, and one without: what no name has is the difference.
+
+use super::perf::{
+    control, explain, filter, open_event, read_count, tracepoint_id, PERF_EVENT_IOC_DISABLE,
+    PERF_EVENT_IOC_ENABLE,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::os::fd::OwnedFd;
+
+/// System calls of a stretch of work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Calls {
+    /// All of them.
+    pub total: u64,
+    /// Those that have a name here, and were made.
+    pub by_name: BTreeMap<String, u64>,
+    /// The others.
+    pub other: u64,
+}
+
+/// What input and output is done with. Each one more makes every call that is counted slower.
+const NAMES: &[(&str, libc::c_long)] = &[
+    ("read", libc::SYS_read),
+    ("write", libc::SYS_write),
+    ("pread64", libc::SYS_pread64),
+    ("pwrite64", libc::SYS_pwrite64),
+    ("preadv2", libc::SYS_preadv2),
+    ("pwritev2", libc::SYS_pwritev2),
+    ("fsync", libc::SYS_fsync),
+    ("fdatasync", libc::SYS_fdatasync),
+    ("io_submit", libc::SYS_io_submit),
+    ("io_getevents", libc::SYS_io_getevents),
+    ("io_uring_enter", libc::SYS_io_uring_enter),
+    ("futex", libc::SYS_futex),
+    ("epoll_pwait", libc::SYS_epoll_pwait),
+    #[cfg(target_arch = "x86_64")]
+    ("epoll_wait", libc::SYS_epoll_wait),
+    ("clock_nanosleep", libc::SYS_clock_nanosleep),
+];
+
+/// Events that count since [`start`](Self::start).
+#[derive(Debug)]
+pub struct ByName {
+    total: OwnedFd,
+    named: Vec<(&'static str, OwnedFd)>,
+}
+
+impl ByName {
+    /// Makes the events on the calling thread, switched off. Threads that are there already are not counted.
+    ///
+    /// # Errors
+    /// Why it cannot be done, in words.
+    pub fn prepare() -> Result<ByName, String> {
+        let id = tracepoint_id()?;
+        // SAFETY: no arguments, cannot fail.
+        let own = unsafe { libc::gettid() };
+        let event = || open_event(id, own).map_err(|e| explain(&e));
+        let named = |&(name, number): &(&'static str, libc::c_long)| {
+            let event = event()?;
+            let expression = CString::new(format!("id == {number}")).expect("there is no zero in it");
+            filter(&event, &expression)?;
+            Ok((name, event))
+        };
+        Ok(ByName {
+            total: event()?,
+            named: NAMES.iter().map(named).collect::<Result<_, String>>()?,
+        })
+    }
+
+    /// Counts from now on.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn start(&self) -> Result<(), String> {
+        for (_, event) in &self.named {
+            control(event, PERF_EVENT_IOC_ENABLE)?;
+        }
+        control(&self.total, PERF_EVENT_IOC_ENABLE)
+    }
+
+    /// Counts no more, and says what was counted.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn stop(&self) -> Result<Calls, String> {
+        control(&self.total, PERF_EVENT_IOC_DISABLE)?;
+        for (_, event) in &self.named {
+            control(event, PERF_EVENT_IOC_DISABLE)?;
+        }
+        // The call that switched it off was made while it was on.
+        let total = read_count(&self.total)?.saturating_sub(1);
+        let mut by_name = BTreeMap::new();
+        for (name, event) in &self.named {
+            match read_count(event)? {
+                0 => {}
+                count => drop(by_name.insert((*name).to_owned(), count)),
+            }
+        }
+        let other = total.saturating_sub(by_name.values().sum());
+        Ok(Calls {
+            total,
+            by_name,
+            other,
+        })
+    }
+}

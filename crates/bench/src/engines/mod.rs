@@ -1,0 +1,239 @@
+//! One cell's ops, on its threads.
+//!
+//! Every thread makes ready, meets the others at the [`Gate`], works, and waits there again before it lets go of anything:
+//! between those two meetings nothing is set up and nothing is torn down, and each thread is still there to be asked what
+//! it has used.
+
+mod driver;
+mod plain;
+
+pub(crate) use driver::config;
+
+use crate::data;
+use crate::job::{Base, Cell};
+use crate::tally::Tally;
+use crate::work::{Direction, Sequence, Step};
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Barrier, OnceLock};
+use std::time::{Duration, Instant};
+
+/// Buffers start at a multiple of this, which serves O_DIRECT on every device.
+const ALIGNMENT: usize = 4096;
+
+/// One thread's part of a cell.
+pub struct Part<'a> {
+    /// What to do.
+    pub cell: &'a Cell,
+    /// The job's ops.
+    pub sequence: &'a Sequence,
+    /// The next op of the job: the threads of a job share them.
+    pub next: &'a AtomicU64,
+    /// Read from, or written to; copied from.
+    pub source: &'a File,
+    /// Copied to.
+    pub destination: Option<&'a File>,
+    /// Of the contents.
+    pub seed: u64,
+    /// What is written in this round is stamped with.
+    pub generation: u64,
+    /// Where the threads meet.
+    pub gate: &'a Gate,
+    /// Whether to end early.
+    pub stop: &'a AtomicBool,
+}
+
+/// What one thread has done.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What was read.
+    pub reads: Tally,
+    /// What was written.
+    pub writes: Tally,
+    /// Syncs.
+    pub fsyncs: u64,
+    /// When the last op had come back.
+    pub ended: Instant,
+}
+
+/// The times of a round.
+#[derive(Debug, Clone, Copy)]
+pub struct Times {
+    /// The first op may begin.
+    pub start: Instant,
+    /// What comes back before is not counted.
+    pub measured_from: Instant,
+    /// No op begins after.
+    pub deadline: Option<Instant>,
+}
+
+/// Where the threads of a cell meet, and the one that watches over them.
+pub struct Gate {
+    barrier: Barrier,
+    failed: AtomicBool,
+    times: OnceLock<Times>,
+}
+
+impl Gate {
+    /// For this many threads and one that watches.
+    pub fn new(threads: usize) -> Gate {
+        Gate {
+            barrier: Barrier::new(threads + 1),
+            failed: AtomicBool::new(false),
+            times: OnceLock::new(),
+        }
+    }
+
+    /// Every thread is ready, or has failed. For the watcher.
+    pub fn all_ready(&self) {
+        self.barrier.wait();
+    }
+
+    /// Lets them begin. For the watcher.
+    pub fn begin(&self, ramp: Duration, runtime: Option<Duration>) {
+        let start = Instant::now();
+        let measured_from = start + ramp;
+        let deadline = runtime.and_then(|runtime| measured_from.checked_add(runtime));
+        let times = Times {
+            start,
+            measured_from,
+            deadline,
+        };
+        let _ = self.times.set(times);
+        self.barrier.wait();
+    }
+
+    /// Every thread has done its part. For the watcher.
+    pub fn all_done(&self) {
+        self.barrier.wait();
+    }
+
+    /// Lets them go. For the watcher.
+    pub fn release(&self) {
+        self.barrier.wait();
+    }
+
+    /// For a thread that is ready, or not: whether all are, and the times.
+    fn ready(&self, ready: bool) -> Option<Times> {
+        if !ready {
+            self.failed.store(true, Ordering::Relaxed);
+        }
+        self.barrier.wait();
+        self.barrier.wait();
+        // The barrier orders both.
+        self.times
+            .get()
+            .copied()
+            .filter(|_| !self.failed.load(Ordering::Relaxed))
+    }
+
+    /// For a thread that has done its part.
+    fn done(&self) {
+        self.barrier.wait();
+        self.barrier.wait();
+    }
+}
+
+/// Threads that a job of this cell has.
+pub fn threads_a_job(cell: &Cell) -> u32 {
+    match cell.engine.base {
+        Base::PsyncThreads => cell.iodepth,
+        _ => 1,
+    }
+}
+
+/// Does one thread's part. None if another thread could not be made ready.
+///
+/// # Errors
+/// What failed, in words.
+pub fn work(part: &Part<'_>) -> Result<Option<Outcome>, String> {
+    match part.cell.engine.base {
+        Base::Sync | Base::PsyncThreads => between_the_gates(part, plain::Plain::ready(part)),
+        _ => between_the_gates(part, driver::Queue::ready(part)),
+    }
+}
+
+trait Worker {
+    fn run(&mut self, part: &Part<'_>, times: &Times) -> Result<Outcome, String>;
+}
+
+fn between_the_gates<W: Worker>(
+    part: &Part<'_>,
+    ready: Result<W, String>,
+) -> Result<Option<Outcome>, String> {
+    let times = part.gate.ready(ready.is_ok());
+    let done = match (ready, times) {
+        (Ok(mut worker), Some(times)) => {
+            let outcome = worker.run(part, &times);
+            part.gate.done();
+            drop(worker);
+            return outcome.map(Some);
+        }
+        (Ok(_), None) => Ok(None),
+        (Err(e), _) => Err(e),
+    };
+    part.gate.done();
+    done
+}
+
+impl Part<'_> {
+    /// The next op, unless there is none or it is too late.
+    fn claim(&self, times: &Times, now: Instant) -> Option<Step> {
+        if times.deadline.is_some_and(|deadline| now >= deadline) || self.stop.load(Ordering::Relaxed) {
+            return None;
+        }
+        let i = self.next.fetch_add(1, Ordering::Relaxed);
+        if !self.cell.time_based && i >= self.sequence.blocks() {
+            return None;
+        }
+        Some(self.sequence.step(i))
+    }
+
+    /// Makes a buffer ready to be written.
+    fn fill(&self, buffer: &mut [u8], offset: u64) {
+        if self.cell.verify {
+            data::fill(buffer, self.seed, self.generation, offset);
+        }
+    }
+
+    /// Looks at what was read.
+    fn check(&self, buffer: &[u8], offset: u64) -> Result<(), String> {
+        if !self.cell.verify {
+            return Ok(());
+        }
+        data::check(buffer, self.seed, 0..=self.generation, offset)
+            .map_err(|wrong| format!("wrong bytes at offset {} of what was read", wrong.offset))
+    }
+
+    /// Whether a write has completed a number of them after which there is an fsync.
+    fn is_sync_due(&self, writes: u64) -> bool {
+        self.cell.fsync > 0 && writes.is_multiple_of(u64::from(self.cell.fsync))
+    }
+
+    /// The file that is written to.
+    fn written(&self) -> &File {
+        self.destination.unwrap_or(self.source)
+    }
+
+    /// The last thing in a thread's time, where it is asked for.
+    fn end(&self) -> Result<u64, String> {
+        if !(self.cell.end_fsync && self.cell.rw.writes()) {
+            return Ok(0);
+        }
+        rustix::fs::fsync(self.written()).map_err(|e| format!("fsync at the end: {e}"))?;
+        Ok(1)
+    }
+}
+
+/// An op that failed, or came back with fewer bytes than it has.
+fn complaint(direction: Direction, offset: u64, outcome: io::Result<usize>) -> String {
+    let name = match direction {
+        Direction::Read => "read",
+        Direction::Write | Direction::Copy => "write",
+    };
+    match outcome {
+        Ok(count) => format!("{name} at offset {offset}: only {count} bytes"),
+        Err(e) => format!("{name} at offset {offset}: {e}"),
+    }
+}

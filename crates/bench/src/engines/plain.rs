@@ -1,0 +1,103 @@
+//! `pread` and `pwrite`, one op after the other: `sync` is one such thread, `psync-threads` are many that share a job's ops.
+
+use super::{complaint, Outcome, Part, Times, Worker, ALIGNMENT};
+use crate::data;
+use crate::tally::Tally;
+use crate::work::{Direction, Step};
+use proactor::buffer::AlignedBuf;
+use rustix::io::{pread, pwrite, Errno};
+use std::fs::File;
+use std::io;
+use std::time::{Duration, Instant};
+
+pub(super) struct Plain {
+    buffer: AlignedBuf,
+}
+
+impl Plain {
+    pub fn ready(part: &Part<'_>) -> Result<Plain, String> {
+        let mut buffer = AlignedBuf::zeroed(part.cell.bs as usize, ALIGNMENT);
+        data::fill(&mut buffer, part.seed, part.generation, 0);
+        Ok(Plain { buffer })
+    }
+
+    fn read(&mut self, part: &Part<'_>, offset: u64) -> Result<(), String> {
+        match unless_interrupted(|| pread(part.source, &mut self.buffer[..], offset)) {
+            Ok(count) if count == self.buffer.len() => Ok(()),
+            other => Err(complaint(Direction::Read, offset, other)),
+        }
+    }
+
+    fn write(&mut self, file: &File, offset: u64) -> Result<(), String> {
+        match unless_interrupted(|| pwrite(file, &self.buffer[..], offset)) {
+            Ok(count) if count == self.buffer.len() => Ok(()),
+            other => Err(complaint(Direction::Write, offset, other)),
+        }
+    }
+}
+
+fn unless_interrupted(mut call: impl FnMut() -> Result<usize, Errno>) -> io::Result<usize> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            other => return Ok(other?),
+        }
+    }
+}
+
+impl Worker for Plain {
+    fn run(&mut self, part: &Part<'_>, times: &Times) -> Result<Outcome, String> {
+        let bytes = part.cell.bs;
+        let think = Duration::from_micros(part.cell.thinktime_us);
+        // The end of an op is the start of the next, unless something comes between: a look at the clock is a tenth of
+        // a cached read.
+        let between = part.cell.verify || !think.is_zero() || part.cell.fsync > 0;
+        let (mut reads, mut writes) = (Tally::default(), Tally::default());
+        let (mut written, mut fsyncs) = (0, 0);
+        let mut now = Instant::now();
+        while let Some(Step { direction, offset }) = part.claim(times, now) {
+            if direction == Direction::Write {
+                part.fill(&mut self.buffer, offset);
+            }
+            let mut begun = if between { Instant::now() } else { now };
+            if direction != Direction::Write {
+                self.read(part, offset)?;
+                now = Instant::now();
+                if begun >= times.measured_from {
+                    reads.record(bytes, now - begun);
+                }
+                part.check(&self.buffer, offset)?;
+                begun = now;
+            }
+            if direction != Direction::Read {
+                if direction == Direction::Copy && part.cell.verify {
+                    part.fill(&mut self.buffer, offset);
+                    begun = Instant::now();
+                }
+                self.write(part.written(), offset)?;
+                now = Instant::now();
+                if begun >= times.measured_from {
+                    writes.record(bytes, now - begun);
+                }
+                written += 1;
+                if part.is_sync_due(written) {
+                    rustix::fs::fsync(part.written()).map_err(|e| format!("fsync: {e}"))?;
+                    fsyncs += 1;
+                    now = Instant::now();
+                }
+            }
+            if !think.is_zero() {
+                std::thread::sleep(think);
+                now = Instant::now();
+            }
+        }
+        fsyncs += part.end()?;
+        let ended = if fsyncs > 0 { Instant::now() } else { now };
+        Ok(Outcome {
+            reads,
+            writes,
+            fsyncs,
+            ended,
+        })
+    }
+}

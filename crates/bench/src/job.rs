@@ -1,0 +1,319 @@
+//! What is asked: a [`Job`] with lists, and the [`Cell`]s that it expands to. Knows nothing of how it is done.
+
+pub use crate::choice::{Base, EngineSpec, Measure, Rw, Task};
+use crate::units;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// What a buffered cell finds in the page cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Cache {
+    /// Nothing of the file (fio's `invalidate=1`).
+    Dropped,
+    /// All of the file (fio's `pre_read=1`).
+    Warmed,
+    /// Whatever the cell before has left (fio's `invalidate=0`).
+    Left,
+}
+
+/// What is to be measured, with lists: every combination is a cell.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    /// Engines.
+    pub engine: Vec<EngineSpec>,
+    /// What is done.
+    pub rw: Vec<Rw>,
+    /// Bytes of each job's file that are used.
+    pub size: Vec<u64>,
+    /// Bytes of one op.
+    pub bs: Vec<u64>,
+    /// Ops at once, for each job.
+    pub iodepth: Vec<u32>,
+    /// Threads (of `psync-threads`: groups of them), each with a file and a depth of its own.
+    pub numjobs: Vec<u32>,
+    /// Around the page cache.
+    pub direct: Vec<bool>,
+    /// How long the submitter sleeps before it looks for completions.
+    pub thinktime: Vec<Duration>,
+    /// The most ops that are submitted together; 0: all that can be.
+    pub batch: u32,
+    /// After this many writes of a job, an fsync; 0: never.
+    pub fsync: u32,
+    /// An fsync at the end, in the time that is told.
+    pub end_fsync: bool,
+    /// The share of reads in `randrw`, in percent.
+    pub rwmixread: u8,
+    /// The most time of a round.
+    pub runtime: Option<Duration>,
+    /// Go round the file until `runtime` is over.
+    pub time_based: bool,
+    /// Time before anything is measured. With `time_based` only.
+    pub ramp_time: Duration,
+    /// What a buffered cell finds.
+    pub cache: Cache,
+    /// Offsets drawn one by one, so that some come twice.
+    pub norandommap: bool,
+    /// Check every byte.
+    pub verify: bool,
+    /// By what to compare.
+    pub measure: Measure,
+}
+
+impl Job {
+    /// The usual answers for a task.
+    pub fn of(task: Task) -> Job {
+        let base = Job {
+            engine: EngineSpec::usual(),
+            rw: vec![Rw::RandRead],
+            size: vec![512 << 20],
+            bs: vec![4 << 10],
+            iodepth: vec![64],
+            numjobs: vec![1],
+            direct: vec![true],
+            thinktime: vec![Duration::ZERO],
+            batch: 0,
+            fsync: 0,
+            end_fsync: false,
+            rwmixread: 50,
+            runtime: Some(Duration::from_secs(2)),
+            time_based: true,
+            ramp_time: Duration::ZERO,
+            cache: Cache::Dropped,
+            norandommap: false,
+            verify: false,
+            measure: Measure::Iops,
+        };
+        let whole = Job {
+            runtime: None,
+            time_based: false,
+            ..base.clone()
+        };
+        match task {
+            Task::Iops => base,
+            Task::Latency => Job {
+                iodepth: vec![1],
+                measure: Measure::Latency,
+                ..base
+            },
+            Task::Throughput => Job {
+                rw: vec![Rw::Read, Rw::Write],
+                bs: vec![1 << 20],
+                measure: Measure::Bandwidth,
+                ..whole
+            },
+            Task::Pressure => Job {
+                rw: vec![Rw::Copy],
+                bs: vec![32 << 10],
+                measure: Measure::Time,
+                ..whole
+            },
+        }
+    }
+
+    /// Every combination. `sync` has no depth, so it is there once for all of them.
+    pub fn cells(&self) -> Vec<Cell> {
+        let mut cells: Vec<Cell> = Vec::new();
+        for &rw in &self.rw {
+            for &direct in &self.direct {
+                for &size in &self.size {
+                    for &bs in &self.bs {
+                        for &numjobs in &self.numjobs {
+                            for &iodepth in &self.iodepth {
+                                for &thinktime in &self.thinktime {
+                                    cells.extend(self.engine.iter().map(|&engine| {
+                                        self.cell(engine, rw, direct, size, bs, numjobs, iodepth, thinktime)
+                                    }));
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        without_repeats(cells)
+    }
+
+    #[allow(clippy::too_many_arguments)] // One for each list.
+    fn cell(
+        &self,
+        engine: EngineSpec,
+        rw: Rw,
+        direct: bool,
+        size: u64,
+        bs: u64,
+        numjobs: u32,
+        iodepth: u32,
+        thinktime: Duration,
+    ) -> Cell {
+        let has_depth = engine.base != Base::Sync;
+        Cell {
+            engine,
+            rw,
+            size,
+            bs,
+            iodepth: if has_depth { iodepth } else { 1 },
+            numjobs,
+            direct,
+            thinktime_us: thinktime.as_micros() as u64,
+            batch: self.batch,
+            fsync: self.fsync,
+            end_fsync: self.end_fsync,
+            rwmixread: self.rwmixread,
+            runtime_ms: self.runtime.map(|t| t.as_millis() as u64),
+            time_based: self.time_based,
+            ramp_ms: self.ramp_time.as_millis() as u64,
+            cache: if direct { Cache::Dropped } else { self.cache },
+            norandommap: self.norandommap,
+            verify: self.verify,
+            measure: self.measure,
+        }
+    }
+}
+
+/// Each once, where it came first.
+pub fn without_repeats(cells: Vec<Cell>) -> Vec<Cell> {
+    let mut seen: Vec<Cell> = Vec::new();
+    for cell in cells {
+        if !seen.contains(&cell) {
+            seen.push(cell);
+        }
+    }
+    seen
+}
+
+/// One combination: what is measured in each round.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cell {
+    /// The engine.
+    pub engine: EngineSpec,
+    /// What is done.
+    pub rw: Rw,
+    /// Bytes of each job's file that are used.
+    pub size: u64,
+    /// Bytes of one op.
+    pub bs: u64,
+    /// Ops at once, for each job; 1 for `sync`.
+    pub iodepth: u32,
+    /// Jobs beside each other.
+    pub numjobs: u32,
+    /// Around the page cache.
+    pub direct: bool,
+    /// How long the submitter sleeps before it looks for completions.
+    pub thinktime_us: u64,
+    /// The most ops that are submitted together; 0: all that can be.
+    pub batch: u32,
+    /// After this many writes of a job, an fsync; 0: never.
+    pub fsync: u32,
+    /// An fsync at the end.
+    pub end_fsync: bool,
+    /// The share of reads in `randrw`, in percent.
+    pub rwmixread: u8,
+    /// The most time of a round.
+    pub runtime_ms: Option<u64>,
+    /// Go round the file until the time is over.
+    pub time_based: bool,
+    /// Time before anything is measured.
+    pub ramp_ms: u64,
+    /// What is in the page cache before.
+    pub cache: Cache,
+    /// Offsets drawn one by one.
+    pub norandommap: bool,
+    /// Check every byte.
+    pub verify: bool,
+    /// By what it is compared.
+    pub measure: Measure,
+}
+
+impl Cell {
+    /// Whether two cells do the same work, so that their engines can be compared. `sync` takes part at every depth.
+    pub fn same_work(&self, other: &Cell) -> bool {
+        let any_depth = [self, other].iter().any(|cell| cell.engine.base == Base::Sync);
+        let alike = Cell {
+            engine: other.engine,
+            iodepth: if any_depth { other.iodepth } else { self.iodepth },
+            ..self.clone()
+        };
+        alike == *other
+    }
+
+    /// The work without the engine, in one line.
+    pub fn work(&self) -> String {
+        let mut text = format!(
+            "{} {} of {}",
+            self.rw,
+            units::bytes(self.bs),
+            units::bytes(self.size)
+        );
+        if self.rw == Rw::RandRw {
+            text += &format!(" ({} % reads)", self.rwmixread);
+        }
+        text += &format!(", depth {}", self.iodepth);
+        if self.numjobs > 1 {
+            text += &format!(", {} jobs", self.numjobs);
+        }
+        text += match (self.direct, self.cache) {
+            (true, _) => ", direct",
+            (false, Cache::Dropped) => ", buffered, cache dropped",
+            (false, Cache::Warmed) => ", buffered, cache warmed",
+            (false, Cache::Left) => ", buffered, cache as it is",
+        };
+        if self.thinktime_us > 0 {
+            text += &format!(", sleeping {} us", self.thinktime_us);
+        }
+        if self.batch > 0 {
+            text += &format!(", batches of {}", self.batch);
+        }
+        if self.fsync > 0 {
+            text += &format!(", fsync every {}", self.fsync);
+        }
+        if self.verify {
+            text += ", verified";
+        }
+        text
+    }
+
+    /// Ops of one job in a round that nothing cuts short: each block once. Copying one block is one.
+    pub fn ops_a_job(&self) -> u64 {
+        self.size / self.bs
+    }
+
+    /// How long a round takes at least, as far as it can be known.
+    pub fn planned(&self) -> Option<Duration> {
+        let runtime = self.runtime_ms.filter(|_| self.time_based)?;
+        Some(Duration::from_millis(runtime + self.ramp_ms))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_matrix() {
+        let mut job = Job::of(Task::Iops);
+        job.iodepth = vec![1, 16];
+        job.bs = vec![4096, 8192];
+        let cells = job.cells();
+        // Four engines with a depth, and sync without.
+        assert_eq!(cells.len(), 4 * 2 * 2 + 2);
+        assert!(cells
+            .iter()
+            .all(|c| c.engine.base != Base::Sync || c.iodepth == 1));
+    }
+
+    #[test]
+    fn what_is_compared() {
+        let mut job = Job::of(Task::Iops);
+        job.iodepth = vec![1, 16];
+        let cells = job.cells();
+        let of = |base, depth| {
+            let found = cells.iter().find(|c| c.engine.base == base && c.iodepth == depth);
+            found.unwrap()
+        };
+        assert!(of(Base::IoUring, 16).same_work(of(Base::LinuxAio, 16)));
+        assert!(!of(Base::IoUring, 16).same_work(of(Base::LinuxAio, 1)));
+        assert!(of(Base::IoUring, 16).same_work(of(Base::Sync, 1)));
+        assert!(of(Base::Sync, 1).same_work(of(Base::IoUring, 16)));
+    }
+}

@@ -1,0 +1,172 @@
+//! What cannot be measured here, found before a byte is written.
+
+use crate::engines;
+use crate::environment::Environment;
+use crate::job::{Base, Cell, EngineSpec};
+use crate::units;
+
+/// More threads than that measure the scheduler, if they can be had at all.
+const MAX_THREADS: u64 = 4096;
+/// As many as a ring and `io_setup` take.
+const MAX_DEPTH: u32 = 32_768;
+/// Registered buffers (Linux, `IORING_MAX_REG_BUFFERS`).
+const MAX_FIXED: u32 = 1 << 14;
+/// One op: what the kernel moves in one call, rounded down to a power of two.
+const MAX_BLOCK: u64 = 1 << 30;
+/// Buffers may take this share of the memory.
+const MEMORY_SHARE: u64 = 2;
+
+/// Why this cell makes no sense, or cannot be done on this machine.
+///
+/// # Errors
+/// In words, with the option's name.
+pub fn cell(cell: &Cell, here: &Environment) -> Result<(), String> {
+    options(cell)?;
+    let buffers = u64::from(cell.iodepth) * u64::from(cell.numjobs) * cell.bs;
+    if here
+        .memory_bytes
+        .is_some_and(|memory| buffers > memory / MEMORY_SHARE)
+    {
+        return Err(format!(
+            "--iodepth {} times --numjobs {} times --bs {} is more than half of the memory",
+            cell.iodepth,
+            cell.numjobs,
+            units::bytes(cell.bs)
+        ));
+    }
+    if cell.engine.iopoll {
+        if !cell.direct {
+            return Err(format!(
+                "{}: polls for direct transfers only: --direct 1",
+                cell.engine
+            ));
+        }
+        match &here.device {
+            None => return Err(format!("{}: there is no block device to poll", cell.engine)),
+            Some(device) if device.poll_queues == Some(false) => {
+                return Err(format!(
+                    "{}: {} has no poll queues (its queue/io_poll is 0)",
+                    cell.engine, device.name
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}
+
+fn options(cell: &Cell) -> Result<(), String> {
+    let sector = crate::data::SECTOR_BYTES as u64;
+    let refuse = |wrong: bool, why: String| if wrong { Err(why) } else { Ok(()) };
+    let bs = units::bytes(cell.bs);
+    refuse(
+        cell.bs == 0 || !cell.bs.is_multiple_of(sector) || cell.bs > MAX_BLOCK,
+        format!("--bs {bs}: a multiple of {sector}, up to 1g"),
+    )?;
+    refuse(
+        cell.size < cell.bs,
+        format!("--size {} is less than --bs {bs}", units::bytes(cell.size)),
+    )?;
+    refuse(
+        cell.iodepth == 0 || cell.iodepth > MAX_DEPTH,
+        format!("--iodepth {}: from 1 to {MAX_DEPTH}", cell.iodepth),
+    )?;
+    refuse(
+        cell.rwmixread > 100,
+        format!("--rwmixread {}: a share in percent", cell.rwmixread),
+    )?;
+    let threads = u64::from(engines::threads_a_job(cell)) * u64::from(cell.numjobs);
+    refuse(
+        cell.numjobs == 0 || threads > MAX_THREADS,
+        format!(
+            "--numjobs {}: from 1, and {MAX_THREADS} threads at most (here {threads})",
+            cell.numjobs
+        ),
+    )?;
+    refuse(cell.runtime_ms == Some(0), "--runtime 0 measures nothing".into())?;
+    refuse(
+        cell.time_based && cell.runtime_ms.is_none(),
+        "--time_based needs --runtime".into(),
+    )?;
+    refuse(
+        cell.ramp_ms > 0 && !cell.time_based,
+        "--ramp_time needs --time_based".into(),
+    )?;
+    if cell.engine.fixed {
+        let page = rustix::param::page_size() as u64;
+        refuse(
+            !cell.bs.is_multiple_of(page),
+            format!("{}: --bs {bs}: whole pages of {page}", cell.engine),
+        )?;
+        refuse(
+            cell.iodepth > MAX_FIXED,
+            format!("{}: at most {MAX_FIXED} registered buffers", cell.engine),
+        )?;
+    }
+    Ok(())
+}
+
+/// Why this engine does not work here: a real op is done on it.
+///
+/// # Errors
+/// What the kernel says, in words.
+pub fn engine(spec: EngineSpec) -> Result<(), String> {
+    let engine = match spec.base {
+        Base::Sync | Base::PsyncThreads => return Ok(()),
+        Base::PosixAio => proactor::Engine::PosixAio,
+        Base::LinuxAio => proactor::Engine::LinuxAio,
+        Base::IoUring => proactor::Engine::IoUring,
+    };
+    proactor::probe::report(engine)
+        .usable
+        .map_err(|e| format!("{spec}: {e}"))?;
+    let cell = Cell {
+        engine: spec,
+        ..crate::job::Job::of(crate::job::Task::Latency).cells().remove(0)
+    };
+    engines::config(&cell)
+        .build()
+        .map(drop)
+        .map_err(|e| format!("{spec}: {e}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{Job, Task};
+    use std::path::Path;
+
+    fn refused(change: impl Fn(&mut Cell)) -> String {
+        let here = Environment::look(Path::new("/proc"));
+        let mut one = Job::of(Task::Iops).cells().pop().unwrap();
+        assert_eq!(one.engine.base, Base::IoUring);
+        assert_eq!(cell(&one, &here), Ok(()));
+        change(&mut one);
+        cell(&one, &here).unwrap_err()
+    }
+
+    #[test]
+    fn with_the_name_of_the_option() {
+        for (change, word) in [
+            ((|c| c.bs = 0) as fn(&mut Cell), "--bs"),
+            (|c| c.bs = 1000, "--bs"),
+            (|c| c.size = 512, "--size"),
+            (|c| c.iodepth = 0, "--iodepth"),
+            (|c| c.numjobs = 0, "--numjobs"),
+            (|c| c.rwmixread = 101, "--rwmixread"),
+            (|c| c.runtime_ms = None, "--time_based"),
+            (|c| c.runtime_ms = Some(0), "--runtime"),
+            (|c| (c.time_based, c.ramp_ms) = (false, 1), "--ramp_time"),
+            (
+                |c| (c.bs, c.size, c.iodepth) = (1 << 30, 1 << 30, 1 << 15),
+                "memory",
+            ),
+            (|c| (c.engine.fixed, c.bs) = (true, 512), "whole pages"),
+            (|c| (c.engine.iopoll, c.direct) = (true, false), "--direct 1"),
+            (|c| c.engine.iopoll = true, "no block device"),
+        ] {
+            let why = refused(change);
+            assert!(why.contains(word), "{word}: {why}");
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Charts as SVG that stands in a page: colours come from the page's style, so that they follow light and dark.
+
+use crate::units;
+
+/// What fits a phone when it is scaled down, and a page as it is.
+const WIDTH: f64 = 720.0;
+const BAR: f64 = 22.0;
+const GAP: f64 = 8.0;
+const LABEL: f64 = 190.0;
+const VALUE: f64 = 110.0;
+const PLOT_HEIGHT: f64 = 280.0;
+const MARGIN: f64 = 56.0;
+/// As many as can be told apart.
+pub(super) const COLOURS: usize = 8;
+
+/// A bar with how far its rounds reach.
+pub(super) struct Bar {
+    pub label: String,
+    pub value: f64,
+    pub low: f64,
+    pub high: f64,
+    pub shown: String,
+    pub colour: usize,
+}
+
+/// A line through points.
+pub(super) struct Line {
+    pub label: String,
+    pub points: Vec<(f64, f64)>,
+    pub colour: usize,
+}
+
+pub(super) fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+}
+
+fn svg(height: f64, title: &str, body: &str) -> String {
+    let title = escaped(title);
+    format!(
+        "<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{title}\">\
+         <title>{title}</title>\n{body}</svg>\n"
+    )
+}
+
+pub(super) fn bars(title: &str, bars: &[Bar]) -> String {
+    let most = bars
+        .iter()
+        .map(|bar| bar.high)
+        .fold(0.0, f64::max)
+        .max(f64::MIN_POSITIVE);
+    let room = WIDTH - LABEL - VALUE;
+    let x = |value: f64| LABEL + value / most * room;
+    let mut body = String::new();
+    for (i, bar) in bars.iter().enumerate() {
+        let y = GAP + i as f64 * (BAR + GAP);
+        let middle = y + BAR / 2.0;
+        body += &format!(
+            "<text class=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+            LABEL - 8.0,
+            middle + 4.5,
+            escaped(&bar.label)
+        );
+        body += &format!(
+            "<rect class=\"c{}\" x=\"{LABEL}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{BAR}\"/>",
+            bar.colour % COLOURS,
+            (x(bar.value) - LABEL).max(0.5)
+        );
+        body += &format!(
+            "<path class=\"spread\" d=\"M{:.1} {middle:.1}H{:.1}M{:.1} {:.1}v8M{:.1} {:.1}v8\"/>",
+            x(bar.low),
+            x(bar.high),
+            x(bar.low),
+            middle - 4.0,
+            x(bar.high),
+            middle - 4.0
+        );
+        body += &format!(
+            "<text x=\"{:.1}\" y=\"{:.1}\">{}</text>\n",
+            x(bar.high) + 8.0,
+            middle + 4.5,
+            escaped(&bar.shown)
+        );
+    }
+    svg(GAP + bars.len() as f64 * (BAR + GAP), title, &body)
+}
+
+/// How an axis is divided.
+pub(super) struct Axis {
+    pub name: String,
+    /// Where a value stands, before it is scaled.
+    pub place: fn(f64) -> f64,
+    /// Values with a mark.
+    pub marks: Vec<(f64, String)>,
+}
+
+pub(super) fn lines(title: &str, across: &Axis, up: &Axis, lines: &[Line]) -> String {
+    let places = |axis: &Axis, of: fn(&(f64, f64)) -> f64| {
+        let marks = axis.marks.iter().map(|mark| (axis.place)(mark.0));
+        let points = lines
+            .iter()
+            .flat_map(|line| &line.points)
+            .map(|point| (axis.place)(of(point)));
+        marks
+            .chain(points)
+            .fold((f64::MAX, f64::MIN), |(low, high), v| (low.min(v), high.max(v)))
+    };
+    let (left, right) = places(across, |p| p.0);
+    let (bottom, top) = places(up, |p| p.1);
+    let scale = |value: f64, low: f64, high: f64, room: f64| {
+        (value - low) / (high - low).max(f64::MIN_POSITIVE) * room
+    };
+    let x = |value: f64| MARGIN + 24.0 + scale((across.place)(value), left, right, WIDTH - 2.0 * MARGIN);
+    let y = |value: f64| 16.0 + PLOT_HEIGHT - scale((up.place)(value), bottom, top, PLOT_HEIGHT);
+    let floor = 16.0 + PLOT_HEIGHT;
+    let mut body = String::new();
+    for (value, name) in &up.marks {
+        body += &format!(
+            "<path class=\"grid\" d=\"M{:.1} {:.1}H{:.1}\"/>",
+            MARGIN + 24.0,
+            y(*value),
+            WIDTH - MARGIN + 24.0
+        );
+        body += &format!(
+            "<text class=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+            MARGIN + 18.0,
+            y(*value) + 4.5,
+            escaped(name)
+        );
+    }
+    for (value, name) in &across.marks {
+        body += &format!("<path class=\"grid\" d=\"M{:.1} {floor}v5\"/>", x(*value));
+        body += &format!(
+            "<text class=\"middle\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+            x(*value),
+            floor + 20.0,
+            escaped(name)
+        );
+    }
+    body += &format!(
+        "<text class=\"middle\" x=\"{:.1}\" y=\"{:.1}\">{}</text>\n",
+        WIDTH / 2.0,
+        floor + 40.0,
+        escaped(&format!("{}; up: {}", across.name, up.name))
+    );
+    for line in lines {
+        let colour = line.colour % COLOURS;
+        let path: Vec<String> = line
+            .points
+            .iter()
+            .map(|p| format!("{:.1} {:.1}", x(p.0), y(p.1)))
+            .collect();
+        body += &format!("<path class=\"line s{colour}\" d=\"M{}\"/>", path.join("L"));
+        for point in &line.points {
+            body += &format!(
+                "<circle class=\"c{colour}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\"/>",
+                x(point.0),
+                y(point.1)
+            );
+        }
+        body.push('\n');
+    }
+    let below = floor + 52.0;
+    let (legend, rows) = legend(lines, below);
+    svg(below + rows as f64 * 22.0, title, &(body + &legend))
+}
+
+fn legend(lines: &[Line], top: f64) -> (String, usize) {
+    const COLUMNS: usize = 3;
+    let mut body = String::new();
+    for (i, line) in lines.iter().enumerate() {
+        let x = 24.0 + (i % COLUMNS) as f64 * (WIDTH - 24.0) / COLUMNS as f64;
+        let y = top + (i / COLUMNS) as f64 * 22.0;
+        body += &format!(
+            "<rect class=\"c{}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"14\" height=\"14\"/>",
+            line.colour % COLOURS
+        );
+        body += &format!(
+            "<text x=\"{:.1}\" y=\"{:.1}\">{}</text>\n",
+            x + 20.0,
+            y + 12.0,
+            escaped(&line.label)
+        );
+    }
+    (body, lines.len().div_ceil(COLUMNS))
+}
+
+/// Marks at 1, 10, 100 ... that enclose the values.
+pub(super) fn decades(values: impl Iterator<Item = f64>, show: fn(f64) -> String) -> Vec<(f64, String)> {
+    let (low, high) = values
+        .filter(|v| *v > 0.0)
+        .fold((f64::MAX, 0.0), |(l, h): (f64, f64), v| (l.min(v), h.max(v)));
+    if high == 0.0 {
+        return Vec::new();
+    }
+    let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
+    (first..=last.max(first + 1))
+        .map(|power| 10f64.powi(power))
+        .map(|value| (value, show(value)))
+        .collect()
+}
+
+/// Four or five round numbers from 0 to what encloses the values.
+pub(super) fn steps(values: impl Iterator<Item = f64>) -> Vec<(f64, String)> {
+    let high = values.fold(0.0, f64::max).max(f64::MIN_POSITIVE);
+    let rough = high / 4.0;
+    let power = 10f64.powf(rough.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0]
+        .map(|m| m * power)
+        .into_iter()
+        .find(|s| *s >= rough)
+        .unwrap_or(rough);
+    let count = (high / step).ceil() as usize;
+    (0..=count)
+        .map(|i| i as f64 * step)
+        .map(|value| (value, short(value)))
+        .collect()
+}
+
+/// `1.5M`, `200k`.
+fn short(value: f64) -> String {
+    match value {
+        _ if value >= 1e6 => format!("{}M", trimmed(value / 1e6)),
+        _ if value >= 1e3 => format!("{}k", trimmed(value / 1e3)),
+        _ => trimmed(value),
+    }
+}
+
+fn trimmed(value: f64) -> String {
+    let text = units::number(value);
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}

@@ -1,0 +1,13 @@
+//! A report in the forms that people and other programs read. Each is a function of the report and nothing else.
+
+mod chart;
+mod csv;
+mod fio;
+mod html;
+mod rows;
+mod text;
+
+pub use csv::csv;
+pub use fio::fio;
+pub use html::html;
+pub use text::{markdown, text};

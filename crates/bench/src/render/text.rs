@@ -1,0 +1,107 @@
+//! Tables for a terminal, and in Markdown.
+
+use super::rows::{costs, notes, remarks, sections, HEAD};
+use crate::report::Report;
+
+/// For a terminal.
+pub fn text(report: &Report) -> String {
+    let mut out = String::new();
+    for section in sections(report) {
+        out += &format!("{}\n", section.title);
+        out += &aligned(&section.rows());
+        for note in notes(&section) {
+            out += &format!("  {note}\n");
+        }
+        for cell in &section.cells {
+            if let Some(costs) = costs(cell) {
+                out += &format!("  {}, depth {}: {costs}\n", cell.cell.engine, cell.cell.iodepth);
+            }
+        }
+        out.push('\n');
+    }
+    for verdict in &report.verdicts {
+        out += &format!("{}: {}\n\n", verdict.work, verdict.text);
+    }
+    for remark in remarks(report) {
+        out += &format!("{remark}\n");
+    }
+    out
+}
+
+fn aligned(rows: &[Vec<String>]) -> String {
+    let head: Vec<String> = HEAD.iter().map(|name| (*name).to_owned()).collect();
+    let all: Vec<&Vec<String>> = std::iter::once(&head).chain(rows).collect();
+    let width = |column: usize| {
+        all.iter()
+            .map(|row| row[column].chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
+    let mut out = String::new();
+    for row in all {
+        let cells = row.iter().zip(&widths).enumerate();
+        let cells: Vec<String> = cells
+            .map(|(i, (cell, width))| match i {
+                0 => format!("{cell:<width$}"),
+                _ => format!("{cell:>width$}"),
+            })
+            .collect();
+        out += &format!("  {}\n", cells.join("  ").trim_end());
+    }
+    out
+}
+
+/// In Markdown.
+pub fn markdown(report: &Report) -> String {
+    let mut out = String::from("# proactor bench\n\n");
+    for verdict in &report.verdicts {
+        out += &format!("- **{}**: {}\n", verdict.work, escaped(&verdict.text));
+    }
+    for section in sections(report) {
+        out += &format!("\n## {}\n\n", section.title);
+        out += &format!("| {} |\n|{}\n", HEAD.join(" | "), " --- |".repeat(HEAD.len()));
+        for row in section.rows() {
+            out += &format!("| {} |\n", row.join(" | "));
+        }
+        out.push('\n');
+        for note in notes(&section) {
+            out += &format!("- {}\n", escaped(&note));
+        }
+        for cell in &section.cells {
+            if let Some(costs) = costs(cell) {
+                out += &format!(
+                    "- {}, depth {}: {}\n",
+                    cell.cell.engine,
+                    cell.cell.iodepth,
+                    escaped(&costs)
+                );
+            }
+        }
+    }
+    out += "\n## Where and how\n\n";
+    for (name, value) in report.environment.lines() {
+        out += &format!("- {name}: {}\n", escaped(&value));
+    }
+    out += &format!(
+        "- begun {}, took {:.0} s, seed {}\n",
+        report.started, report.took_s, report.seed
+    );
+    for remark in remarks(report) {
+        out += &format!("- {}\n", escaped(&remark));
+    }
+    out += &format!("\n```\n{}\n```\n", report.command.join(" "));
+    out
+}
+
+/// What Markdown would take for its own.
+fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        if matches!(c, '*' | '_' | '|' | '<' | '`' | '\\') {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}

@@ -1,0 +1,280 @@
+//! The outcome of a benchmark as plain data, which is written as JSON and read back.
+
+use crate::cache::Resident;
+use crate::counters::Calls;
+use crate::environment::Environment;
+use crate::job::{Cell, Measure, Rw};
+use crate::stats::Spread;
+use crate::tally::Tally;
+use crate::usage::Used;
+use crate::verdict::Verdict;
+use serde::{Deserialize, Serialize};
+
+/// What the file says first. A change that an older reader would misread gets another number.
+pub const FORMAT: &str = "proactor-bench-1";
+
+/// All that was measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// [`FORMAT`].
+    pub format: String,
+    /// The command, to repeat it.
+    pub command: Vec<String>,
+    /// When it began, in UTC.
+    pub started: String,
+    /// Seconds it took, with all that was made ready.
+    pub took_s: f64,
+    /// Where the offsets and contents come from.
+    pub seed: u64,
+    /// Rounds that were asked for.
+    pub rounds: u32,
+    /// Whether it was ended early: cells then have fewer rounds, or none.
+    pub interrupted: bool,
+    /// The machine.
+    pub environment: Environment,
+    /// Engines that do not work here, and why.
+    pub left_out: Vec<String>,
+    /// How system calls were counted: `perf` or `none`.
+    pub counters: String,
+    /// What these counters could not see, or why there were none.
+    pub not_seen: Vec<String>,
+    /// What was measured.
+    pub cells: Vec<CellReport>,
+    /// What it means.
+    pub verdicts: Vec<Verdict>,
+}
+
+/// One cell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CellReport {
+    /// What it is.
+    pub cell: Cell,
+    /// Each round.
+    pub rounds: Vec<Round>,
+    /// How long reads took, in all rounds together.
+    pub read_latency: Option<Distribution>,
+    /// How long writes took, in all rounds together.
+    pub write_latency: Option<Distribution>,
+    /// System calls, from a round of its own.
+    pub counted: Option<Counted>,
+    /// Why there is nothing more.
+    pub failed: Option<String>,
+}
+
+/// One round of a cell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Round {
+    /// From the first op's start to the last one's end.
+    pub elapsed_s: f64,
+    /// Reads.
+    pub read: Way,
+    /// Writes.
+    pub write: Way,
+    /// Both.
+    pub all: Way,
+    /// Syncs.
+    pub fsyncs: u64,
+    /// What it cost.
+    pub used: Used,
+    /// What the page cache had of the files before.
+    pub resident_before: Option<Resident>,
+    /// And after.
+    pub resident_after: Option<Resident>,
+}
+
+/// Ops of one direction.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Way {
+    /// Ops.
+    pub ios: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Ops a second.
+    pub iops: f64,
+    /// Bytes a second.
+    pub bytes_per_s: f64,
+    /// The mean time of an op.
+    pub mean_s: f64,
+    /// Half of the ops took at most this long.
+    pub p50_s: f64,
+    /// 90 percent of them.
+    pub p90_s: f64,
+    /// 99 percent.
+    pub p99_s: f64,
+    /// 99.9 percent.
+    pub p999_s: f64,
+    /// All of them.
+    pub max_s: f64,
+}
+
+/// How long ops took.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Distribution {
+    /// Ops.
+    pub ios: u64,
+    /// Their mean.
+    pub mean_s: f64,
+    /// Their standard deviation.
+    pub deviation_s: f64,
+    /// The shortest.
+    pub min_s: f64,
+    /// Percentile and seconds.
+    pub percentiles: Vec<(f64, f64)>,
+}
+
+/// System calls of a round that was counted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Counted {
+    /// Reads and writes in it.
+    pub ios: u64,
+    /// How long it took: longer than a round without counting.
+    pub elapsed_s: f64,
+    /// What was counted.
+    pub calls: Calls,
+}
+
+impl Counted {
+    /// System calls for each read or write.
+    pub fn per_op(&self) -> f64 {
+        self.calls.total as f64 / self.ios.max(1) as f64
+    }
+}
+
+/// As fio's, with more at the ends.
+const PERCENTILES: &[f64] = &[
+    1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99,
+    100.0,
+];
+
+impl Way {
+    /// From a tally, over this time.
+    pub fn of(tally: &Tally, elapsed_s: f64) -> Way {
+        let rate = |count: u64| {
+            if elapsed_s > 0.0 {
+                count as f64 / elapsed_s
+            } else {
+                0.0
+            }
+        };
+        Way {
+            ios: tally.ios,
+            bytes: tally.bytes,
+            iops: rate(tally.ios),
+            bytes_per_s: rate(tally.bytes),
+            mean_s: tally.mean(),
+            p50_s: tally.quantile(0.5),
+            p90_s: tally.quantile(0.9),
+            p99_s: tally.quantile(0.99),
+            p999_s: tally.quantile(0.999),
+            max_s: tally.quantile(1.0),
+        }
+    }
+}
+
+impl Distribution {
+    /// None without an op.
+    pub fn of(tally: &Tally) -> Option<Distribution> {
+        (tally.ios > 0).then(|| Distribution {
+            ios: tally.ios,
+            mean_s: tally.mean(),
+            deviation_s: tally.deviation(),
+            min_s: tally.min(),
+            percentiles: PERCENTILES
+                .iter()
+                .map(|p| (*p, tally.quantile(p / 100.0)))
+                .collect(),
+        })
+    }
+}
+
+impl Round {
+    /// Bytes a second; what is copied counts once.
+    pub fn bandwidth(&self, rw: Rw) -> f64 {
+        match rw {
+            Rw::Copy => self.write.bytes_per_s,
+            _ => self.all.bytes_per_s,
+        }
+    }
+
+    /// CPU seconds for each read or write.
+    pub fn cpu_per_op(&self) -> f64 {
+        (self.used.user_s + self.used.system_s) / self.all.ios.max(1) as f64
+    }
+}
+
+impl CellReport {
+    /// Of each round the number by which it is compared.
+    pub fn values(&self, measure: Measure) -> Vec<f64> {
+        let value = |round: &Round| match measure {
+            Measure::Time => round.elapsed_s,
+            Measure::Iops => round.all.iops,
+            Measure::Bandwidth => round.bandwidth(self.cell.rw),
+            Measure::Latency => round.all.p99_s,
+        };
+        self.rounds.iter().map(value).collect()
+    }
+
+    /// Any number of the rounds, in the middle and with its spread. None without a round.
+    pub fn spread(&self, value: impl Fn(&Round) -> f64) -> Option<Spread> {
+        Spread::of(&self.rounds.iter().map(value).collect::<Vec<_>>())
+    }
+
+    /// What the page cache had of the files, in words, and whether that is what was asked for.
+    pub fn cache_words(&self) -> String {
+        use crate::job::Cache;
+        let share = |of: fn(&Round) -> Option<Resident>| {
+            let shares = self.rounds.iter().filter_map(of).map(|r| r.share() * 100.0);
+            shares.fold(None, |most: Option<f64>, share| {
+                Some(most.unwrap_or(share).max(share))
+            })
+        };
+        let (Some(before), Some(after)) = (share(|r| r.resident_before), share(|r| r.resident_after)) else {
+            return "the kernel did not tell what is cached".into();
+        };
+        // A page or two that somebody else has looked at do not matter.
+        const SOME: f64 = 1.0;
+        let wish = match (self.cell.direct, self.cell.cache) {
+            (true, _) if after > SOME => "NOT bypassed",
+            (true, _) => "bypassed",
+            (false, Cache::Dropped) if before > SOME => "NOT dropped",
+            (false, Cache::Dropped) => "dropped",
+            (false, Cache::Warmed) if before < 100.0 - SOME => "NOT all warmed",
+            (false, Cache::Warmed) => "warmed",
+            (false, Cache::Left) => "as it was",
+        };
+        format!("{wish} (cached before: {before:.0} %, after: {after:.0} %)")
+    }
+
+    /// Whether the page cache was not in the state that was asked for.
+    pub fn cache_is_wrong(&self) -> bool {
+        self.cache_words().starts_with("NOT")
+    }
+}
+
+impl Report {
+    /// From JSON.
+    ///
+    /// # Errors
+    /// If it is none of ours.
+    pub fn from_json(text: &str) -> Result<Report, String> {
+        #[derive(Deserialize)]
+        struct Head {
+            format: String,
+        }
+        let head: Head = serde_json::from_str(text).map_err(|_| "no report of proactor bench".to_owned())?;
+        if head.format != FORMAT {
+            return Err(format!(
+                "a report in the format {:?}, where {FORMAT} is expected",
+                head.format
+            ));
+        }
+        serde_json::from_str(text).map_err(|e| format!("a report that is damaged: {e}"))
+    }
+
+    /// As JSON, with a line's end.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("plain data can be written");
+        text.push('\n');
+        text
+    }
+}

@@ -1,0 +1,82 @@
+//! How far it is, how long the rest will take, and what time it is.
+
+use super::Plan;
+use crate::job::Cell;
+use std::time::{Duration, SystemTime};
+
+/// How far it is.
+#[derive(Debug, Clone)]
+pub struct Progress {
+    /// What is being done.
+    pub what: String,
+    /// Steps done: cells, in all rounds.
+    pub done: u64,
+    /// Steps in all.
+    pub of: u64,
+    /// How long the rest will take, as far as it can be known.
+    pub left: Option<Duration>,
+}
+
+/// What the rest will take: what each cell took last, or is planned to.
+pub(super) struct Clock {
+    each: Vec<Option<Duration>>,
+    left: Vec<u32>,
+    of: u64,
+}
+
+impl Clock {
+    pub fn new(plan: &Plan, counting: bool) -> Clock {
+        let times = plan.rounds + u32::from(counting);
+        Clock {
+            each: plan.cells.iter().map(Cell::planned).collect(),
+            left: vec![times; plan.cells.len()],
+            of: u64::from(times) * plan.cells.len() as u64,
+        }
+    }
+
+    pub fn took(&mut self, index: usize, time: Duration) {
+        self.each[index] = Some(time);
+        self.skip(index);
+    }
+
+    pub fn skip(&mut self, index: usize) {
+        self.left[index] -= 1;
+    }
+
+    pub fn progress(&self, what: String) -> Progress {
+        let left: u64 = self.left.iter().map(|n| u64::from(*n)).sum();
+        let rest = self
+            .each
+            .iter()
+            .zip(&self.left)
+            .map(|(each, times)| Some(each.as_ref()?.mul_f64(f64::from(*times))));
+        Progress {
+            what,
+            done: self.of - left,
+            of: self.of,
+            left: rest.sum(),
+        }
+    }
+}
+
+/// `2026-11-21T17:00:00Z`.
+pub(super) fn utc(time: SystemTime) -> String {
+    let seconds = time
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |t| t.as_secs()) as libc::time_t;
+    // SAFETY: zeroes are a valid `tm`, which the call overwrites; both outlive it.
+    let parts = unsafe {
+        let mut parts: libc::tm = std::mem::zeroed();
+        libc::gmtime_r(&raw const seconds, &raw mut parts);
+        parts
+    };
+    format!(
+        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z",
+        parts.tm_year + 1900,
+        parts.tm_mon + 1,
+        parts.tm_mday,
+        parts.tm_hour,
+        parts.tm_min,
+        parts.tm_sec
+    )
+}

@@ -1,0 +1,157 @@
+//! Rounds: every cell once a round, each round in another order, so that a slow minute hits all of them.
+
+mod clock;
+mod session;
+
+pub use clock::Progress;
+
+use crate::counters::ByName;
+use crate::environment::Environment;
+use crate::job::{Cell, Rw};
+use crate::refuse;
+use crate::report::{Report, FORMAT};
+use crate::target::{Needs, Place, Target};
+use crate::usage;
+use crate::verdict;
+use clock::{utc, Clock};
+use session::Session;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Instant, SystemTime};
+
+/// Whether system calls are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counters {
+    /// Where the kernel allows it.
+    Auto,
+    /// Not at all.
+    None,
+    /// By perf events, or it is an error.
+    Perf,
+}
+
+/// All that is to be measured.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// What.
+    pub cells: Vec<Cell>,
+    /// Where.
+    pub place: Place,
+    /// How often.
+    pub rounds: u32,
+    /// Where offsets and contents come from.
+    pub seed: u64,
+    /// Whether to count system calls.
+    pub counters: Counters,
+    /// For the report.
+    pub command: Vec<String>,
+    /// For the report: engines that were left out, and why.
+    pub left_out: Vec<String>,
+}
+
+impl Plan {
+    /// What the files have to be good for.
+    pub fn needs(&self) -> Needs {
+        let any = |what: fn(&Cell) -> bool| self.cells.iter().any(what);
+        let most = |what: fn(&Cell) -> u64| self.cells.iter().map(what).max().unwrap_or(0);
+        Needs {
+            size: most(|c| c.size),
+            jobs: most(|c| u64::from(c.numjobs)) as u32,
+            copies: any(|c| c.rw == Rw::Copy),
+            writes: any(|c| c.rw.writes() && c.rw != Rw::Copy),
+            verify: any(|c| c.verify),
+            direct: self
+                .cells
+                .iter()
+                .filter(|c| c.direct)
+                .map(|c| 1 << c.bs.trailing_zeros())
+                .min(),
+        }
+    }
+
+    /// Everything that can be known to be wrong before a byte is written.
+    ///
+    /// # Errors
+    /// The first thing, in words.
+    pub fn check(&self, here: &Environment) -> Result<(), String> {
+        if self.cells.is_empty() {
+            return Err("there is nothing to measure".into());
+        }
+        if self.rounds == 0 {
+            return Err("--rounds 0 measures nothing".into());
+        }
+        let checked = self.cells.iter().filter(|c| c.verify).count();
+        if checked != 0 && checked != self.cells.len() {
+            return Err("--verify is for all cells or for none: others would write other bytes".into());
+        }
+        self.cells.iter().try_for_each(|cell| refuse::cell(cell, here))?;
+        Target::check(&self.place, &self.needs())
+    }
+
+    /// The path in whose file system all happens.
+    pub fn path(&self) -> &std::path::Path {
+        match &self.place {
+            Place::Directory(path) | Place::File { path, .. } => path,
+        }
+    }
+}
+
+/// Measures all of it. `told` hears how far it is, on the calling thread. When `stop` becomes true, the round under way
+/// is given up and the report has those before it.
+///
+/// # Errors
+/// If nothing could be measured at all: see [`Plan::check`], and what making the files meets.
+pub fn run(plan: &Plan, stop: &AtomicBool, told: &mut dyn FnMut(&Progress)) -> Result<Report, String> {
+    let here = Environment::look(plan.path());
+    plan.check(&here)?;
+    let counting = match plan.counters {
+        Counters::None => Err("not asked for".to_owned()),
+        Counters::Auto | Counters::Perf => {
+            thread::scope(|s| s.spawn(ByName::prepare).join().expect("no panic")).map(drop)
+        }
+    };
+    if let (Counters::Perf, Err(why)) = (plan.counters, &counting) {
+        return Err(format!("--counters perf: {why}"));
+    }
+    let begun = Instant::now();
+    let started = utc(SystemTime::now());
+    let known_threads = usage::thread_ids();
+    let target = Target::make(&plan.place, &plan.needs(), plan.seed, stop, &mut |done, of| {
+        told(&Progress {
+            what: format!("filling {} of {} MiB", done >> 20, of >> 20),
+            done: 0,
+            of: 0,
+            left: None,
+        });
+    })?;
+    let mut session = Session {
+        plan,
+        target,
+        stop,
+        device: here.device.as_ref().map(|d| d.sys.clone()),
+        generation: 0,
+        known_threads,
+        clock: Clock::new(plan, counting.is_ok()),
+    };
+    let cells = session.measure(counting.is_ok(), told);
+    let mut report = Report {
+        format: FORMAT.into(),
+        command: plan.command.clone(),
+        started,
+        took_s: begun.elapsed().as_secs_f64(),
+        seed: plan.seed,
+        rounds: plan.rounds,
+        interrupted: stop.load(Ordering::Relaxed),
+        environment: here,
+        left_out: plan.left_out.clone(),
+        counters: if counting.is_ok() { "perf" } else { "none" }.into(),
+        not_seen: match counting {
+            Ok(()) => vec!["what io_uring's kernel threads do: they make no system calls".into()],
+            Err(why) => vec![format!("system calls: {why}")],
+        },
+        cells,
+        verdicts: Vec::new(),
+    };
+    report.verdicts = verdict::verdicts(&report);
+    Ok(report)
+}

@@ -1,0 +1,334 @@
+//! The cells of a plan, round by round.
+
+use super::clock::{Clock, Progress};
+use super::Plan;
+use crate::cache::{self, Resident};
+use crate::counters::{ByName, Calls};
+use crate::data;
+use crate::engines::{self, Gate, Outcome, Part};
+use crate::job::{Cache, Cell, Rw};
+use crate::report::{CellReport, Counted, Distribution, Round, Way};
+use crate::tally::Tally;
+use crate::target::Target;
+use crate::usage::{self, Mark};
+use crate::work::{Direction, Sequence};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+pub(super) struct Session<'a> {
+    pub plan: &'a Plan,
+    pub target: Target,
+    pub stop: &'a AtomicBool,
+    pub device: Option<String>,
+    /// Of what is written next.
+    pub generation: u64,
+    pub known_threads: Vec<i32>,
+    pub clock: Clock,
+}
+
+/// What is known of one cell so far.
+struct Kept {
+    rounds: Vec<Round>,
+    reads: Tally,
+    writes: Tally,
+    counted: Option<Counted>,
+    failed: Option<String>,
+}
+
+/// A round before it is a number.
+struct Raw {
+    round: Round,
+    reads: Tally,
+    writes: Tally,
+    calls: Option<Calls>,
+}
+
+impl Session<'_> {
+    pub fn measure(&mut self, counting: bool, told: &mut dyn FnMut(&Progress)) -> Vec<CellReport> {
+        let cells = &self.plan.cells;
+        let mut kept: Vec<Kept> = cells
+            .iter()
+            .map(|_| Kept {
+                rounds: Vec::new(),
+                reads: Tally::default(),
+                writes: Tally::default(),
+                counted: None,
+                failed: None,
+            })
+            .collect();
+        for number in 0..self.plan.rounds + u32::from(counting) {
+            let counts = number == self.plan.rounds;
+            for index in shuffled(cells.len(), self.plan.seed, number) {
+                if self.stop.load(Ordering::Relaxed) {
+                    break;
+                }
+                if kept[index].failed.is_some() {
+                    self.clock.skip(index);
+                    continue;
+                }
+                let which = match counts {
+                    true => "counting".into(),
+                    false => format!("round {}/{}", number + 1, self.plan.rounds),
+                };
+                let what = format!("{which}: {}, {}", cells[index].engine, cells[index].work());
+                told(&self.clock.progress(what));
+                let begun = Instant::now();
+                let raw = self.round(&cells[index], counts);
+                self.clock.took(index, begun.elapsed());
+                if !self.stop.load(Ordering::Relaxed) {
+                    kept[index].take(raw, counts);
+                }
+            }
+        }
+        cells
+            .iter()
+            .zip(kept)
+            .map(|(cell, kept)| kept.report(cell))
+            .collect()
+    }
+
+    fn round(&mut self, cell: &Cell, counting: bool) -> Result<Raw, String> {
+        usage::wait_for_threads_to_end(&self.known_threads);
+        if cell.rw.writes() {
+            self.generation += 1;
+        }
+        let files = self.files(cell)?;
+        self.prepare_cache(cell, &files)
+            .map_err(|e| format!("preparing the page cache: {e}"))?;
+        let sequences: Vec<Sequence> = (0..cell.numjobs)
+            .map(|job| {
+                Sequence::new(cell.rw, self.plan.seed, job, cell.size, cell.bs)
+                    .mix_read(cell.rwmixread)
+                    .independent(cell.norandommap)
+            })
+            .collect();
+        let next: Vec<AtomicU64> = (0..cell.numjobs).map(|_| AtomicU64::new(0)).collect();
+        let resident_before = resident(&files, cell);
+        // On a thread of its own, so that what it counts is this cell's threads and no others.
+        let stage = || self.stage(cell, counting, &files, &sequences, &next);
+        let mut raw = thread::scope(|scope| scope.spawn(stage).join().expect("no panic"))?;
+        raw.round.resident_before = resident_before;
+        raw.round.resident_after = resident(&files, cell);
+        if cell.verify && cell.rw.writes() {
+            self.verify(cell, &files, &sequences, &next)?;
+        }
+        Ok(raw)
+    }
+
+    fn files(&self, cell: &Cell) -> Result<Vec<Pair>, String> {
+        let failed = |e: std::io::Error| format!("{}: {e}", self.target.place.display());
+        let pair = |job| {
+            let writes = cell.rw.writes() && cell.rw != Rw::Copy;
+            let source = self.target.source(job, cell.direct, writes)?;
+            let destination = match cell.rw {
+                Rw::Copy => Some(self.target.destination(job, cell.direct)?),
+                _ => None,
+            };
+            Ok(Pair { source, destination })
+        };
+        (0..cell.numjobs).map(|job| pair(job).map_err(failed)).collect()
+    }
+
+    fn prepare_cache(&self, cell: &Cell, files: &[Pair]) -> std::io::Result<()> {
+        if !cell.direct && cell.cache == Cache::Left {
+            return Ok(());
+        }
+        self.target.settle()?;
+        if cell.direct || cell.cache == Cache::Dropped {
+            return Ok(());
+        }
+        files.iter().try_for_each(|pair| {
+            cache::warm(&pair.source, cell.size)?;
+            pair.destination
+                .iter()
+                .try_for_each(|file| cache::warm(file, cell.size))
+        })
+    }
+
+    /// The cell's threads, from start to end.
+    fn stage(
+        &self,
+        cell: &Cell,
+        counting: bool,
+        files: &[Pair],
+        sequences: &[Sequence],
+        next: &[AtomicU64],
+    ) -> Result<Raw, String> {
+        let counters = counting.then(ByName::prepare).transpose()?;
+        let each = engines::threads_a_job(cell) as usize;
+        let gate = Gate::new(each * cell.numjobs as usize);
+        let device = self.device.as_deref();
+        thread::scope(|scope| {
+            let mut workers = Vec::new();
+            for job in 0..cell.numjobs as usize {
+                for _ in 0..each {
+                    let part = Part {
+                        cell,
+                        sequence: &sequences[job],
+                        next: &next[job],
+                        source: &files[job].source,
+                        destination: files[job].destination.as_ref(),
+                        seed: self.plan.seed,
+                        generation: self.generation,
+                        gate: &gate,
+                        stop: self.stop,
+                    };
+                    let builder = thread::Builder::new().name("bench job".into());
+                    workers.push(
+                        builder
+                            .spawn_scoped(scope, move || engines::work(&part))
+                            .expect("a thread"),
+                    );
+                }
+            }
+            gate.all_ready();
+            let mut before = Mark::start(device);
+            let started = counters.as_ref().map(ByName::start).transpose();
+            let ramp = Duration::from_millis(cell.ramp_ms);
+            let begun = Instant::now();
+            gate.begin(ramp, cell.runtime_ms.map(Duration::from_millis));
+            if !ramp.is_zero() {
+                thread::sleep(ramp.saturating_sub(begun.elapsed()));
+                before = Mark::start(device);
+            }
+            gate.all_done();
+            let counted = counters.as_ref().map(ByName::stop).transpose();
+            let used = before.until(&Mark::now(device));
+            gate.release();
+            let outcomes: Result<Vec<Option<Outcome>>, String> = workers
+                .into_iter()
+                .map(|worker| worker.join().expect("no panic"))
+                .collect();
+            let outcomes: Vec<Outcome> = outcomes?.into_iter().flatten().collect();
+            let measured_from = begun + ramp;
+            started?;
+            Ok(summed(&outcomes, measured_from, used, counted?))
+        })
+    }
+
+    /// Reads back what was written, past whatever is cached.
+    fn verify(
+        &self,
+        cell: &Cell,
+        files: &[Pair],
+        sequences: &[Sequence],
+        next: &[AtomicU64],
+    ) -> Result<(), String> {
+        self.target.settle().map_err(|e| format!("writing back: {e}"))?;
+        let mut buffer = vec![0; cell.bs as usize];
+        for (job, sequence) in sequences.iter().enumerate() {
+            let written = files[job].destination.as_ref().unwrap_or(&files[job].source);
+            // Without O_DIRECT, which would need an aligned buffer.
+            let file = reopened(written).map_err(|e| format!("reading back: {e}"))?;
+            for i in 0..next[job].load(Ordering::Relaxed).min(sequence.blocks()) {
+                let step = sequence.step(i);
+                if step.direction == Direction::Read {
+                    continue;
+                }
+                file.read_exact_at(&mut buffer, step.offset)
+                    .map_err(|e| format!("reading back: {e}"))?;
+                data::check(
+                    &buffer,
+                    self.plan.seed,
+                    self.generation..=self.generation,
+                    step.offset,
+                )
+                .map_err(|wrong| format!("wrong bytes at offset {} of what was written", wrong.offset))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn reopened(file: &File) -> std::io::Result<File> {
+    use std::os::fd::AsRawFd;
+    File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
+/// The files of one job.
+struct Pair {
+    source: File,
+    destination: Option<File>,
+}
+
+fn resident(files: &[Pair], cell: &Cell) -> Option<Resident> {
+    let all = files
+        .iter()
+        .flat_map(|pair| std::iter::once(&pair.source).chain(&pair.destination));
+    all.map(|file| cache::resident(file, cell.size))
+        .try_fold(Resident { pages: 0, of: 0 }, |sum, one| {
+            let one = one?;
+            Some(Resident {
+                pages: sum.pages + one.pages,
+                of: sum.of + one.of,
+            })
+        })
+}
+
+fn summed(outcomes: &[Outcome], from: Instant, used: usage::Used, calls: Option<Calls>) -> Raw {
+    let (mut reads, mut writes) = (Tally::default(), Tally::default());
+    for outcome in outcomes {
+        reads.add(&outcome.reads);
+        writes.add(&outcome.writes);
+    }
+    let mut all = reads.clone();
+    all.add(&writes);
+    let ended = outcomes.iter().map(|outcome| outcome.ended).max().unwrap_or(from);
+    let elapsed_s = ended.saturating_duration_since(from).as_secs_f64();
+    Raw {
+        round: Round {
+            elapsed_s,
+            read: Way::of(&reads, elapsed_s),
+            write: Way::of(&writes, elapsed_s),
+            all: Way::of(&all, elapsed_s),
+            fsyncs: outcomes.iter().map(|outcome| outcome.fsyncs).sum(),
+            used,
+            resident_before: None,
+            resident_after: None,
+        },
+        reads,
+        writes,
+        calls,
+    }
+}
+
+impl Kept {
+    fn take(&mut self, raw: Result<Raw, String>, counted: bool) {
+        match raw {
+            Err(why) => self.failed = Some(why),
+            Ok(raw) if counted => {
+                self.counted = raw.calls.map(|calls| Counted {
+                    ios: raw.round.all.ios,
+                    elapsed_s: raw.round.elapsed_s,
+                    calls,
+                });
+            }
+            Ok(raw) => {
+                self.reads.add(&raw.reads);
+                self.writes.add(&raw.writes);
+                self.rounds.push(raw.round);
+            }
+        }
+    }
+
+    fn report(self, cell: &Cell) -> CellReport {
+        CellReport {
+            cell: cell.clone(),
+            read_latency: Distribution::of(&self.reads),
+            write_latency: Distribution::of(&self.writes),
+            rounds: self.rounds,
+            counted: self.counted,
+            failed: self.failed,
+        }
+    }
+}
+
+/// The numbers below `count` in an order that differs by round.
+fn shuffled(count: usize, seed: u64, round: u32) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    order.sort_by_key(|i| data::mix(seed ^ data::mix(u64::from(round) << 32 | *i as u64)));
+    order
+}

@@ -1,0 +1,445 @@
+//! The files that a benchmark works on: made, allocated, filled, and gone afterwards.
+//!
+//! Invariant: nothing is left behind. Files have no name (O_TMPFILE, or unlinked at once where the file system has no
+//! such thing), unless the user has given one; that one is removed when the target is dropped, and only if it was made
+//! here.
+
+mod space;
+
+use crate::cache;
+use crate::data;
+use crate::units;
+use proactor::op::direct_alignment;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek as _, SeekFrom};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Where to work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// In files without a name, one for each job.
+    Directory(PathBuf),
+    /// In this file or block device, which all jobs share.
+    File {
+        /// Its name.
+        path: PathBuf,
+        /// Whether it may be there already. What is in it is then read, and overwritten where the work writes.
+        existing: bool,
+    },
+}
+
+/// What the files have to be good for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Needs {
+    /// Bytes of each file.
+    pub size: u64,
+    /// Jobs beside each other.
+    pub jobs: u32,
+    /// Whether anything is copied, so that there is a second file for each job.
+    pub copies: bool,
+    /// Whether a file that is there already is overwritten.
+    pub writes: bool,
+    /// Whether contents are to be checked.
+    pub verify: bool,
+    /// If anything goes around the page cache: a power of two that divides each of its blocks.
+    pub direct: Option<u64>,
+}
+
+/// The files.
+#[derive(Debug)]
+pub struct Target {
+    sources: Vec<File>,
+    destinations: Vec<File>,
+    /// Where they are, for people.
+    pub place: PathBuf,
+    /// A named file of ours.
+    remove: Option<PathBuf>,
+}
+
+/// Bytes that are written together while a file is filled.
+const FILL_BYTES: usize = 1 << 20;
+
+impl Target {
+    /// What cannot be, before anything is made: see [`Place`] and [`Needs`].
+    ///
+    /// # Errors
+    /// Why not, in words.
+    pub fn check(place: &Place, needs: &Needs) -> Result<(), String> {
+        match place {
+            Place::Directory(directory) => {
+                let facts = fs::metadata(directory).map_err(|e| format!("{}: {e}", directory.display()))?;
+                if !facts.is_dir() {
+                    return Err(format!(
+                        "{}: no directory (a file is named by --filename)",
+                        directory.display()
+                    ));
+                }
+                space::check(
+                    directory,
+                    needs.size * u64::from(needs.jobs) * (1 + u64::from(needs.copies)),
+                )
+            }
+            Place::File { path, existing } => match fs::metadata(path) {
+                Ok(facts) => check_existing(path, &facts, *existing, needs),
+                Err(e) if e.kind() == io::ErrorKind::NotFound => space::check(
+                    parent(path),
+                    needs.size * (1 + u64::from(needs.copies) * u64::from(needs.jobs)),
+                ),
+                Err(e) => Err(format!("{}: {e}", path.display())),
+            },
+        }
+    }
+
+    /// Makes and fills the files. `told` hears of bytes done and bytes in all.
+    ///
+    /// # Errors
+    /// What failed, in words; `interrupted` if `stop` became true. Nothing is left then.
+    pub fn make(
+        place: &Place,
+        needs: &Needs,
+        seed: u64,
+        stop: &AtomicBool,
+        told: &mut dyn FnMut(u64, u64),
+    ) -> Result<Target, String> {
+        Target::check(place, needs)?;
+        let mut target = Target {
+            sources: Vec::new(),
+            destinations: Vec::new(),
+            place: PathBuf::new(),
+            remove: None,
+        };
+        let mut filled = true;
+        let directory = match place {
+            Place::Directory(directory) => {
+                for _ in 0..needs.jobs {
+                    target.sources.push(nameless(directory)?);
+                }
+                target.place = directory.clone();
+                directory.as_path()
+            }
+            Place::File { path, .. } => {
+                filled = !path.exists();
+                target.sources.push(open_named(path, needs.writes)?);
+                target.remove = filled.then(|| path.clone());
+                target.place = path.clone();
+                parent(path)
+            }
+        };
+        if needs.copies {
+            for _ in 0..needs.jobs {
+                target.destinations.push(nameless(directory)?);
+            }
+        }
+        if let Some(granule) = needs.direct {
+            target
+                .files()
+                .try_for_each(|file| check_direct(file, granule, &target.place))?;
+        }
+        let sources = target.sources.iter().filter(|_| filled);
+        let all: Vec<&File> = sources.chain(&target.destinations).collect();
+        let total = needs.size * all.len() as u64;
+        for (i, file) in all.iter().enumerate() {
+            let before = needs.size * i as u64;
+            fill(file, needs.size, seed, stop, &mut |done| {
+                told(before + done, total)
+            })
+            .map_err(|e| format!("{}: filling the file: {e}", target.place.display()))?;
+        }
+        Ok(target)
+    }
+
+    /// The file that a job reads from or writes to, opened anew.
+    ///
+    /// # Errors
+    /// EINVAL where the file system has no O_DIRECT.
+    pub fn source(&self, job: u32, direct: bool, write: bool) -> io::Result<File> {
+        reopen(&self.sources[job as usize % self.sources.len()], direct, write)
+    }
+
+    /// The file that a job copies to, opened anew.
+    ///
+    /// # Errors
+    /// As [`source`](Self::source).
+    pub fn destination(&self, job: u32, direct: bool) -> io::Result<File> {
+        reopen(
+            &self.destinations[job as usize % self.destinations.len()],
+            direct,
+            true,
+        )
+    }
+
+    /// Every file.
+    pub fn files(&self) -> impl Iterator<Item = &File> {
+        self.sources.iter().chain(&self.destinations)
+    }
+
+    /// What is written to stable storage, and out of the page cache as far as that can be.
+    ///
+    /// # Errors
+    /// A write-back that failed.
+    pub fn settle(&self) -> io::Result<()> {
+        self.files().try_for_each(cache::write_and_drop)
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        if let Some(path) = &self.remove {
+            // Nobody is left to tell of a failure: whoever has removed it before us was right to.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent()
+        .filter(|p| !p.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
+}
+
+fn check_existing(path: &Path, facts: &fs::Metadata, allowed: bool, needs: &Needs) -> Result<(), String> {
+    let name = path.display();
+    let device = facts.file_type().is_block_device();
+    if !device && !facts.is_file() {
+        return Err(format!("{name}: neither a regular file nor a block device"));
+    }
+    if !allowed {
+        let what = if device { "a block device" } else { "there already" };
+        let risk = if needs.writes {
+            "what is in it would be OVERWRITTEN; with --use-existing it is"
+        } else {
+            "with --use-existing it is read"
+        };
+        return Err(format!("{name}: {what}: {risk}"));
+    }
+    if needs.verify {
+        return Err(format!(
+            "{name}: --verify needs contents that the benchmark has written: name a new file"
+        ));
+    }
+    let size = if device {
+        let mut file = File::open(path).map_err(|e| format!("{name}: {e}"))?;
+        file.seek(SeekFrom::End(0)).map_err(|e| format!("{name}: {e}"))?
+    } else {
+        facts.len()
+    };
+    if size < needs.size {
+        return Err(format!(
+            "{name}: has {size} bytes, fewer than --size {}",
+            units::bytes(needs.size)
+        ));
+    }
+    if needs.copies {
+        return space::check(parent(path), needs.size * u64::from(needs.jobs));
+    }
+    Ok(())
+}
+
+fn open_named(path: &Path, write: bool) -> Result<File, String> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    if !path.exists() {
+        options.write(true).create_new(true);
+    } else if write {
+        // On a block device, O_EXCL is refused while it is mounted or otherwise in use.
+        options.write(true);
+        if fs::metadata(path).is_ok_and(|facts| facts.file_type().is_block_device()) {
+            options.custom_flags(libc::O_EXCL);
+        }
+    }
+    options.open(path).map_err(|e| match e.raw_os_error() {
+        Some(libc::EBUSY) => format!("{}: mounted or otherwise in use: not overwritten", path.display()),
+        _ => format!("{}: {e}", path.display()),
+    })
+}
+
+fn nameless(directory: &Path) -> Result<File, String> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).mode(0o600);
+    match options.clone().custom_flags(libc::O_TMPFILE).open(directory) {
+        Ok(file) => Ok(file),
+        // What a file system without it says; EISDIR comes from kernels that do not know the flag.
+        Err(e)
+            if matches!(
+                e.raw_os_error(),
+                Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL)
+            ) =>
+        {
+            let name = format!(
+                ".proactor-bench-{}-{:016x}",
+                std::process::id(),
+                data::mix(unique())
+            );
+            let path = directory.join(name);
+            let file = options.create_new(true).open(&path);
+            let file = file.map_err(|e| format!("{}: {e}", path.display()))?;
+            fs::remove_file(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+            Ok(file)
+        }
+        Err(e) => Err(format!("{}: {e}", directory.display())),
+    }
+}
+
+/// Differs at each call.
+fn unique() -> u64 {
+    static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(0, |t| t.as_nanos() as u64) ^ COUNT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// An open file of its own: flags such as O_DIRECT belong to it. Works for files without a name.
+fn reopen(file: &File, direct: bool, write: bool) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(write)
+        .custom_flags(if direct { libc::O_DIRECT } else { 0 })
+        .open(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
+fn check_direct(file: &File, granule: u64, place: &Path) -> Result<(), String> {
+    let place = place.display();
+    let reopened = reopen(file, true, false).map_err(|e| match e.raw_os_error() {
+        Some(libc::EINVAL) => format!("{place}: this file system has no O_DIRECT: --direct 0"),
+        _ => format!("{place}: {e}"),
+    })?;
+    let alignment = direct_alignment(reopened.as_raw_fd()).map_err(|e| format!("{place}: O_DIRECT: {e}"))?;
+    if granule.is_multiple_of(alignment.offset as u64) {
+        return Ok(());
+    }
+    Err(format!(
+        "{place}: with O_DIRECT --bs is a multiple of {} here",
+        alignment.offset
+    ))
+}
+
+fn fill(
+    file: &File,
+    size: u64,
+    seed: u64,
+    stop: &AtomicBool,
+    told: &mut dyn FnMut(u64),
+) -> Result<(), String> {
+    allocate(file, size).map_err(|e| e.to_string())?;
+    let mut buffer = vec![0; FILL_BYTES.min(size as usize)];
+    let mut offset = 0;
+    while offset < size {
+        if stop.load(Ordering::Relaxed) {
+            return Err("interrupted".into());
+        }
+        let part = &mut buffer[..FILL_BYTES.min((size - offset) as usize)];
+        data::fill(part, seed, 0, offset);
+        file.write_all_at(part, offset).map_err(|e| e.to_string())?;
+        offset += part.len() as u64;
+        told(offset);
+    }
+    cache::write_and_drop(file).map_err(|e| e.to_string())
+}
+
+/// Blocks next to each other where the file system can, so that no op has to find some.
+fn allocate(file: &File, size: u64) -> io::Result<()> {
+    match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, size) {
+        Err(rustix::io::Errno::OPNOTSUPP) => file.set_len(size),
+        other => Ok(other?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEEDS: Needs = Needs {
+        size: 1 << 20,
+        jobs: 2,
+        copies: true,
+        writes: true,
+        verify: false,
+        direct: None,
+    };
+
+    fn make(place: &Place, needs: &Needs) -> Result<Target, String> {
+        Target::make(place, needs, 1, &AtomicBool::new(false), &mut |_, _| {})
+    }
+
+    #[test]
+    fn nothing_is_left() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = Place::Directory(directory.path().into());
+        let target = make(&place, &NEEDS).unwrap();
+        assert_eq!(target.files().count(), 4);
+        let mut buffer = vec![0; 4096];
+        target
+            .source(1, false, false)
+            .unwrap()
+            .read_exact_at(&mut buffer, 8192)
+            .unwrap();
+        assert_eq!(data::check(&buffer, 1, 0..=0, 8192), Ok(()));
+        assert_eq!(
+            fs::read_dir(directory.path()).unwrap().count(),
+            0,
+            "they have no names"
+        );
+
+        let path = directory.path().join("named");
+        let place = Place::File {
+            path: path.clone(),
+            existing: false,
+        };
+        let target = make(&place, &NEEDS).unwrap();
+        assert!(path.exists());
+        drop(target);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_is_there_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("precious");
+        fs::write(&path, vec![7; 1 << 20]).unwrap();
+        let place = |existing| Place::File {
+            path: path.clone(),
+            existing,
+        };
+        assert!(make(&place(false), &NEEDS).unwrap_err().contains("OVERWRITTEN"));
+        let small = Needs {
+            size: 2 << 20,
+            ..NEEDS
+        };
+        assert!(make(&place(true), &small).unwrap_err().contains("fewer than"));
+        let checked = Needs {
+            verify: true,
+            ..NEEDS
+        };
+        assert!(make(&place(true), &checked).unwrap_err().contains("--verify"));
+        let target = make(&place(true), &NEEDS).unwrap();
+        drop(target);
+        assert_eq!(
+            fs::read(&path).unwrap(),
+            vec![7; 1 << 20],
+            "neither removed nor filled"
+        );
+    }
+
+    #[test]
+    fn refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = Place::Directory(directory.path().into());
+        let huge = Needs {
+            size: 1 << 60,
+            jobs: 1,
+            ..NEEDS
+        };
+        assert!(make(&place, &huge).unwrap_err().contains("free"));
+        let nowhere = Place::Directory(directory.path().join("nowhere"));
+        assert!(make(&nowhere, &NEEDS).unwrap_err().contains("nowhere"));
+        let stopped = Target::make(&place, &NEEDS, 1, &AtomicBool::new(true), &mut |_, _| {});
+        assert!(stopped.unwrap_err().contains("interrupted"));
+        let odd = Needs {
+            direct: Some(1),
+            ..NEEDS
+        };
+        assert!(make(&place, &odd).unwrap_err().contains("O_DIRECT"));
+    }
+}

@@ -1,0 +1,177 @@
+//! Sizes and times as fio writes them, and numbers for people.
+
+use std::time::Duration;
+
+/// `4k`, `32KiB`, `1M`, `512`: bytes. As in fio, `k` and `kb` and `KiB` are all 1,024.
+///
+/// # Errors
+/// In words, for anything else.
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
+    let (number, unit) = split(text);
+    let unit = unit.to_ascii_lowercase();
+    let unit = unit
+        .strip_suffix("ib")
+        .or(unit.strip_suffix('b'))
+        .unwrap_or(&unit);
+    let shift = match unit {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        "t" => 40,
+        _ => return Err(format!("{text:?} is no size: a number and k, m, g or t")),
+    };
+    let number: u64 = number
+        .parse()
+        .map_err(|_| format!("{text:?} is no size: a number and k, m, g or t"))?;
+    number
+        .checked_mul(1 << shift)
+        .ok_or_else(|| format!("{text:?} is too large"))
+}
+
+/// `10`, `10s`, `500ms`, `2m`, `1h`: as in fio, seconds where nothing else is said.
+///
+/// # Errors
+/// In words, for anything else.
+pub fn parse_seconds(text: &str) -> Result<Duration, String> {
+    parse_time(text, 1_000_000)
+}
+
+/// `10`, `10us`, `1ms`: as in fio's `thinktime`, microseconds where nothing else is said.
+///
+/// # Errors
+/// In words, for anything else.
+pub fn parse_micros(text: &str) -> Result<Duration, String> {
+    parse_time(text, 1)
+}
+
+fn parse_time(text: &str, default_us: u64) -> Result<Duration, String> {
+    let (number, unit) = split(text);
+    let unit_us = match unit.to_ascii_lowercase().as_str() {
+        "" => default_us,
+        "us" | "usec" => 1,
+        "ms" | "msec" => 1_000,
+        "s" | "sec" => 1_000_000,
+        "m" | "min" => 60_000_000,
+        "h" => 3_600_000_000,
+        _ => return Err(format!("{text:?} is no time: a number and us, ms, s, m or h")),
+    };
+    let number: u64 = number
+        .parse()
+        .map_err(|_| format!("{text:?} is no time: a number and us, ms, s, m or h"))?;
+    number
+        .checked_mul(unit_us)
+        .map(Duration::from_micros)
+        .ok_or_else(|| format!("{text:?} is too long"))
+}
+
+fn split(text: &str) -> (&str, &str) {
+    let text = text.trim();
+    text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
+}
+
+/// `4k`, `512m`, `100`: as fio would take it again.
+pub fn bytes(count: u64) -> String {
+    for (shift, unit) in [(40, "t"), (30, "g"), (20, "m"), (10, "k")] {
+        if count >> shift > 0 && count.trailing_zeros() >= shift {
+            return format!("{}{unit}", count >> shift);
+        }
+    }
+    count.to_string()
+}
+
+/// `12.3`, `1,234`: three digits that count, and thousands that can be read.
+pub fn number(value: f64) -> String {
+    let size = value.abs();
+    if size >= 99.95 {
+        return thousands(value.round() as i64);
+    }
+    let places = match size {
+        _ if size >= 9.995 => 1,
+        _ if size >= 0.9995 || size == 0.0 => 2,
+        _ => 3,
+    };
+    format!("{value:.places$}")
+}
+
+/// `1,234,567`.
+pub fn thousands(value: i64) -> String {
+    let digits = value.unsigned_abs().to_string();
+    let mut text = String::from(if value < 0 { "-" } else { "" });
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `850 ns`, `12.3 us`, `4.56 ms`, `7.89 s`.
+pub fn seconds(value: f64) -> String {
+    let (scale, unit) = match value {
+        _ if value < 1e-6 => (1e9, "ns"),
+        _ if value < 1e-3 => (1e6, "us"),
+        _ if value < 1.0 => (1e3, "ms"),
+        _ => (1.0, "s"),
+    };
+    format!("{} {unit}", number(value * scale))
+}
+
+/// `1:05`, `2:00:00`.
+pub fn clock(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match hours {
+        0 => format!("{minutes}:{seconds:02}"),
+        _ => format!("{hours}:{minutes:02}:{seconds:02}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        for (text, count) in [
+            ("512", 512),
+            ("4k", 4096),
+            ("32KiB", 32 << 10),
+            ("32K", 32 << 10),
+            ("1mb", 1 << 20),
+            ("2g", 2 << 30),
+        ] {
+            assert_eq!(parse_bytes(text), Ok(count), "{text}");
+        }
+        for text in ["", "k", "4x", "-1", "1.5m", "99999999999999999999", "99999999t"] {
+            assert!(parse_bytes(text).is_err(), "{text}");
+        }
+        for count in [0, 1, 1000, 1024, 4096, 4097, 1 << 20, 3 << 30, (1 << 30) + 1024] {
+            assert_eq!(parse_bytes(&bytes(count)), Ok(count));
+        }
+    }
+
+    #[test]
+    fn times() {
+        assert_eq!(parse_seconds("10"), Ok(Duration::from_secs(10)));
+        assert_eq!(parse_seconds("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(parse_micros("10"), Ok(Duration::from_micros(10)));
+        assert_eq!(parse_micros("2m"), Ok(Duration::from_secs(120)));
+        assert!(parse_seconds("soon").is_err());
+        assert!(parse_seconds("").is_err());
+    }
+
+    #[test]
+    fn for_people() {
+        assert_eq!(number(0.0), "0.00");
+        assert_eq!(number(0.1234), "0.123");
+        assert_eq!(number(1.2345), "1.23");
+        assert_eq!(number(12.345), "12.3");
+        assert_eq!(number(99.96), "100");
+        assert_eq!(number(1234567.8), "1,234,568");
+        assert_eq!(thousands(-1234), "-1,234");
+        assert_eq!(seconds(0.000_012_3), "12.3 us");
+        assert_eq!(clock(Duration::from_secs(65)), "1:05");
+    }
+}

@@ -1,0 +1,173 @@
+//! `proactor bench`: the command line of `proactor_bench`.
+//!
+//! From flags to a plan (`flags`, `plan`), and from a report to files and the screen (`outputs`, `progress`). Knows nothing
+//! of how anything is measured.
+
+mod flags;
+mod outputs;
+mod plan;
+mod progress;
+
+use crate::signals::Signals;
+use clap::{Args, Subcommand};
+use proactor_bench::compare;
+use proactor_bench::environment::Environment;
+use proactor_bench::job::EngineSpec;
+use proactor_bench::preset::PRESETS;
+use proactor_bench::report::Report;
+use proactor_bench::{refuse, run as measure};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// A wrong command line, or one that cannot be done here.
+const MISUSE: u8 = 2;
+const FAILURE: u8 = 1;
+
+#[derive(Args)]
+pub(crate) struct Bench {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Compare ways of doing I/O on a file: engines, block sizes, depths
+    ///
+    /// Options have fio's names and units, and lists (`--bs 4k,32k`) mean every combination. Nothing is left behind: without
+    /// --filename the files have no name. What has no value here is the preset's or the task's.
+    #[command(after_help = flags::AFTER_HELP)]
+    Io(Box<flags::Io>),
+    /// Compare two reports that were made with --json: what changed, and whether that is more than chance
+    ///
+    /// Exits with 0, or with --fail-if-worse with 1 if anything became worse.
+    Compare(Compare),
+    /// Show a report that was made with --json in another form
+    Show(Show),
+}
+
+#[derive(Args)]
+struct Compare {
+    /// The first report
+    before: PathBuf,
+    /// The second report
+    after: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Exit with 1 if anything became worse
+    #[arg(long)]
+    fail_if_worse: bool,
+}
+
+#[derive(Args)]
+struct Show {
+    /// The report
+    report: PathBuf,
+    #[command(flatten)]
+    outputs: outputs::Outputs,
+}
+
+/// 0 if all was measured, 1 if anything was not, 2 for what cannot be done, 130 or 143 if a signal ended it.
+pub(crate) fn run(args: &Bench, command: &[OsString]) -> u8 {
+    let done = match &args.command {
+        Command::Io(io) => run_io(io, command),
+        Command::Compare(args) => run_compare(args),
+        Command::Show(args) => read(&args.report).and_then(|report| {
+            args.outputs.check()?;
+            args.outputs.write(&report).map_err(|e| (FAILURE, e))?;
+            Ok(0)
+        }),
+    };
+    done.unwrap_or_else(|(status, why)| {
+        eprintln!("proactor bench: {why}");
+        status
+    })
+}
+
+type Outcome = Result<u8, (u8, String)>;
+
+fn misuse(why: String) -> (u8, String) {
+    (MISUSE, why)
+}
+
+fn run_io(io: &flags::Io, command: &[OsString]) -> Outcome {
+    if io.list {
+        crate::print(&list());
+        return Ok(0);
+    }
+    io.outputs.check()?;
+    // Not where the program lies, which is nobody's business who reads the report.
+    let arguments = command
+        .iter()
+        .skip(1)
+        .map(|word| word.to_string_lossy().into_owned());
+    let command: Vec<String> = std::iter::once("proactor".into()).chain(arguments).collect();
+    let plan = plan::plan(io, &command).map_err(misuse)?;
+    plan.check(&Environment::look(plan.path())).map_err(misuse)?;
+    if io.dry_run {
+        crate::print(&plan::described(&plan));
+        return Ok(0);
+    }
+    let signals = Signals::listen().map_err(|e| (FAILURE, format!("signals: {e}")))?;
+    let report = {
+        let mut shown = progress::Bar::new(io.progress);
+        measure::run(&plan, signals.flag(), &mut |progress| shown.show(progress))
+    };
+    let report = match (report, signals.status()) {
+        (Ok(report), _) => report,
+        (Err(_), Some(status)) => return Err((status, "interrupted before anything was measured".into())),
+        (Err(why), None) => return Err(misuse(why)),
+    };
+    io.outputs.write(&report).map_err(|e| (FAILURE, e))?;
+    let failed = report.cells.iter().any(|cell| cell.failed.is_some());
+    Ok(signals.status().unwrap_or(if failed { FAILURE } else { 0 }))
+}
+
+/// What can be chosen, and what works here.
+fn list() -> String {
+    let mut text = String::from("engines:\n");
+    let mut variants = EngineSpec::usual();
+    let extra = [
+        "io_uring:fixed",
+        "io_uring:sqpoll",
+        "io_uring:fixed+sqpoll",
+        "io_uring:iopoll",
+    ];
+    variants.extend(
+        extra
+            .iter()
+            .map(|name| name.parse::<EngineSpec>().expect("one of ours")),
+    );
+    for spec in variants {
+        let works = match refuse::engine(spec) {
+            Ok(()) if spec.iopoll => "works, on a device with poll queues".to_owned(),
+            Ok(()) => "works".to_owned(),
+            Err(why) => why,
+        };
+        text += &format!("  {:<24}{works}\n", spec.to_string());
+    }
+    text += "presets:\n";
+    for preset in PRESETS {
+        text += &format!("  {:<24}{}\n", preset.name, preset.about);
+    }
+    text
+}
+
+fn run_compare(args: &Compare) -> Outcome {
+    let comparison = compare::compare(&read(&args.before)?, &read(&args.after)?);
+    if args.json {
+        let text = serde_json::to_string_pretty(&comparison).map_err(|e| (FAILURE, e.to_string()))?;
+        crate::print(&format!("{text}\n"));
+    } else {
+        crate::print(&comparison.text());
+    }
+    if comparison.pairs.is_empty() {
+        return Err((FAILURE, "the two reports have no cell in common".into()));
+    }
+    Ok(u8::from(args.fail_if_worse && comparison.is_worse()))
+}
+
+fn read(path: &std::path::Path) -> Result<Report, (u8, String)> {
+    let text = std::fs::read_to_string(path).map_err(|e| misuse(format!("{}: {e}", path.display())))?;
+    Report::from_json(&text).map_err(|e| misuse(format!("{}: {e}", path.display())))
+}

@@ -1,0 +1,85 @@
+//! Where a report goes.
+
+use super::{misuse, FAILURE};
+use clap::Args;
+use proactor_bench::render;
+use proactor_bench::report::Report;
+use std::fs::{self, OpenOptions};
+use std::path::{Path, PathBuf};
+
+type Render = fn(&Report) -> String;
+
+#[derive(Args)]
+pub(super) struct Outputs {
+    /// Write the report as JSON, for `compare` and `show`; to stdout instead of the table without a FILE
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-",
+          help_heading = "What is said")]
+    json: Option<PathBuf>,
+    /// Write a row for each round as CSV
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-",
+          help_heading = "What is said")]
+    csv: Option<PathBuf>,
+    /// Write tables in Markdown
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-",
+          help_heading = "What is said")]
+    markdown: Option<PathBuf>,
+    /// Write what fio's --output-format=json would have
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-",
+          help_heading = "What is said")]
+    fio_json: Option<PathBuf>,
+    /// Write a page with charts, in one file that needs no other
+    #[arg(long, value_name = "FILE", help_heading = "What is said")]
+    html: Option<PathBuf>,
+}
+
+impl Outputs {
+    fn wanted(&self) -> Vec<(&Path, Render)> {
+        let all: [(&Option<PathBuf>, Render); 5] = [
+            (&self.json, Report::to_json),
+            (&self.csv, render::csv),
+            (&self.markdown, render::markdown),
+            (&self.fio_json, render::fio),
+            (&self.html, render::html),
+        ];
+        let named = all
+            .into_iter()
+            .filter_map(|(path, render)| Some((path.as_deref()?, render)));
+        named.collect()
+    }
+
+    /// That it can be written, before an hour is spent on it.
+    pub fn check(&self) -> Result<(), (u8, String)> {
+        let wanted = self.wanted();
+        if wanted.iter().filter(|(path, _)| *path == Path::new("-")).count() > 1 {
+            return Err(misuse("only one report can go to stdout".into()));
+        }
+        for (path, _) in wanted.iter().filter(|(path, _)| *path != Path::new("-")) {
+            let there = path.exists();
+            let opened = OpenOptions::new().append(true).create(true).open(path);
+            opened.map_err(|e| (FAILURE, format!("{}: {e}", path.display())))?;
+            if !there {
+                // It was ours, and is empty.
+                let _ = fs::remove_file(path);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes all of it; the table goes to stdout unless something else does.
+    pub fn write(&self, report: &Report) -> Result<(), String> {
+        let wanted = self.wanted();
+        let taken = wanted.iter().any(|(path, _)| *path == Path::new("-"));
+        if !taken {
+            crate::print(&render::text(report));
+        }
+        for (path, render) in wanted {
+            let text = render(report);
+            if path == Path::new("-") {
+                crate::print(&text);
+            } else {
+                fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))?;
+            }
+        }
+        Ok(())
+    }
+}

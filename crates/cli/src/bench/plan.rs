@@ -1,0 +1,152 @@
+//! From flags to a plan: the preset's or the task's jobs, with what was said put over them.
+
+use super::flags::{CounterChoice, Io};
+use proactor_bench::job::{without_repeats, Cache, Cell, EngineSpec, Job, Task};
+use proactor_bench::refuse;
+use proactor_bench::run::{Counters, Plan};
+use proactor_bench::target::Place;
+use proactor_bench::units;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const ROUNDS: u32 = 5;
+const QUICK_ROUNDS: u32 = 4;
+const QUICK_BYTES: u64 = 64 << 20;
+const QUICK: Duration = Duration::from_millis(500);
+
+/// What is to be measured.
+///
+/// # Errors
+/// An engine that was named and does not work here.
+pub(super) fn plan(io: &Io, command: &[String]) -> Result<Plan, String> {
+    let mut jobs = match io.preset {
+        Some(preset) => preset.jobs(),
+        None => vec![Job::of(io.task.unwrap_or(Task::Iops))],
+    };
+    let mut left_out = Vec::new();
+    let engines = match &io.engine {
+        Some(named) => {
+            named.iter().try_for_each(|spec| refuse::engine(*spec))?;
+            named.clone()
+        }
+        None => EngineSpec::usual()
+            .into_iter()
+            .filter(|spec| refuse::engine(*spec).map_err(|why| left_out.push(why)).is_ok())
+            .collect(),
+    };
+    for job in &mut jobs {
+        job.engine.clone_from(&engines);
+        put_over(job, io);
+        if io.quick {
+            shorten(job);
+        }
+    }
+    let cells: Vec<Cell> = jobs.iter().flat_map(Job::cells).collect();
+    Ok(Plan {
+        cells: without_repeats(cells),
+        place: place(io),
+        rounds: io.rounds.unwrap_or(if io.quick { QUICK_ROUNDS } else { ROUNDS }),
+        seed: io.seed.unwrap_or(1),
+        counters: match io.counters {
+            CounterChoice::Auto => Counters::Auto,
+            CounterChoice::None => Counters::None,
+            CounterChoice::Perf => Counters::Perf,
+        },
+        command: command.iter().map(|word| quoted(word)).collect(),
+        left_out,
+    })
+}
+
+fn place(io: &Io) -> Place {
+    match &io.filename {
+        Some(path) => Place::File {
+            path: path.clone(),
+            existing: io.use_existing,
+        },
+        None => Place::Directory(io.directory.clone().unwrap_or_else(|| PathBuf::from("."))),
+    }
+}
+
+fn put_over(job: &mut Job, io: &Io) {
+    fn set<T: Clone>(place: &mut T, said: &Option<T>) {
+        if let Some(value) = said {
+            place.clone_from(value);
+        }
+    }
+    let on = |text: &String| text == "1";
+    set(&mut job.rw, &io.rw);
+    set(&mut job.size, &io.size);
+    set(&mut job.bs, &io.bs);
+    set(&mut job.iodepth, &io.iodepth);
+    set(&mut job.batch, &io.batch);
+    set(&mut job.numjobs, &io.numjobs);
+    set(
+        &mut job.direct,
+        &io.direct.as_ref().map(|list| list.iter().map(on).collect()),
+    );
+    set(&mut job.fsync, &io.fsync);
+    set(&mut job.end_fsync, &io.end_fsync.as_ref().map(on));
+    set(&mut job.rwmixread, &io.rwmixread);
+    set(&mut job.thinktime, &io.thinktime);
+    set(&mut job.time_based, &io.time_based.as_ref().map(on));
+    set(&mut job.ramp_time, &io.ramp_time);
+    job.norandommap |= io.norandommap;
+    job.verify |= io.verify;
+    if io.runtime.is_some() {
+        job.runtime = io.runtime;
+    }
+    if !job.time_based && io.runtime.is_none() && io.time_based.is_some() {
+        // Said to be done when the file is: then the task's time is no bound.
+        job.runtime = None;
+    }
+    if io.invalidate.as_deref() == Some("0") {
+        job.cache = Cache::Left;
+    }
+    if io.pre_read.as_ref().is_some_and(on) {
+        job.cache = Cache::Warmed;
+    }
+}
+
+fn shorten(job: &mut Job) {
+    for size in &mut job.size {
+        *size = (*size).min(QUICK_BYTES);
+    }
+    job.runtime = job.runtime.map(|time| time.min(QUICK));
+}
+
+/// As a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+:,./@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// What `--dry-run` says.
+pub(super) fn described(plan: &Plan) -> String {
+    let mut text = String::new();
+    for cell in &plan.cells {
+        text += &format!("{}: {}\n", cell.engine, cell.work());
+    }
+    let needs = plan.needs();
+    let files = u64::from(needs.jobs) * (1 + u64::from(needs.copies));
+    text += &format!(
+        "{} cells, {} rounds, in {}",
+        plan.cells.len(),
+        plan.rounds,
+        plan.path().display()
+    );
+    if let Place::Directory(_) = plan.place {
+        text += &format!(": {files} files of {}", units::bytes(needs.size));
+    }
+    let planned: Option<Duration> = plan.cells.iter().map(Cell::planned).sum();
+    match planned {
+        Some(each) => text += &format!(", {} at least\n", units::clock(each * plan.rounds)),
+        None => text += ", as long as it takes\n",
+    }
+    for why in &plan.left_out {
+        text += &format!("left out: {why}\n");
+    }
+    text
+}

@@ -1,0 +1,199 @@
+//! What earlier runs have written down, as far as it can be believed.
+
+use super::format::{self, Key, RECORD_BYTES};
+use crate::sys::{self, Stat};
+use rustix::fd::BorrowedFd;
+use std::io;
+
+/// Bytes read at once.
+const READ_BYTES: usize = 64 << 10;
+
+/// What is known of earlier runs: 16 bytes of memory for each file that they have finished.
+#[derive(Default)]
+pub(crate) struct Before {
+    /// Keys and values, sorted.
+    known: Vec<(u64, u64)>,
+    /// The ids of the runs, the newest first.
+    runs: Vec<u32>,
+}
+
+/// Records from `start` on were written in one life of the page cache.
+struct Segment {
+    start: u64,
+    life: u64,
+    synced: bool,
+}
+
+impl Before {
+    /// Reads the records of a journal, those behind its head. In the life `life`, records of the same life are true.
+    pub(super) fn read(file: BorrowedFd<'_>, head_bytes: usize, life: u64) -> io::Result<Before> {
+        let (mut runs, mut segments, mut barriers) = (Vec::new(), Vec::new(), Vec::new());
+        scan(file, head_bytes, |index, key, value| match key {
+            format::RUN => runs.insert(0, value as u32),
+            format::LIFE | format::LIFE_SYNCED => segments.push(Segment {
+                start: index,
+                life: value,
+                synced: key == format::LIFE_SYNCED,
+            }),
+            format::BARRIER => barriers.extend(segments.last().map(|own: &Segment| (own.life, value))),
+            _ => {}
+        })?;
+        let mut known = Vec::new();
+        let mut current = 0;
+        scan(file, head_bytes, |index, key, value| {
+            while segments.get(current + 1).is_some_and(|next| next.start <= index) {
+                current += 1;
+            }
+            let is_true = segments.get(current).is_some_and(|own| {
+                let covered = |&(life, end): &(u64, u64)| life == own.life && index < end;
+                own.start <= index && (own.synced || own.life == life || barriers.iter().any(covered))
+            });
+            // Where a directory is ours, its inode says so, whenever that was written down. To take something back is
+            // always believed.
+            if key >= format::RESERVED && (is_true || value == 0 || key & 1 == 1) {
+                known.push((key, value));
+            }
+        })?;
+        // The last word about each place.
+        known.reverse();
+        known.sort_by_key(|(key, _)| *key);
+        known.dedup_by_key(|(key, _)| *key);
+        known.retain(|(_, value)| *value != 0);
+        known.shrink_to_fit();
+        Ok(Before { known, runs })
+    }
+
+    /// Whether there was a run before this one.
+    pub(crate) fn is_any(&self) -> bool {
+        !self.runs.is_empty()
+    }
+
+    pub(crate) fn runs(&self) -> &[u32] {
+        &self.runs
+    }
+
+    /// Whether a file at this place is finished: made from this source, and still the one that we made.
+    pub(crate) fn has_file(&self, at: Key, source: &Stat, there: &Stat, private: bool) -> bool {
+        let Some(value) = self.value(at.of_file()) else {
+            return false;
+        };
+        // A tree that was private may have its name by now.
+        value == format::finished(at, source, None)
+            || (!private && value == format::finished(at, source, Some(there)))
+    }
+
+    /// Whether anything is written down about a file at this place.
+    pub(crate) fn knows_file(&self, at: Key) -> bool {
+        self.value(at.of_file()).is_some()
+    }
+
+    /// Whether this directory at this place was made by us.
+    pub(crate) fn has_made(&self, at: Key, there: &Stat) -> bool {
+        self.value(at.of_directory()) == Some(format::made(at, there))
+    }
+
+    fn value(&self, key: u64) -> Option<u64> {
+        let found = self.known.binary_search_by_key(&key, |(key, _)| *key).ok()?;
+        Some(self.known[found].1)
+    }
+}
+
+/// Calls a function with the number, key and value of each whole record.
+fn scan(file: BorrowedFd<'_>, start: usize, mut visit: impl FnMut(u64, u64, u64)) -> io::Result<()> {
+    let mut buffer = vec![0; READ_BYTES];
+    let (mut offset, mut index) = (start as u64, 0);
+    loop {
+        let length = sys::read_at(file, &mut buffer, offset)?;
+        for record in buffer[..length].chunks_exact(RECORD_BYTES) {
+            let (key, value) = format::parse(record.try_into().expect("chunks are exact"));
+            visit(index, key, value);
+            index += 1;
+        }
+        if length < buffer.len() {
+            return Ok(());
+        }
+        offset += length as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::format::{record, BARRIER, LIFE, LIFE_SYNCED, RUN};
+    use super::*;
+    use std::io::Write;
+    use std::os::fd::AsFd;
+
+    const A: u64 = 100;
+    const B: u64 = 102;
+    const MADE: u64 = 101;
+
+    fn read(records: &[(u64, u64)], tail: &[u8], life: u64) -> Before {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[0; 64]).unwrap();
+        for (key, value) in records {
+            file.write_all(&record(*key, *value)).unwrap();
+        }
+        file.write_all(tail).unwrap();
+        Before::read(file.as_fd(), 64, life).unwrap()
+    }
+
+    #[test]
+    fn records_of_this_life_are_true_and_others_are_not() {
+        let records = [(RUN, 7), (LIFE, 1), (A, 5), (MADE, 6)];
+        let same = read(&records, b"", 1);
+        assert_eq!((same.value(A), same.value(MADE)), (Some(5), Some(6)));
+        let other = read(&records, b"", 2);
+        assert_eq!((other.value(A), other.value(MADE)), (None, Some(6)));
+        assert_eq!(other.runs(), [7]);
+    }
+
+    #[test]
+    fn a_barrier_makes_those_before_it_true() {
+        let records = [(RUN, 7), (LIFE, 1), (A, 5), (B, 6), (BARRIER, 3)];
+        let other = read(&records, b"", 2);
+        assert_eq!((other.value(A), other.value(B)), (Some(5), None));
+    }
+
+    #[test]
+    fn a_barrier_says_nothing_about_another_life() {
+        let records = [(LIFE, 1), (A, 5), (LIFE, 2), (B, 6), (BARRIER, 4)];
+        let other = read(&records, b"", 3);
+        assert_eq!((other.value(A), other.value(B)), (None, Some(6)));
+        // Two runs in one life, of which the second has synced.
+        let records = [(LIFE, 1), (A, 5), (LIFE, 1), (B, 6), (BARRIER, 4)];
+        assert_eq!(read(&records, b"", 3).value(A), Some(5));
+    }
+
+    #[test]
+    fn what_is_synced_one_by_one_is_always_true() {
+        assert_eq!(read(&[(LIFE_SYNCED, 1), (A, 5)], b"", 2).value(A), Some(5));
+    }
+
+    #[test]
+    fn the_last_word_counts() {
+        let records = [(LIFE, 1), (A, 5), (B, 6), (A, 7), (B, 0)];
+        let found = read(&records, b"", 1);
+        assert_eq!((found.value(A), found.value(B)), (Some(7), None));
+        // It is taken back even by a record that would not be believed otherwise.
+        let records = [(LIFE_SYNCED, 1), (A, 5), (LIFE, 2), (A, 0)];
+        assert_eq!(read(&records, b"", 3).value(A), None);
+    }
+
+    #[test]
+    fn what_a_crash_leaves_says_nothing() {
+        let found = read(&[(LIFE, 1), (A, 5), (0, 9), (0, 0)], &[1; 15], 1);
+        assert_eq!(found.known, [(A, 5)]);
+        // Without a life there is no truth.
+        assert_eq!(read(&[(A, 5)], b"", 1).known, []);
+        assert!(!read(&[], b"", 1).is_any());
+    }
+
+    #[test]
+    fn long_ones_are_read_to_their_end() {
+        let mut records = vec![(LIFE, 1)];
+        records.extend((0..10_000).map(|number| (100 + 2 * number, number + 1)));
+        let found = read(&records, b"", 1);
+        assert_eq!(found.value(100 + 2 * 9_999), Some(10_000));
+        assert_eq!(found.known.len(), 10_000);
+    }
+}

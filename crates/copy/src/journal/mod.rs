@@ -1,0 +1,259 @@
+//! What a run has finished, written down for the one that goes on after it was killed (ARCHITECTURE.md, "What was
+//! interrupted goes on").
+//!
+//! It knows places, files and directories, and nothing of how they are copied. Invariant: a record is written when
+//! what it says is true, or becomes true by a rename that it names the outcome of.
+
+mod before;
+mod find;
+mod format;
+mod life;
+
+pub(crate) use before::Before;
+use find::Found;
+pub(crate) use find::{each_partial, find, is_busy, name_of, Partial, Search, Unfit};
+pub(crate) use format::{Asked, Digest, Head, Key};
+
+use crate::sys::{self, Stat};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, FlockOperation};
+use std::ffi::{CStr, CString};
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// A thread writes its records when it has so many of them, 0.01 microseconds for each: what is lost in a crash is
+/// copied again within milliseconds.
+const BATCH_RECORDS: usize = 64;
+/// Or when files of so many bytes are finished.
+const BATCH_BYTES: u64 = 1 << 20;
+
+/// How sure it is that what was copied is on the disk.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Durable {
+    /// Each file is, before it is written down.
+    Each,
+    /// All are, now and then.
+    Every(Duration),
+}
+
+/// What a thread has finished and not written down yet.
+#[derive(Default)]
+pub(crate) struct Batch {
+    records: Vec<u8>,
+    bytes: u64,
+}
+
+impl Batch {
+    /// A file of so many bytes is finished. Where others may put another one in its place, `there` is the new one.
+    pub(crate) fn finished(&mut self, at: Key, source: &Stat, there: Option<&Stat>) {
+        let value = format::finished(at, source, there);
+        self.records.extend(format::record(at.of_file(), value));
+        self.bytes += source.size;
+    }
+
+    /// What was written down about a file is not true any more.
+    pub(crate) fn void(&mut self, at: Key) {
+        self.records.extend(format::record(at.of_file(), 0));
+    }
+
+    pub(crate) fn is_due(&self) -> bool {
+        self.records.len() >= BATCH_RECORDS * format::RECORD_BYTES || self.bytes >= BATCH_BYTES
+    }
+
+    fn take(&mut self, into: &mut Vec<u8>) {
+        into.append(&mut self.records);
+        self.bytes = 0;
+    }
+}
+
+/// What a journal begins with, and the first source's path: asked for when there is something to write.
+pub(crate) type Begin<'b> = &'b dyn Fn() -> (Asked, Vec<u8>);
+
+/// The journal of one run.
+pub(crate) struct Journal {
+    dir: OwnedFd,
+    /// Only files on this device are written down: it is what a barrier makes sure of.
+    pub(crate) device: u64,
+    /// What the runs before this one have done.
+    pub(crate) before: Before,
+    id: u32,
+    durable: Durable,
+    log: Mutex<Log>,
+}
+
+struct Log {
+    name: CString,
+    state: State,
+    /// Written with the next batch.
+    held: Vec<u8>,
+    /// Records in the file.
+    count: u64,
+    synced: Instant,
+}
+
+enum State {
+    /// Nothing was worth a file yet.
+    NotYet,
+    Open(Arc<OwnedFd>),
+    /// Nothing more is written: there is no space, or no right to.
+    Ended,
+}
+
+impl Journal {
+    /// One for a run that begins, in this directory and for this partial name. Makes no file yet.
+    pub(crate) fn new(dir: OwnedFd, partial: &CStr, id: u32, durable: Durable) -> io::Result<Journal> {
+        Ok(Journal {
+            device: sys::stat(dir.as_fd())?.id.0,
+            dir,
+            before: Before::default(),
+            id,
+            durable,
+            log: Mutex::new(Log {
+                name: find::name_of(partial),
+                state: State::NotYet,
+                held: Vec::new(),
+                count: 0,
+                synced: Instant::now(),
+            }),
+        })
+    }
+
+    /// Goes on with one that was found.
+    pub(crate) fn go_on(mut self, found: Found) -> io::Result<Journal> {
+        let life = life::life(&found.file);
+        self.before = Before::read(found.file.as_fd(), found.head_bytes, life)?;
+        let length = sys::stat(found.file.as_fd())?.size - found.head_bytes as u64;
+        let count = length / format::RECORD_BYTES as u64;
+        // A record that was torn would leave all later ones askew.
+        let whole = found.head_bytes as u64 + count * format::RECORD_BYTES as u64;
+        rustix::fs::ftruncate(&found.file, whole)?;
+        let log = self.log.get_mut().expect("nobody else has it");
+        log.name = found.name;
+        log.count = count;
+        let first = first_records(self.id, self.durable, life);
+        log.write(&found.file, &first)?;
+        log.state = State::Open(Arc::new(found.file));
+        Ok(self)
+    }
+
+    /// A directory was made by us. It is written down at once, or if there is no file yet with the first batch: before
+    /// any file in it.
+    pub(crate) fn made(&self, at: Key, there: &Stat, begin: Begin<'_>) {
+        let record = format::record(at.of_directory(), format::made(at, there));
+        let mut log = self.log.lock().unwrap();
+        log.held.extend(record);
+        let is_open = matches!(log.state, State::Open(_));
+        drop(log);
+        if is_open {
+            self.append(&mut Batch::default(), begin);
+        }
+    }
+
+    /// Keeps a batch for the next one that is written.
+    pub(crate) fn hold(&self, batch: &mut Batch) {
+        batch.take(&mut self.log.lock().unwrap().held);
+    }
+
+    /// Writes a batch. Without a right to or space for it there is no journal from here on, and the copy goes on.
+    pub(crate) fn append(&self, batch: &mut Batch, begin: Begin<'_>) {
+        let mut log = self.log.lock().unwrap();
+        let mut records = std::mem::take(&mut log.held);
+        batch.take(&mut records);
+        let Some(file) = self.opened(&mut log, begin) else {
+            return;
+        };
+        if log.write(&file, &records).is_err() {
+            log.state = State::Ended;
+            return;
+        }
+        let due = matches!(self.durable, Durable::Every(interval) if log.synced.elapsed() >= interval);
+        if due {
+            log.synced = Instant::now();
+            let barrier = format::record(format::BARRIER, log.count);
+            drop(log);
+            if rustix::fs::syncfs(&file).is_ok() {
+                // If it cannot be written, less is believed.
+                let _ = self.log.lock().unwrap().write(&file, &barrier);
+            }
+        }
+    }
+
+    /// Nothing is left to go on with: removes the file, or with `keep` writes what is held and leaves it.
+    pub(crate) fn finish(&self, keep: bool, begin: Begin<'_>) {
+        if keep {
+            if !self.log.lock().unwrap().held.is_empty() {
+                self.append(&mut Batch::default(), begin);
+            }
+            return;
+        }
+        let log = self.log.lock().unwrap();
+        if let State::Open(file) = &log.state {
+            remove(self.dir.as_fd(), &log.name, file);
+        }
+    }
+
+    fn opened(&self, log: &mut Log, begin: Begin<'_>) -> Option<Arc<OwnedFd>> {
+        if let State::NotYet = log.state {
+            log.state = match self.make(log, begin) {
+                Ok(file) => State::Open(Arc::new(file)),
+                Err(_) => State::Ended,
+            };
+        }
+        match &log.state {
+            State::Open(file) => Some(file.clone()),
+            State::NotYet | State::Ended => None,
+        }
+    }
+
+    fn make(&self, log: &mut Log, begin: Begin<'_>) -> io::Result<OwnedFd> {
+        let file = sys::create_log(self.dir.as_fd(), &log.name)?;
+        let written = self.write_head(log, &file, begin);
+        if written.is_err() {
+            remove(self.dir.as_fd(), &log.name, &file);
+        }
+        written.map(|()| file)
+    }
+
+    fn write_head(&self, log: &mut Log, file: &OwnedFd, begin: Begin<'_>) -> io::Result<()> {
+        // Somebody may look at it just now, for as long as it takes to find it empty. Where there are no locks, the
+        // one who wants to go on needs one and is refused.
+        let _ = rustix::fs::flock(file, FlockOperation::LockExclusive);
+        let (asked, source) = begin();
+        let head = Head {
+            id: self.id,
+            ino: sys::stat(file.as_fd())?.id.1,
+            asked,
+            source,
+        };
+        sys::write_all(file.as_fd(), &head.encode())?;
+        log.write(file, &first_records(self.id, self.durable, life::life(file)))
+    }
+}
+
+impl Log {
+    fn write(&mut self, file: &OwnedFd, records: &[u8]) -> io::Result<()> {
+        sys::write_all(file.as_fd(), records)?;
+        self.count += (records.len() / format::RECORD_BYTES) as u64;
+        Ok(())
+    }
+}
+
+/// What a run begins with.
+fn first_records(id: u32, durable: Durable, life: u64) -> Vec<u8> {
+    let kind = match durable {
+        Durable::Each => format::LIFE_SYNCED,
+        Durable::Every(_) => format::LIFE,
+    };
+    [format::record(format::RUN, id.into()), format::record(kind, life)].concat()
+}
+
+/// Removes a journal, unless its name is another file's by now.
+fn remove(dir: BorrowedFd<'_>, name: &CStr, file: &OwnedFd) {
+    let ours = sys::stat(file.as_fd());
+    let there = sys::stat_at(dir, name, false);
+    if matches!((ours, there), (Ok(ours), Ok(there)) if ours.id == there.id) {
+        // What stays is told of when it is found.
+        let _ = rustix::fs::unlinkat(dir, name, AtFlags::empty());
+    }
+}

@@ -1,0 +1,349 @@
+//! Going on where a run was killed: what is in the target already and may stay, what has to go, and which journal tells.
+//!
+//! Invariant: what stays was finished by us and its source is still what it was; everything else is made again.
+
+use crate::dir::{Dir, Side};
+use crate::entry::Entry;
+use crate::error::{Diagnostic, Refusal, Step, Warning};
+use crate::journal::{self, Durable, Journal, Partial, Search, Unfit};
+use crate::listing::Listing;
+use crate::observer::{Copied, Kind, Paths};
+use crate::options::{Backup, Fsync, When};
+use crate::remove::remove;
+use crate::run::{Outcome, Worker};
+use crate::sys::{self, Stat};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, FileType};
+use rustix::io::Errno;
+use std::ffi::{CStr, CString, OsStr};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Between barriers. The kernel writes by itself what is older than half a minute, so neither writes more than it would.
+const BARRIER_ASKED: Duration = Duration::from_secs(60);
+const BARRIER_UNASKED: Duration = Duration::from_secs(300);
+
+/// Partial names of a run end in its id, or in the next free number where a name is taken: nobody needs more of them.
+pub(crate) const NUMBERS: u32 = 16;
+
+/// File systems with the coarsest times have those of every other second.
+const COARSEST_S: i64 = 2;
+
+/// How much of a directory is read for a hint: a thousand names.
+const READS_FOR_A_HINT: usize = 1;
+
+impl Worker<'_> {
+    /// Opens this run's journal: a new one, or with `resume` the one that was left. An error has been told, and nothing
+    /// is to be copied.
+    pub(crate) fn open_journal(&mut self, top: &Arc<Dir>) -> Outcome<()> {
+        let run = self.run;
+        if !run.is_journaled() {
+            return Ok(());
+        }
+        let opened = top.open().and_then(|at| {
+            let dir = at.target().try_clone_to_owned()?;
+            let durable = match run.options.fsync {
+                Fsync::Each => Durable::Each,
+                Fsync::End => Durable::Every(BARRIER_ASKED),
+                Fsync::None => Durable::Every(BARRIER_UNASKED),
+            };
+            let partial = run.partial_name(&run.first_name(), 0);
+            Ok((Journal::new(dir, &partial, run.id, durable)?, at))
+        });
+        // Without descriptors for it, the copy says what fails.
+        let Ok((mut journal, at)) = opened else {
+            return Ok(());
+        };
+        if run.options.resume {
+            let found = journal::find(at.target(), &run.asked().0);
+            match found.map_err(|error| self.failed(Step::Journal, shown(top, c""), error))? {
+                Search::Nothing => {}
+                Search::Unfit(name, unfit, head) => return Err(self.unfit(top, &name, unfit, &head.source)),
+                Search::Found(found) => {
+                    let path = shown(top, found.name());
+                    journal = journal
+                        .go_on(found)
+                        .map_err(|error| self.failed(Step::Journal, path, error))?;
+                }
+            }
+        }
+        let begins = !journal.before.is_any();
+        let _ = run.journal.set(journal);
+        if begins {
+            self.hint(top, at.target());
+            if run.options.resume {
+                // Who asks for it wants whatever is made to be found again.
+                run.write_down(&mut self.log);
+            }
+        } else {
+            self.tidy_existing(top, at.target());
+        }
+        Ok(())
+    }
+
+    fn unfit(&mut self, top: &Dir, name: &CStr, unfit: Unfit, source: &[u8]) -> crate::run::End {
+        let refusal = match unfit {
+            Unfit::Busy => Refusal::ResumeBusy,
+            Unfit::OtherSource => Refusal::ResumeOtherSource,
+            Unfit::OtherOptions => Refusal::ResumeOtherOptions,
+            Unfit::Ambiguous => Refusal::ResumeAmbiguous,
+        };
+        let refused = Diagnostic::Refused {
+            refusal,
+            source: OsStr::from_bytes(source).into(),
+            target: shown(top, name),
+        };
+        self.tell(&refused)
+    }
+
+    /// Says what an earlier run has left, if it is among the first names.
+    fn hint(&mut self, top: &Dir, dir: BorrowedFd<'_>) {
+        let targets = self.run.target_names();
+        let mut left = Vec::new();
+        let see = |name: &CStr, partial: Partial<'_>| {
+            if targets.iter().any(|target| target.to_bytes() == partial.of) {
+                left.push((CString::from(name), partial.is_journal));
+            }
+        };
+        // If it cannot be read, there is no hint.
+        let _ = journal::each_partial(dir, READS_FOR_A_HINT, see);
+        for (name, is_journal) in &left {
+            let journal = if *is_journal {
+                name.clone()
+            } else {
+                journal::name_of(name)
+            };
+            let has_journal = *is_journal || left.contains(&(journal.clone(), true));
+            let is_dir = || sys::stat_at(dir, name, false).is_ok_and(|stat| stat.is_dir());
+            let warning = match has_journal {
+                true if !is_journal || journal::is_busy(dir, &journal) => continue,
+                true => Warning::LeftJournal,
+                false if is_dir() => Warning::LeftTree,
+                false => continue,
+            };
+            self.tell(&Diagnostic::Warning {
+                warning,
+                path: shown(top, name),
+            });
+        }
+    }
+
+    /// Writes down that a file is finished. Where others may put another one in its place, `there` is what it is now.
+    pub(crate) fn note(&mut self, entry: &Entry<'_>, source: &Stat, there: Option<&Stat>) {
+        let dir = &entry.at.dir;
+        let Some(journal) = self.run.journal.get() else {
+            return;
+        };
+        if !source.is_file() || dir.target.id().0 != journal.device {
+            return;
+        }
+        self.log.finished(dir.key.child(entry.target), source, there);
+        // To do it twice is not the same as once: there would be a backup of the new file, or a failure.
+        let options = self.options();
+        let counts = options.backup != Backup::None || options.overwrite.when == When::NoneFail;
+        if self.log.is_due() || (counts && there.is_some()) {
+            self.run.write_down(&mut self.log);
+        }
+    }
+
+    /// Leaves what is not written down yet to whoever writes next.
+    pub(crate) fn hold_notes(&mut self) {
+        if let Some(journal) = self.run.journal.get() {
+            journal.hold(&mut self.log);
+        }
+    }
+
+    /// What a new file is that others may replace; `None` where nobody else can.
+    pub(crate) fn look_for_note(
+        &self,
+        entry: &Entry<'_>,
+        look: impl FnOnce() -> io::Result<Stat>,
+    ) -> io::Result<Option<Stat>> {
+        if entry.at.dir.state.is_private() || self.run.journal.get().is_none() {
+            return Ok(None);
+        }
+        look().map(Some)
+    }
+
+    /// Writes down that this directory is ours.
+    pub(crate) fn note_made(&self, dir: &Dir, name: &CStr, there: &Stat) {
+        if let Some(journal) = self.run.journal.get() {
+            let run = self.run;
+            journal.made(dir.key.child(name), there, &|| run.asked());
+        }
+    }
+
+    /// Whether an earlier run has finished this file. In a directory of ours, what has the name goes if not.
+    pub(crate) fn stays(&mut self, entry: &Entry<'_>, source: &Stat) -> Outcome<bool> {
+        let dir = &entry.at.dir;
+        let private = dir.state.is_private();
+        let Some(before) = self.run.before() else {
+            return Ok(false);
+        };
+        if private && !dir.resumed {
+            return Ok(false);
+        }
+        let key = dir.key.child(entry.target);
+        // What cannot be looked at is told by whoever wants to write there.
+        let there = sys::stat_at(entry.at.target(), entry.target, false).ok();
+        let like = |there: &Stat| self.is_like(source, there) && before.has_file(key, source, there, private);
+        if there.as_ref().is_some_and(like) {
+            self.report.resumed += 1;
+            self.run.observer.resumed(&Copied {
+                kind: Kind::File,
+                bytes: source.size,
+                backup: None,
+                how: None,
+                paths: entry,
+            });
+            return Ok(true);
+        }
+        if before.knows_file(key) {
+            self.log.void(key);
+            self.run.write_down(&mut self.log);
+        }
+        self.make_room(entry)?;
+        Ok(false)
+    }
+
+    /// Whether a file looks as a finished one does.
+    fn is_like(&self, source: &Stat, there: &Stat) -> bool {
+        let apart_s = source.mtime.tv_sec.abs_diff(there.mtime.tv_sec);
+        let same_time = !self.options().preserve.timestamps || apart_s <= COARSEST_S.unsigned_abs();
+        source.is_file() && there.is_file() && there.size == source.size && same_time
+    }
+
+    /// In a directory of ours from an earlier run: removes what has the name.
+    pub(crate) fn make_room(&mut self, entry: &Entry<'_>) -> Outcome<()> {
+        if !entry.at.dir.resumed {
+            return Ok(());
+        }
+        remove(entry.at.target(), entry.target)
+            .map_err(|error| self.failed(Step::Remove, entry.target(), error))
+    }
+
+    /// Whether there is a directory of an earlier run, in a directory of ours. Anything else goes.
+    pub(crate) fn left_dir(&mut self, entry: &Entry<'_>) -> Outcome<bool> {
+        if !entry.at.dir.resumed {
+            return Ok(false);
+        }
+        let is_dir = self.existing(entry)?.is_some_and(|there| there.is_dir());
+        if !is_dir {
+            self.make_room(entry)?;
+        }
+        Ok(is_dir)
+    }
+
+    /// The name of a tree that an earlier run has left for this target, if it is surely ours.
+    pub(crate) fn left_tree(&self, entry: &Entry<'_>) -> Option<CString> {
+        let before = self.run.before()?;
+        let key = entry.at.dir.key.child(entry.target);
+        let numbers = before
+            .runs()
+            .iter()
+            .flat_map(|id| (0..NUMBERS).map(|n| id.wrapping_add(n)));
+        let at = entry.at.target();
+        numbers
+            .map(|number| self.run.name_with(entry.target, number))
+            .find(|name| match sys::stat_at(at, name, false) {
+                Ok(there) if !there.is_dir() => false,
+                Ok(there) if before.has_made(key, &there) => true,
+                Ok(_) => {
+                    // It was killed before it wrote that down, and then there is nothing in it. Else it stays.
+                    let _ = rustix::fs::unlinkat(at, name, AtFlags::REMOVEDIR);
+                    false
+                }
+                Err(_) => false,
+            })
+    }
+
+    /// Whether this directory was made by an earlier run, and not by somebody else.
+    pub(crate) fn was_made(&self, dir: &Dir, name: &CStr, there: &Stat) -> bool {
+        let before = self.run.before();
+        before.is_some_and(|before| before.has_made(dir.key.child(name), there))
+    }
+
+    /// Removes what an earlier run has put into a directory and this one would not.
+    pub(crate) fn tidy(&mut self, dir: &Arc<Dir>) {
+        if self.run.before().is_none() || (dir.state.is_private() && !dir.resumed) {
+            return;
+        }
+        let opened = match dir.open() {
+            Ok(opened) => opened,
+            // Whoever fills it says so.
+            Err(_) => return,
+        };
+        if !dir.state.is_private() {
+            self.tidy_existing(dir, opened.target());
+            return;
+        }
+        let gone = |name: &CStr| {
+            let source = sys::stat_at(opened.source(), name, false);
+            matches!(source, Err(error) if sys::is(&error, &[Errno::NOENT]))
+        };
+        let listed = sys::open_dir(opened.target(), c".", false).and_then(|fd| {
+            self.each_name(&fd, |worker, name, _| {
+                if gone(name) {
+                    worker.remove_left(dir, opened.target(), name);
+                }
+            })
+        });
+        if let Err(error) = listed {
+            self.failed(Step::Remove, shown(dir, c""), error);
+        }
+    }
+
+    /// Removes partial files of earlier runs from a directory that others use. Partial trees are gone on with where
+    /// their name comes up.
+    fn tidy_existing(&mut self, dir: &Dir, target: BorrowedFd<'_>) {
+        let Some(before) = self.run.before() else {
+            return;
+        };
+        let ours = |partial: &Partial<'_>| {
+            let near = |id: &u32| partial.id.wrapping_sub(*id) < NUMBERS;
+            !partial.is_journal && before.runs().iter().any(near)
+        };
+        let mut left = Vec::new();
+        // What cannot be listed keeps its partial files.
+        let _ = journal::each_partial(target, usize::MAX, |name, partial| {
+            if ours(&partial) {
+                left.push(CString::from(name));
+            }
+        });
+        for name in left {
+            match sys::stat_at(target, &name, false) {
+                Ok(there) if !there.is_dir() => self.remove_left(dir, target, &name),
+                _ => {}
+            }
+        }
+    }
+
+    fn remove_left(&mut self, dir: &Dir, target: BorrowedFd<'_>, name: &CStr) {
+        if let Err(error) = remove(target, name) {
+            self.failed(Step::Remove, shown(dir, name), error);
+        }
+    }
+
+    fn each_name(
+        &mut self,
+        dir: &OwnedFd,
+        mut visit: impl FnMut(&mut Self, &CStr, FileType),
+    ) -> io::Result<()> {
+        let mut more = true;
+        while more {
+            let mut listing = Listing::default();
+            more = listing.read(dir.as_fd(), &mut self.entries)?;
+            for index in 0..listing.len() {
+                let (name, kind) = listing.get(index);
+                visit(self, name, kind);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn shown(dir: &Dir, name: &CStr) -> std::path::PathBuf {
+    dir.path(Side::Target, name)
+}

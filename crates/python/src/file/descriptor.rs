@@ -1,0 +1,50 @@
+//! Descriptors on their way to a file object.
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+/// A descriptor on its way from the engine to whoever awaits it; closed if nobody takes it.
+#[pyclass(module = "proactor._native")]
+pub(crate) struct OpenedFd {
+    fd: Option<OwnedFd>,
+}
+
+impl OpenedFd {
+    pub(crate) fn new(fd: OwnedFd) -> Self {
+        OpenedFd { fd: Some(fd) }
+    }
+
+    /// # Errors
+    /// The second time.
+    pub(super) fn take(&mut self) -> PyResult<OwnedFd> {
+        let taken = || PyRuntimeError::new_err("the descriptor was taken");
+        self.fd.take().ok_or_else(taken)
+    }
+}
+
+/// A descriptor of the caller's: itself, or a copy of it if it is to stay open.
+///
+/// # Errors
+/// EBADF and its like.
+///
+/// # Safety
+/// The caller's caller vouches for the descriptor, as with `io.open`: with `own` it is ours from now on.
+pub(super) unsafe fn given(fd: RawFd, own: bool) -> std::io::Result<OwnedFd> {
+    // SAFETY: as above; `fcntl` with F_GETFD takes no pointers.
+    unsafe {
+        match libc::fcntl(fd, libc::F_GETFD) {
+            -1 => Err(std::io::Error::last_os_error()),
+            _ if own => Ok(OwnedFd::from_raw_fd(fd)),
+            _ => BorrowedFd::borrow_raw(fd).try_clone_to_owned(),
+        }
+    }
+}
+
+pub(super) fn is_directory(fd: RawFd) -> bool {
+    // SAFETY: zero is a valid initial value; the struct outlives the call.
+    unsafe {
+        let mut stat: libc::stat = std::mem::zeroed();
+        libc::fstat(fd, &raw mut stat) == 0 && stat.st_mode & libc::S_IFMT == libc::S_IFDIR
+    }
+}

@@ -1,0 +1,98 @@
+"""What is asked: presets, lists, dry runs, and what is refused with a reason before anything happens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from bench_helpers import ENGINES, SMALL, bench
+from capabilities import needs, require
+
+
+def test_list(tmp_path: Path) -> None:
+    said = bench(tmp_path, "io", "--list").stdout
+    for name in (*ENGINES, "io_uring:fixed", "io_uring:iopoll", "pressure", "throughput", "iops", "idle-gap"):
+        assert f"\n  {name} " in said
+
+
+@pytest.mark.parametrize(
+    ("preset", "cells", "line"),
+    [
+        ("pressure", 5, "linux-aio: copy 32k of 512m, depth 64, direct"),
+        ("iops", 9, "io_uring: randread 4k of 512m, depth 128, direct"),
+        ("throughput", 88, "posix-aio: write 1m of 32m, depth 512, direct"),
+        ("idle-gap", 20, "psync-threads: randread 32k of 512m, depth 64, direct, sleeping 1000 us"),
+    ],
+)
+def test_presets(tmp_path: Path, preset: str, cells: int, line: str) -> None:
+    require("io_uring")
+    require("linux_aio")
+    said = bench(tmp_path, "io", "--preset", preset, "--dry-run").stdout.splitlines()
+    assert line in said
+    assert any(text.startswith(f"{cells} cells, 5 rounds, ") for text in said)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_said_is_put_over_the_preset(tmp_path: Path) -> None:
+    changed = ("--preset", "throughput", "--rw", "read", "--size", "8m", "--engine", "sync", "--rounds", "2")
+    said = bench(tmp_path, "io", *changed, "--dry-run").stdout.splitlines()
+    assert said[:2] == ["sync: read 32k of 8m, depth 1, direct", "sync: read 1m of 8m, depth 1, direct"]
+    assert said[2].startswith("2 cells, 2 rounds")
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (("--bs", "1000"), "--bs 1000: a multiple of 512"),
+        (("--size", "4k", "--bs", "8k"), "--size 4k is less than --bs 8k"),
+        (("--engine", "psync-threads", "--iodepth", "0"), "--iodepth 0"),
+        (("--numjobs", "100000"), "--numjobs 100000"),
+        (("--time_based", "0", "--ramp_time", "1"), "--ramp_time needs --time_based"),
+        (("--engine", "aio"), "no engine is called"),
+        (("--engine", "sync:fixed"), "only io_uring has variants"),
+        (("--preset", "nonsense"), "choose from pressure"),
+        (("--engine", "io_uring:iopoll", "--direct", "0"), "--direct 1"),
+        (("--engine", "io_uring:fixed", "--bs", "512"), "whole pages"),
+        (("--size", "1000t"), "MiB are free"),
+        (("--directory", "nowhere"), "nowhere"),
+        (("--json", "--csv"), "only one report"),
+        (("--json=nowhere/report",), "nowhere/report"),
+    ],
+)
+def test_refused(tmp_path: Path, options: tuple[str, ...], why: str) -> None:
+    if any("io_uring:" in option for option in options):
+        require("io_uring")
+    status = 1 if options == ("--json=nowhere/report",) else 2
+    engine = () if "--engine" in options or "--preset" in options else ("--engine", "sync")
+    done = bench(tmp_path, "io", *options, *engine, status=status)
+    assert why in done.stderr
+    assert not done.stdout
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("rw", ["read", "write", "copy"])
+def test_an_existing_file_is_refused(tmp_path: Path, rw: str) -> None:
+    file = tmp_path / "precious"
+    file.write_bytes(b"x" * (1 << 20))
+    done = bench(tmp_path, "io", *SMALL, "--engine", "sync", "--filename", "precious", "--rw", rw, status=2)
+    assert "precious: there already" in done.stderr
+    assert ("OVERWRITTEN" in done.stderr) == (rw == "write")
+    assert file.read_bytes() == b"x" * (1 << 20)
+    large = ("--filename", "precious", "--use-existing", "--size", "2m")
+    assert "fewer than --size 2m" in bench(tmp_path, "io", *SMALL, *large, status=2).stderr
+
+
+@needs("block device")
+def test_a_block_device_is_refused(tmp_path: Path) -> None:
+    name = str(next(path for path in sorted(Path("/dev").iterdir()) if path.is_block_device()))
+    # A dry run: what is refused by mistake only must not be at risk in a test.
+    write = ("--engine", "sync", "--filename", name, "--rw", "write", "--dry-run")
+    done = bench(tmp_path, "io", *SMALL, *write, status=2)
+    assert f"{name}: a block device: what is in it would be OVERWRITTEN" in done.stderr
+
+
+def test_devices_without_poll_queues(tmp_path: Path) -> None:
+    require("io_uring")
+    polls = bench(tmp_path, "io", "--engine", "io_uring:iopoll", "--size", "1m", "--dry-run", status=2)
+    # What other devices say is not known here; this machine's answer has to be one of two.
+    assert "poll queues" in polls.stderr or "no block device to poll" in polls.stderr

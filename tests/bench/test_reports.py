@@ -1,0 +1,202 @@
+"""The forms of a report: each says what was measured, and can be read by what reads such files."""
+
+from __future__ import annotations
+
+import csv
+import html.parser
+import io
+import json
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench_helpers import SMALL, bench
+from capabilities import require
+
+ROUNDS = 4
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report in every form."""
+    require("io_uring")
+    place = tmp_path_factory.mktemp("reports")
+    work = (
+        *SMALL,
+        "--engine",
+        "sync,io_uring",
+        "--rw",
+        "randread",
+        "--iodepth",
+        "1,8",
+        "--rounds",
+        str(ROUNDS),
+    )
+    forms = ("--json=json", "--csv=csv", "--markdown=md", "--fio-json=fio", "--html=html")
+    (place / "text").write_text(bench(place, "io", *work, *forms).stdout)
+    return place
+
+
+@pytest.fixture
+def report(place: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((place / "json").read_text())
+    return found
+
+
+def test_json(report: dict[str, Any]) -> None:
+    assert report["format"] == "proactor-bench-1"
+    assert report["command"][:2] == ["proactor", "bench"]
+    assert not report["interrupted"]
+    assert report["environment"]["kernel"]
+    assert report["environment"]["file_system"]["kind"]
+    assert len(report["cells"]) == 3
+    for cell in report["cells"]:
+        assert len(cell["rounds"]) == ROUNDS
+        assert cell["read_latency"]["ios"] == ROUNDS * 256
+        times = [seconds for _, seconds in cell["read_latency"]["percentiles"]]
+        assert times == sorted(times)
+
+
+def test_verdicts(report: dict[str, Any], place: Path) -> None:
+    # One for each depth; sync takes part in both.
+    assert len(report["verdicts"]) == 2
+    for verdict in report["verdicts"]:
+        medians = {}
+        for cell in report["cells"]:
+            if cell["cell"]["engine"] == "sync" or f"depth {cell['cell']['iodepth']}," in verdict["work"]:
+                rates = sorted(found["all"]["iops"] for found in cell["rounds"])
+                medians[cell["cell"]["engine"]] = (rates[1] + rates[2]) / 2
+        assert verdict["best"][0] == max(medians, key=lambda engine: medians[engine])
+        assert verdict["text"] in (place / "text").read_text()
+
+
+def test_text(place: Path) -> None:
+    said = (place / "text").read_text()
+    assert "randread 4k of 1m, buffered" in said
+    assert re.search(r"^  engine +depth +time +IOPS ", said, re.MULTILINE)
+    assert re.search(r"^  io_uring +8 ", said, re.MULTILINE)
+    assert "System calls were not counted." in said
+
+
+def test_csv(place: Path, report: dict[str, Any]) -> None:
+    rows = list(csv.DictReader(io.StringIO((place / "csv").read_text())))
+    assert len(rows) == 3 * ROUNDS
+    first = report["cells"][0]["rounds"][0]
+    assert float(rows[0]["iops"]) == pytest.approx(first["all"]["iops"])
+    assert all(None not in row and None not in row.values() for row in rows)
+
+
+def test_markdown(place: Path) -> None:
+    lines = (place / "md").read_text().splitlines()
+    table = [line for line in lines if line.startswith("|")]
+    assert len(table) == 2 + 3
+    assert len({line.count("|") for line in table}) == 1
+
+
+def test_fio(place: Path, report: dict[str, Any]) -> None:
+    shape = json.loads((place / "fio").read_text())
+    assert len(shape["jobs"]) == 3
+    for job, cell in zip(shape["jobs"], report["cells"], strict=True):
+        read = job["read"]
+        assert read["total_ios"] == ROUNDS * 256
+        assert read["io_bytes"] == ROUNDS << 20
+        elapsed = sum(found["elapsed_s"] for found in cell["rounds"])
+        assert read["iops"] == pytest.approx(read["total_ios"] / elapsed)
+        assert read["clat_ns"]["percentile"]["50.000000"] <= read["clat_ns"]["percentile"]["99.000000"]
+        assert job["write"]["total_ios"] == 0
+        assert job["job options"]["iodepth"] == str(cell["cell"]["iodepth"])
+
+
+class Page(html.parser.HTMLParser):
+    """Every element closed in order; what it names elsewhere."""
+
+    EMPTY = frozenset({"meta", "rect", "path", "circle"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+        self.outside: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+        self.outside += [value for name, value in attrs if name in {"src", "href"} and value]
+        if tag not in self.EMPTY:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_html(place: Path) -> None:
+    text = (place / "html").read_text()
+    page = Page()
+    page.feed(text)
+    assert not page.open
+    assert not page.outside
+    assert "script" not in page.seen
+    assert "http" not in text
+    for promise in ("prefers-color-scheme:dark", "@media print", "width=device-width"):
+        assert promise in text
+    charts = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
+    # Bars, latencies, and depth against both.
+    assert len(charts) == 4
+    for chart in charts:
+        root = ET.fromstring(chart)
+        width, height = (float(number) for number in root.attrib["viewBox"].split()[2:])
+        for element in root.iter():
+            for name, bound in (("x", width), ("cx", width), ("y", height), ("cy", height)):
+                assert 0 <= float(element.attrib.get(name, 0)) <= bound, ET.tostring(element)
+    assert "nan" not in text.lower().replace("nanosleep", "")
+
+
+def test_show(place: Path) -> None:
+    """A report is whole: each form can be made from it again."""
+    for form, name in (("--csv", "csv"), ("--markdown", "md"), ("--fio-json", "fio"), ("--json", "json")):
+        assert bench(place, "show", "json", form).stdout == (place / name).read_text()
+    assert bench(place, "show", "json").stdout == (place / "text").read_text()
+
+
+def test_show_something_else(place: Path) -> None:
+    (place / "other").write_text('{"format": "proactor-bench-99"}')
+    assert "proactor-bench-99" in bench(place, "show", "other", status=2).stderr
+    assert "no report" in bench(place, "show", "csv", status=2).stderr
+    assert "missing" in bench(place, "show", "missing", status=2).stderr
+
+
+def scaled(report: dict[str, Any], factor: float) -> str:
+    changed = json.loads(json.dumps(report))
+    for cell in changed["cells"]:
+        for number, found in enumerate(cell["rounds"]):
+            # Rounds a little apart, so that no two are the same.
+            found["all"]["iops"] = factor * (1000 + number)
+    return json.dumps(changed)
+
+
+def test_compare(place: Path, report: dict[str, Any]) -> None:
+    (place / "before").write_text(scaled(report, 1))
+    (place / "slower").write_text(scaled(report, 0.5))
+    same = bench(place, "compare", "before", "before", "--fail-if-worse").stdout
+    assert same.count("not told apart") == 3
+    worse = bench(place, "compare", "before", "slower", "--fail-if-worse", status=1).stdout
+    assert worse.count("-50.0 %), p = 0.029: WORSE") == 3
+    better = json.loads(bench(place, "compare", "slower", "before", "--json").stdout)
+    assert {pair["change"] for pair in better["pairs"]} == {"better"}
+    assert {pair["ratio"] for pair in better["pairs"]} == {2}
+
+
+def test_compare_with_few_rounds(place: Path, report: dict[str, Any]) -> None:
+    few = json.loads(scaled(report, 0.1))
+    for cell in few["cells"]:
+        del cell["rounds"][3:]
+    del few["cells"][2]
+    (place / "before").write_text(scaled(report, 1))
+    (place / "few").write_text(json.dumps(few))
+    said = bench(place, "compare", "before", "few", "--fail-if-worse").stdout
+    assert said.count("too few rounds") == 2
+    assert said.count("only in the first") == 1

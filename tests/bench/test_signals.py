@@ -1,0 +1,61 @@
+"""Ctrl-C: what was measured by then is reported, and nothing is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from bench_helpers import TIMEOUT_S, command
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_partial_report(tmp_path: Path, number: int, status: int) -> None:
+    work = ("--engine", "sync", "--rw", "randread", "--size", "1m", "--direct", "0", "--counters", "none")
+    forever = (
+        "--runtime",
+        "100ms",
+        "--rounds",
+        "100000",
+        "--filename",
+        "file",
+        "--progress",
+        "always",
+        "--json",
+    )
+    with subprocess.Popen(
+        command("io", *work, *forever),
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "round 3/" in line:
+                break
+        os.kill(process.pid, number)
+        stdout, _ = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == status
+    report = json.loads(stdout)
+    assert report["interrupted"]
+    (cell,) = report["cells"]
+    assert 2 <= len(cell["rounds"]) < 100_000
+    assert all(found["all"]["ios"] > 0 for found in cell["rounds"])
+    assert not list(tmp_path.iterdir())
+
+
+def test_before_anything_was_measured(tmp_path: Path) -> None:
+    slow = ("--engine", "sync", "--size", "1m", "--direct", "0", "--runtime", "100", "--progress", "always")
+    with subprocess.Popen(
+        command("io", *slow), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stderr is not None
+        assert b"round 1/" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        stdout, _ = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 130
+    assert b"Interrupted" in stdout

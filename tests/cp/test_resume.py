@@ -1,0 +1,130 @@
+"""`--resume`: the command is killed, and another one goes on. The copier's own tests kill it anywhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cp_helpers import Ours, proactor_command, snapshot
+
+pytest_plugins = ["cp_fixtures"]
+
+DEADLINE_S = 30
+FILES = 300
+
+
+def wait_until(what: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> Path:
+    """The partial tree of a copy of `s` to `t` that was killed while it waited for a FIFO's writer."""
+    for directory in ("a", "b", "c"):
+        (tmp_path / "s" / directory).mkdir(parents=True)
+        for at in range(FILES // 3):
+            (tmp_path / "s" / directory / f"{at}").write_text(f"{directory}{at}")
+    (tmp_path / "s" / "waits").mkdir()
+    os.mkfifo(tmp_path / "s" / "waits" / "fifo")
+    process = subprocess.Popen(
+        proactor_command("cp", "-a", "--copy-contents", "--jobs=2", "s", "t"), cwd=tmp_path
+    )
+    wait_until(lambda: any(tmp_path.glob("t.partial-*.journal")))
+    process.send_signal(signal.SIGKILL)
+    process.wait(DEADLINE_S)
+    (tmp_path / "s" / "waits" / "fifo").unlink()
+    (tree,) = (path for path in tmp_path.glob("t.partial-*") if path.suffix != ".journal")
+    return tree
+
+
+COMMAND = ("-a", "--copy-contents", "s", "t")
+
+
+def report_of(lines: list[str]) -> dict[str, Any]:
+    (report,) = [entry for entry in map(json.loads, lines) if entry["event"] == "report"]
+    return report
+
+
+def test_it_goes_on(cp: Ours, killed: Path) -> None:
+    outcome = cp("--resume", "--json", *COMMAND)
+    assert (outcome.status, outcome.stderr) == (0, [])
+    report = report_of(outcome.stdout)
+    assert report["resumed"] >= 64
+    assert report["resumed"] + report["files"] == FILES
+    assert sum('"event":"resumed"' in line for line in outcome.stdout) == report["resumed"]
+    assert snapshot(cp.directory / "s") == snapshot(cp.directory / "t")
+    assert sorted(os.listdir(cp.directory)) == ["s", "t"]
+
+
+def test_stats(cp: Ours, killed: Path) -> None:
+    assert any(line.endswith("finished before") for line in cp("--resume", "--stats", *COMMAND).stdout)
+
+
+def test_without_it_there_is_a_hint(cp: Ours, killed: Path) -> None:
+    outcome = cp(*COMMAND)
+    assert outcome.status == 0
+    assert outcome.stderr == [
+        f"cp: warning: '{killed.name}.journal' is of a copy that was interrupted:"
+        f" --resume goes on with it; to give it up, remove '{killed.name}'*"
+    ]
+    assert snapshot(cp.directory / "s") == snapshot(cp.directory / "t")
+    assert killed.is_dir()
+
+
+def test_other_options_are_refused(cp: Ours, killed: Path) -> None:
+    outcome = cp("--resume", "-r", "s", "t")
+    assert outcome.status == 1
+    assert outcome.stderr == [f"cp: cannot resume '{killed.name}.journal': it was begun with other options"]
+
+
+def test_another_source_is_refused(cp: Ours, killed: Path) -> None:
+    (cp.directory / "other").mkdir()
+    outcome = cp("--resume", "-a", "--copy-contents", "other", "t")
+    assert outcome.status == 1
+    assert outcome.stderr == [
+        f"cp: cannot resume '{killed.name}.journal':"
+        f" it was begun from another source, which was '{cp.directory}/s'"
+    ]
+
+
+def test_where_there_is_nothing_it_begins(cp: Ours) -> None:
+    (cp.directory / "s").mkdir()
+    (cp.directory / "s" / "f").write_text("f")
+    for arguments in (("s", "t"), ("s/f", "g")):
+        outcome = cp("--resume", "-a", *arguments)
+        assert (outcome.status, outcome.stderr) == (0, [])
+    assert sorted(os.listdir(cp.directory)) == ["g", "s", "t"]
+
+
+def test_interrupted_by_a_signal(cp: Ours, killed: Path) -> None:
+    """What Ctrl-C stops goes on as well, and the message says so."""
+    shutil.rmtree(killed)
+    killed.with_name(killed.name + ".journal").unlink()
+    with (cp.directory / "s" / "waits" / "zeros").open("wb") as file:
+        file.truncate(1 << 40)
+    process = subprocess.Popen(
+        proactor_command("cp", "-a", "--sparse=never", "--jobs=2", "s", "t"),
+        cwd=cp.directory,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_until(lambda: any(cp.directory.glob("t.partial-*.journal")))
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 130
+    assert "--resume goes on with it" in said
+    (cp.directory / "s" / "waits" / "zeros").unlink()
+    report = report_of(cp("--resume", "--json", "-a", "--sparse=never", "s", "t").stdout)
+    assert report["resumed"] >= 64
+    assert snapshot(cp.directory / "s") == snapshot(cp.directory / "t")
