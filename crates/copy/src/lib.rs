@@ -19,6 +19,7 @@
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 
+mod ahead;
 mod attributes;
 mod backup;
 mod buffer;

@@ -1,5 +1,6 @@
 //! One copy under way: what all its workers share, and what each has of its own.
 
+use crate::ahead::Ahead;
 use crate::buffer::Buffer;
 use crate::error::{Diagnostic, Refusal, Step};
 use crate::links::Links;
@@ -19,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::Mutex;
 
 /// What a file's contents go through: it stays in a core's second-level cache between the read and the write.
-const BUFFER_BYTES: usize = 256 << 10;
+pub(crate) const BUFFER_BYTES: usize = 256 << 10;
 
 /// The longest name that file systems take.
 const NAME_MAX: usize = 255;
@@ -149,6 +150,7 @@ pub(crate) struct Worker<'a> {
     pub(crate) entries: Vec<MaybeUninit<u8>>,
     /// Devices between which blocks cannot be shared.
     pub(crate) no_clone: Option<(u64, u64)>,
+    pub(crate) ahead: Ahead,
 }
 
 impl<'a> Worker<'a> {
@@ -161,6 +163,7 @@ impl<'a> Worker<'a> {
             value: Vec::new(),
             entries: vec![MaybeUninit::uninit(); listing::READ_BYTES],
             no_clone: None,
+            ahead: Ahead::default(),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::observer::{Kind, Paths};
 use crate::options::{Dereference, Fsync, Mode};
 use crate::place::rename_to_free;
 use crate::run::{End, Outcome, Worker};
-use crate::schedule::{Batch, Job, Schedule, Work};
+use crate::schedule::{Batch, Job, Schedule, Work, SHARE};
 use crate::sys::{self, Stat};
 use crate::xattr;
 use rustix::fd::{AsFd, OwnedFd};
@@ -18,8 +18,14 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::sync::Arc;
 
-/// A batch that is shorter is done before a second thread has woken up.
-const WORTH_SHARING: usize = 512;
+/// What is less is copied before a second thread has woken up.
+const WORTH_SHARING_BYTES: u64 = 8 << 20;
+
+/// What a thread takes at once of large files, so that all are done at the same time.
+const SHARE_BYTES: u64 = 4 << 20;
+
+/// What it takes before it knows how large they are.
+const FIRST_SHARE: usize = 2;
 
 /// With smaller files the lock of the target directory is held most of the time, and a second thread only waits for it:
 /// 100,000 empty files took a third more time with two than with one on ext4.
@@ -247,12 +253,13 @@ impl Worker<'_> {
                     false
                 });
             let batch = Arc::new(Batch::new(dir.clone(), listing));
-            let mut own = batch.listing.len() >= WORTH_SHARING && self.run.jobs > 1;
-            let before = self.report.bytes;
-            self.fill_from(&opened, &batch, |worker, taken| {
+            let mut own = self.run.jobs > 1;
+            self.fill_from(&opened, &batch, |worker, mean_bytes| {
                 // What the first files of a batch are like, the others will be.
-                let bytes = worker.report.bytes - before;
-                if std::mem::take(&mut own) && bytes / taken as u64 >= WORTH_HELPING_BYTES {
+                let worth = mean_bytes >= WORTH_HELPING_BYTES
+                    && mean_bytes.saturating_mul(batch.left() as u64) >= WORTH_SHARING_BYTES;
+                if own && worth {
+                    own = false;
                     worker.run.schedule.offer(&batch);
                 }
             });
@@ -260,11 +267,22 @@ impl Worker<'_> {
         }
     }
 
-    /// Takes entries of a batch until there are none. Calls a function after each share, with its length.
-    fn fill_from(&mut self, at: &Opened, batch: &Batch, mut after: impl FnMut(&mut Self, usize)) {
+    /// Takes entries of a batch until there are none, the next share before the one in hand is copied. Calls a function
+    /// after each share, with the mean length of what was written.
+    fn fill_from(&mut self, at: &Opened, batch: &Batch, mut after: impl FnMut(&mut Self, u64)) {
         let mut directories = Vec::new();
-        while let Some(share) = batch.take() {
-            let taken = share.len();
+        let before = self.report.bytes;
+        let (mut taken, mut mean_bytes) = (0, 0);
+        let mut next = self.take(at, batch, FIRST_SHARE);
+        while let Some(share) = next {
+            let count = match SHARE_BYTES.checked_div(mean_bytes) {
+                _ if taken == 0 => FIRST_SHARE,
+                Some(count) => (count as usize).clamp(1, SHARE),
+                None => SHARE,
+            };
+            next = self.take(at, batch, count);
+            self.ahead.look();
+            taken += share.len() as u64;
             for index in share {
                 if self.run.stopped() {
                     break;
@@ -281,10 +299,20 @@ impl Worker<'_> {
                     self.entry(&entry, kind);
                 }
             }
-            after(self, taken);
+            mean_bytes = (self.report.bytes - before) / taken;
+            after(self, mean_bytes);
         }
         at.dir.add(directories.len());
         self.run.schedule.push(&mut directories);
+    }
+
+    /// Takes a share; while sources are cold, asks for its files.
+    fn take(&mut self, at: &Opened, batch: &Batch, count: usize) -> Option<std::ops::Range<usize>> {
+        let share = batch.take(count)?;
+        if self.ahead.is_cold() && !self.run.stopped() {
+            self.ahead.ask(at.source(), &batch.listing, share.clone());
+        }
+        Some(share)
     }
 
     /// Helps whoever fills a long directory.
