@@ -49,6 +49,7 @@ RUNS = {
     "linux_aio_rounds": Run(50, ("--files", "1", "--files", "24")),
     "perop": Run(90, needs="cargo"),
     "randread": Run(21, ("--seconds", "2"), "fio"),
+    "copier": Run(60, ("--add", "--fs", "ext4", "--tree", "50,000 x 4 KB in 500 directories"), "cargo"),
 }
 
 
@@ -88,9 +89,10 @@ def run(name: str, minutes: float, results: Path, *, smoke: bool) -> bool:
 
 
 def build(names: list[str]) -> None:
-    """The binaries of perop and randread, out of their time."""
-    if shutil.which("cargo") and {"perop", "randread"} & set(names):
-        subprocess.run(["cargo", "build", "--release", "-p", "proactor-bench"], cwd=lib.ROOT, check=True)
+    """The binaries of perop, randread and copier, out of their time."""
+    if shutil.which("cargo") and {"perop", "randread", "copier"} & set(names):
+        packages = ["-p", "proactor-bench", "-p", "proactor-cli"]
+        subprocess.run(["cargo", "build", "--release", *packages], cwd=lib.ROOT, check=True)
 
 
 def bench(names: list[str], minutes: float | None, results: Path, docs: Path, *, smoke: bool) -> int:

@@ -30,6 +30,7 @@ COMPARISONS = {
     "linux_aio_rounds": "Rounds of linux_aio's README",
     "perop": "One op",
     "randread": "Random reads, from Rust",
+    "copier": "Trees, copied",
 }
 HEAD = """# Speed
 

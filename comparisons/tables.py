@@ -85,6 +85,8 @@ class Row:
     more: Sequence[str] = ()
     # None: by its name.
     of_ours: bool | None = None
+    # What can be reached at most: nobody is behind it.
+    is_floor: bool = False
 
     @property
     def is_ours(self) -> bool:
@@ -121,7 +123,7 @@ class Group:
             if self.more_is_better:
                 factor = 1 / factor
             # What would be written as 1.00 is none.
-            if not other.is_ours and factor >= 1.005:
+            if not other.is_ours and not other.is_floor and factor >= 1.005:
                 found.append((factor, f"{other.name} ({factor:.2f})"))
         return "; ".join(text for _, text in sorted(found, reverse=True))
 

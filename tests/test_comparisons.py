@@ -13,6 +13,8 @@ from pathlib import Path
 
 import calls
 import chunks
+import copier
+import copier_places
 import create
 import depths
 import lib
@@ -263,6 +265,69 @@ def test_bench_beside_fio(tmp_path: Path) -> None:
         (measured,) = case["rounds"]
         assert measured["ratio"] == measured["ours"] / measured["fio"] > 0
     assert "## libaio (linux-aio:raw), cached\n" in text
+
+
+COPYING = {"wall_s": 1.0, "user_s": 0.25, "system_s": 0.5, "machine_s": 1.5, "peak_kib": 2048}
+
+
+@pytest.mark.needs("root", "loop device")
+@pytest.mark.parametrize("state", copier.STATES)
+def test_copier(tmp_path: Path, state: str) -> None:
+    """With cp in the place of what has to be built."""
+    binaries = tmp_path / "binaries"
+    binaries.mkdir()
+    floor = binaries / "copyfloor"
+    floor.write_text(
+        "#!/bin/sh -e\n"
+        "case $1 in\n"
+        "copy) cp -r $2 $3 ;;\n"
+        "same) diff -r $2 $3 ;;\n"
+        f"run) shift; $@ >&2; echo '{json.dumps(COPYING | {'status': 0})}' ;;\n"
+        "esac\n"
+    )
+    ours = binaries / "proactor"
+    ours.write_text('#!/bin/sh\n"$@"\n')
+    for program in (floor, ours):
+        program.chmod(0o755)
+    arguments = ["--binaries", str(binaries), "--dir", str(tmp_path), "--size", "0.5", "--only", "proactor"]
+    cell = ["--fs", "ext4", "--tree", "50,000 x 4 KB in 500 directories", "a mixture", "--state", state]
+    text, data = smoke(tmp_path, "copier.py", *arguments, *cell)
+    assert [found["tree"] for found in data["cells"]] == ["50,000 x 4 KB in 500 directories", "a mixture"]
+    for found in data["cells"]:
+        assert found["state"] == state
+        assert {"cp -a", "floor: 1 thread", "proactor cp -r", "proactor cp -a"} <= set(found["timed"])
+        assert all(
+            rounds == [{**COPYING, "machine_s": rounds[0]["machine_s"]}] for rounds in found["timed"].values()
+        )
+    assert f"## a mixture, ext4, {state}\n" in text
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["binaries", "result.json"]
+
+
+def test_copies_are_added_to_those_that_are_kept(tmp_path: Path) -> None:
+    def cell(fs: str, state: str, wall_s: float) -> lib.Measured:
+        rows = {
+            row: [{**COPYING, "wall_s": wall_s}] for row in ("floor: 1 thread", "proactor cp -a", "cp -a")
+        }
+        return {"fs": fs, "tree": "one of 2 GiB", "state": state, "timed": rows}
+
+    assert copier.added([cell("xfs", "warm", 1)], tmp_path) == [cell("xfs", "warm", 1)]
+    kept = {"cells": [cell("xfs", "warm", 1), cell("xfs", "cold", 2)]}
+    (tmp_path / "2026-01-01-host-copier.json").write_text(json.dumps(kept))
+    both = copier.added([cell("xfs", "warm", 3), cell("ext4", "cold", 4)], tmp_path)
+    assert both == [cell("ext4", "cold", 4), cell("xfs", "warm", 3), cell("xfs", "cold", 2)]
+    group = next(copier.groups({"cells": both}))
+    assert group.title == "one of 2 GiB, ext4, cold"
+    assert [row.name for row in group.rows] == ["cp -a", "proactor cp -a", "floor: 1 thread"]
+    assert not any(group.behind(row) for row in group.rows)
+
+
+@pytest.mark.parametrize("name", copier_places.trees(1))
+def test_each_tree_of_copies_is_as_large_as_it_says(tmp_path: Path, name: str) -> None:
+    tree = copier_places.trees(1_000)[name]
+    tree.make(tmp_path)
+    files = [path for path in tmp_path.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert tree.files <= len(files) <= tree.files * 2 + 10
+    assert sum(path.stat().st_size for path in files) <= tree.bytes
 
 
 def test_rounds_measure_each_cell_once_in_changing_order() -> None:

@@ -19,6 +19,7 @@
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 
+mod ahead;
 mod attributes;
 mod backup;
 mod buffer;
@@ -27,6 +28,7 @@ mod dir;
 mod entry;
 mod error;
 mod file;
+mod fill;
 mod filter;
 mod glob;
 mod how;

@@ -251,7 +251,7 @@ pub enum Sparse {
 /// Whether blocks are shared with the source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reflink {
-    /// Where the file system can.
+    /// Where the file system can, for files of 16 KiB and more: shorter ones are copied in less time.
     #[default]
     Auto,
     /// Always: where that is impossible, the file is not copied.

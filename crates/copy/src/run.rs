@@ -1,5 +1,6 @@
 //! One copy under way: what all its workers share, and what each has of its own.
 
+use crate::ahead::Ahead;
 use crate::buffer::Buffer;
 use crate::error::{Diagnostic, Refusal, Step};
 use crate::how::How;
@@ -25,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 /// What a file's contents go through: it stays in a core's second-level cache between the read and the write.
-const BUFFER_BYTES: usize = 256 << 10;
+pub(crate) const BUFFER_BYTES: usize = 256 << 10;
 
 /// The longest name that file systems take.
 const NAME_MAX: usize = 255;
@@ -277,6 +278,7 @@ pub(crate) struct Worker<'a> {
     pub(crate) part: f64,
     /// Devices between which blocks cannot be shared.
     pub(crate) no_clone: Option<(u64, u64)>,
+    pub(crate) ahead: Ahead,
 }
 
 impl<'a> Worker<'a> {
@@ -291,6 +293,7 @@ impl<'a> Worker<'a> {
             entries: vec![MaybeUninit::uninit(); listing::READ_BYTES],
             part: 0.0,
             no_clone: None,
+            ahead: Ahead::default(),
         }
     }
 

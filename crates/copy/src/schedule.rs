@@ -28,8 +28,8 @@ pub(crate) struct Batch {
     next: AtomicUsize,
 }
 
-/// Entries taken at once: enough that the counter costs nothing, few enough that both are done at the same time.
-const SHARE: usize = 64;
+/// Entries taken at once, at most: enough that the counter costs nothing.
+pub(crate) const SHARE: usize = 64;
 
 impl Batch {
     pub(crate) fn new(dir: Arc<Dir>, listing: Listing) -> Batch {
@@ -40,11 +40,19 @@ impl Batch {
         }
     }
 
-    /// The next entries that nobody has taken.
-    pub(crate) fn take(&self) -> Option<std::ops::Range<usize>> {
-        let start = self.next.fetch_add(SHARE, Ordering::Relaxed);
-        let end = self.listing.len().min(start.saturating_add(SHARE));
+    /// The next entries that nobody has taken, `count` at most.
+    pub(crate) fn take(&self, count: usize) -> Option<std::ops::Range<usize>> {
+        debug_assert!((1..=SHARE).contains(&count));
+        let start = self.next.fetch_add(count, Ordering::Relaxed);
+        let end = self.listing.len().min(start.saturating_add(count));
         (start < end).then_some(start..end)
+    }
+
+    /// Entries that nobody has taken.
+    pub(crate) fn left(&self) -> usize {
+        self.listing
+            .len()
+            .saturating_sub(self.next.load(Ordering::Relaxed))
     }
 }
 
@@ -112,6 +120,21 @@ impl Schedule {
     /// A thread begins.
     pub(crate) fn enter(&self) {
         self.state.lock().unwrap().busy += 1;
+    }
+
+    /// A thread begins, if fewer than `jobs` are at work. It ends with `leave`, before the one that has started it.
+    pub(crate) fn enter_below(&self, jobs: usize) -> bool {
+        let mut state = self.state.lock().unwrap();
+        let has_room = state.busy < jobs;
+        state.busy += usize::from(has_room);
+        has_room
+    }
+
+    /// A thread has ended that brought no jobs.
+    pub(crate) fn leave(&self) {
+        let mut state = self.state.lock().unwrap();
+        debug_assert!(state.busy > 1, "whoever has started it is still at work");
+        state.busy -= 1;
     }
 
     /// The next thing to do, for a thread that has done its last. `None` when all is done and none can come.

@@ -4,8 +4,10 @@
 //! slash, and no link is followed unless the caller says so.
 
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
-use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, Statx, StatxFlags, StatxTimestamp, Timespec};
-use rustix::io::{retry_on_intr, Errno};
+use rustix::fs::{
+    Access, Advice, AtFlags, FileType, Mode, OFlags, Statx, StatxFlags, StatxTimestamp, Timespec,
+};
+use rustix::io::{retry_on_intr, Errno, ReadWriteFlags};
 use std::ffi::{CStr, CString};
 use std::io;
 
@@ -237,6 +239,26 @@ pub(crate) fn read_at(fd: BorrowedFd<'_>, buffer: &mut [u8], offset: u64) -> io:
         }
     }
     Ok(done)
+}
+
+/// Reads what is in memory already, without waiting for a device: `None` if nothing is.
+pub(crate) fn read_cached(
+    fd: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    offset: u64,
+) -> rustix::io::Result<Option<usize>> {
+    let mut buffers = [std::io::IoSliceMut::new(buffer)];
+    match retry_on_intr(|| rustix::io::preadv2(fd, &mut buffers, offset, ReadWriteFlags::NOWAIT)) {
+        Ok(length) => Ok(Some(length)),
+        Err(Errno::AGAIN) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Has the kernel begin to read a range, and does not wait for it. It reads a device's largest request at most.
+pub(crate) fn will_need(fd: BorrowedFd<'_>, offset: u64, length: u64) {
+    // Only a hint: what it returns does not matter.
+    let _ = rustix::fs::fadvise(fd, offset, std::num::NonZeroU64::new(length), Advice::WillNeed);
 }
 
 /// Writes all at an offset.

@@ -1,29 +1,20 @@
-//! Directories: made or merged into, filled, and finished when the last entry below them is.
+//! Directories: made or merged into, and finished when the last entry below them is. `fill.rs` is about what is in them.
 
-use crate::dir::{Dir, Opened, Parts, Side, Slot, State};
+use crate::dir::{Dir, Parts, Side, Slot, State};
 use crate::entry::Entry;
 use crate::error::{Diagnostic, Refusal, Step};
-use crate::listing::{self, Listing};
 use crate::observer::{Kind, Paths};
 use crate::options::{Dereference, Fsync, Mode};
 use crate::place::rename_to_free;
 use crate::run::{End, Outcome, Worker};
-use crate::schedule::{Batch, Job, Schedule, Work};
+use crate::schedule::{Job, Schedule, Work};
 use crate::sys::{self, Stat};
 use crate::xattr;
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::sync::Arc;
-
-/// A batch that is shorter is done before a second thread has woken up.
-const WORTH_SHARING: usize = 512;
-
-/// With smaller files the lock of the target directory is held most of the time, and a second thread only waits for it:
-/// 100,000 empty files took a third more time with two than with one on ext4.
-const WORTH_HELPING_BYTES: u64 = 16 << 10;
 
 /// The target's side of a new pair.
 pub(crate) struct Made {
@@ -321,98 +312,6 @@ impl Worker<'_> {
         })
     }
 
-    /// Copies a directory's entries; those that are directories become jobs.
-    fn fill_dir(&mut self, dir: &Arc<Dir>) {
-        let opened = match dir.open() {
-            Ok(opened) => opened,
-            Err(error) => {
-                self.failed(Step::ReadDirectory, own_path(dir, Side::Source), error);
-                return;
-            }
-        };
-        let mut more = true;
-        let part = std::mem::take(&mut self.part);
-        while more && !self.run.stopped() {
-            let mut listing = Listing::default();
-            more = listing
-                .read(opened.source(), &mut self.entries)
-                .unwrap_or_else(|error| {
-                    self.failed(Step::ReadDirectory, own_path(dir, Side::Source), error);
-                    false
-                });
-            self.measure(&opened, part, listing.len(), more);
-            let batch = Arc::new(Batch::new(dir.clone(), listing));
-            let mut own = batch.listing.len() >= WORTH_SHARING && self.run.jobs > 1;
-            let before = self.report.bytes;
-            self.fill_from(&opened, &batch, |worker, taken| {
-                // What the first files of a batch are like, the others will be.
-                let bytes = worker.report.bytes - before;
-                if std::mem::take(&mut own) && bytes / taken as u64 >= WORTH_HELPING_BYTES {
-                    worker.run.schedule.offer(&batch);
-                }
-            });
-            self.run.schedule.withdraw(&batch);
-        }
-    }
-
-    /// Shares out a directory's part of the whole among its entries, when the first of them have been read.
-    fn measure(&mut self, at: &Opened, part: f64, read: usize, more: bool) {
-        if self.run.part_of_source.is_none() || at.dir.part_of_entry.get().is_some() {
-            return;
-        }
-        let all = match more {
-            true => listing::count(at.source(), &mut self.entries).unwrap_or(read),
-            false => read,
-        };
-        if all == 0 {
-            self.advance(part);
-        }
-        let _ = at.dir.part_of_entry.set(part / all.max(1) as f64);
-    }
-
-    /// Takes entries of a batch until there are none. Calls a function after each share, with its length.
-    fn fill_from(&mut self, at: &Opened, batch: &Batch, mut after: impl FnMut(&mut Self, usize)) {
-        let mut directories = Vec::new();
-        while let Some(share) = batch.take() {
-            let taken = share.len();
-            let before = directories.len();
-            for index in share {
-                if self.run.stopped() {
-                    break;
-                }
-                let (name, kind) = batch.listing.get(index);
-                if !self.run.part.reaches(&batch.dir, name) {
-                    continue;
-                }
-                let entry = Entry {
-                    at,
-                    source: name,
-                    target: name,
-                };
-                if kind == FileType::Directory && self.options().recursive {
-                    directories.push(entry.later(kind));
-                } else {
-                    self.entry(&entry, kind);
-                }
-            }
-            self.advance(at.dir.part() * (taken - (directories.len() - before)) as f64);
-            after(self, taken);
-        }
-        at.dir.add(directories.len());
-        self.run.schedule.push(&mut directories);
-    }
-
-    /// Helps whoever fills a long directory.
-    fn help(&mut self, batch: &Arc<Batch>) {
-        if batch.dir.join() {
-            if let Ok(opened) = batch.dir.open() {
-                self.fill_from(&opened, batch, |_, _| {});
-            }
-            self.release(batch.dir.clone());
-        }
-        self.run.schedule.withdraw(batch);
-    }
-
     /// One thing in a directory is done. After the last one it is finished, and its parent has one thing less.
     pub(crate) fn release(&mut self, mut dir: Arc<Dir>) {
         while dir.done() {
@@ -489,7 +388,7 @@ impl Drop for BreakOff<'_> {
 }
 
 /// The path of a directory itself.
-fn own_path(dir: &Dir, side: Side) -> std::path::PathBuf {
+pub(crate) fn own_path(dir: &Dir, side: Side) -> std::path::PathBuf {
     let name = match side {
         Side::Source => dir.source.name(),
         Side::Target => dir.target.name(),

@@ -1,0 +1,247 @@
+"""Whole trees, copied: `proactor cp` against `cp`, cpz, xcp and rsync.
+
+Every run is a fresh process with a fresh destination, on a file system made for this, on the disk (tmpfs: in
+memory). Nothing is deleted there and nothing is left to be written when a run begins. Warm: everything was
+read just before. Cold: nothing is in the cache; for tmpfs, which is never cold, the sources are on ext4.
+Each copy is compared with its source, out of the time. `cp -a` is measured twice, which shows the noise.
+
+`-r` keeps permissions less the umask, as cpz and xcp do; `-a` everything. The floor is a program that makes
+the fewest calls and looks after nothing: it copies with one thread or two, or shares the blocks, or, of what
+is cold, only reads. CPU: the process's own; in brackets the machine's, with what the kernel does for it.
+
+    python comparisons/copier.py --fs ext4 --tree "50,000 x 4 KB" --state warm
+    python comparisons/copier.py --setup    # builds proactor, cpz and xcp (once); rsync is the system's
+    python comparisons/copier.py --add      # puts what it measures to the newest result that is kept
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import copier_places as places
+import lib
+import tables
+
+RELEASE = lib.ROOT / "target" / "release"
+RIVALS = lib.ROOT / "target" / "rivals"
+FILE_SYSTEMS = ("ext4", "xfs", "btrfs", "tmpfs")
+STATES = ("warm", "cold")
+SMOKE_SCALE = 500
+CLONES = ("xfs", "btrfs")
+# With less there is a minute in which the allocator looks for room.
+SIZE_GIB = 10.0
+# Reads of cold files at once: which is best differs from disk to disk.
+DEPTHS = (4, 16, 64)
+# Of the kernel's memory, for an inode and a name.
+KERNEL_PER_FILE_BYTES = 3 * places.KIB
+TICKS_S = os.sysconf("SC_CLK_TCK")
+
+FLOOR, CP, CP_AGAIN = "floor", "cp -a", "cp -a, again"
+COMMANDS = {
+    "cp -r": ["cp", "-r"],
+    CP: ["cp", "-a"],
+    CP_AGAIN: ["cp", "-a"],
+    "cpz": ["cpz"],
+    "xcp -r": ["xcp", "-r", "--no-progress"],
+    "rsync -a": ["rsync", "-a"],
+    "proactor cp -r": ["proactor", "cp", "-r"],
+    "proactor cp -a": ["proactor", "cp", "-a"],
+}
+
+
+def floors(file_system: str, state: str) -> dict[str, list[str]]:
+    found = {
+        f"{FLOOR}: 1 thread": ["copyfloor", "copy", "{}", "{}", "1"],
+        f"{FLOOR}: 2 threads": ["copyfloor", "copy", "{}", "{}", "2"],
+        f"{FLOOR}: 2 threads, times": ["copyfloor", "copy", "{}", "{}", "2", "times"],
+    }
+    if file_system in CLONES:
+        found[f"{FLOOR}: clones"] = ["copyfloor", "copy", "{}", "{}", "2", "clone"]
+    if state == "cold":
+        for depth in DEPTHS:
+            found[f"{FLOOR}: only read, {depth} at once"] = ["copyfloor", "read", "{}", str(depth)]
+    return found
+
+
+# Programs
+
+
+def program(name: str, folder: Path) -> str | None:
+    return shutil.which(name, path=os.pathsep.join([str(folder), str(RIVALS / "bin"), os.environ["PATH"]]))
+
+
+def set_up() -> None:
+    """Builds what is compared, from crates.io in the newest version, out of everybody's time."""
+    packages = ["-p", "proactor-cli", "-p", "proactor-bench"]
+    subprocess.run(["cargo", "build", "--release", *packages], cwd=lib.ROOT, check=True)
+    for crate in ("cpz", "xcp"):
+        subprocess.run(["cargo", "install", "--quiet", "--locked", "--root", RIVALS, crate], check=True)
+
+
+def versions(folder: Path) -> dict[str, str]:
+    found = {}
+    for name in ("cp", "cpz", "xcp", "rsync"):
+        path = program(name, folder)
+        if path is None:
+            found[name] = "not installed"
+            continue
+        done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+        found[name] = done.stdout.split("\n")[0].strip() or "unknown"
+    return found
+
+
+# One run
+
+
+def _busy_s() -> float:
+    """What all CPUs have done, as far as it is counted."""
+    user, nice, system, _, _, irq, soft_irq, *_ = map(int, Path("/proc/stat").read_text().split()[1:9])
+    return (user + nice + system + irq + soft_irq) / TICKS_S
+
+
+def timed(starter: str, *command: str) -> lib.Measured:
+    busy = _busy_s()
+    done = subprocess.run(
+        [starter, "run", *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=True
+    )
+    measured: lib.Measured = json.loads(done.stdout.splitlines()[-1])
+    if measured.pop("status") != 0:
+        raise SystemExit(f"{' '.join(command)} has failed")
+    return {**measured, "machine_s": _busy_s() - busy}
+
+
+class Cell:
+    """One file system, one tree, warm or cold."""
+
+    def __init__(self, file_system: str, name: str, state: str, args: argparse.Namespace) -> None:
+        self.file_system, self.tree, self.state = file_system, name, state
+        self._args = args
+        self._settle_s = 0.0 if args.smoke else lib.SETTLE_S
+
+    def measure(self, rounds: int, seconds: float | None = None) -> dict[str, list[lib.Measured]]:
+        chosen = tables.chosen(COMMANDS, self._args.only, CP)
+        rows = {name: COMMANDS[name] for name in chosen}
+        missing = {row for row, command in rows.items() if program(command[0], self._args.binaries) is None}
+        for row in missing:
+            print(f"{row} is left out: it is not installed (--setup)", file=sys.stderr)
+            del rows[row]
+        rows = floors(self.file_system, self.state) | rows
+        tree = places.trees(SMOKE_SCALE if self._args.smoke else 1)[self.tree]
+        both = 2 if self.state == "cold" else 1
+        self._memory_mib = both * (tree.bytes + tree.files * KERNEL_PER_FILE_BYTES) // places.MIB + 1
+        size = int(self._args.size * places.GIB)
+        from_disk = self.file_system == "tmpfs" and self.state == "cold"
+        with (
+            tempfile.TemporaryDirectory(prefix="copier-", dir=self._args.dir) as folder,
+            places.Place("ext4" if from_disk else self.file_system, Path(folder), size, tree) as source,
+            places.Place("tmpfs", Path(folder), size, places.room_for(tree)) as memory,
+        ):
+
+            def run(row: str) -> lib.Measured:
+                if from_disk and not source.source.exists():
+                    source.fresh(0)
+                target = (memory if from_disk else source).fresh(self._settle_s)
+                return self._run(row, rows[row], source.source, target)
+
+            return lib.in_rounds(list(rows), rounds, run, seconds)
+
+    def _run(self, row: str, command: list[str], source: Path, target: Path) -> lib.Measured:
+        floor = str(program("copyfloor", self._args.binaries))
+        if self.state == "cold":
+            lib.make_cold(places.files(source), gently=self._args.smoke)
+        else:
+            timed(floor, floor, "read", str(source), "2")
+        subprocess.run([floor, "touch", str(self._memory_mib)], stdout=subprocess.DEVNULL, check=True)
+        head, *rest = command
+        operands = iter([str(source), str(target)])
+        arguments = [next(operands) if argument == "{}" else argument for argument in rest]
+        # rsync copies what is in a directory if its name has a slash at the end, and so to a name of its own.
+        arguments += [operand + "/" * (head == "rsync") for operand in operands if head != "copyfloor"]
+        measured = timed(floor, str(program(head, self._args.binaries)), *arguments)
+        if "only read" not in row:
+            subprocess.run([floor, "same", str(source), str(target)], stdout=subprocess.DEVNULL, check=True)
+        return measured
+
+
+# The comparison
+
+HEAD = ["lowest", "CPU s (machine's)", "peak MiB"]
+
+
+def groups(data: lib.Measured) -> Iterator[tables.Group]:
+    for cell in data["cells"]:
+        rows = []
+        for name, rounds in cell["timed"].items():
+            wall = tables.number(rounds, "wall_s", 1e3)
+            cpu = sum(tables.number(rounds, key).median for key in ("user_s", "system_s"))
+            machine = tables.number(rounds, "machine_s").median
+            peak = tables.number(rounds, "peak_kib", 1 / 1024).highest
+            more = [f"{wall.lowest:,.0f}", f"{cpu:.2f} ({machine:.2f})", f"{peak:.0f}"]
+            rows.append(tables.Row(name, wall, more, is_floor=name.startswith(FLOOR)))
+        # Ratios are to cp.
+        rows.sort(key=lambda row: (row.name != CP, row.is_floor, row.is_ours))
+        yield tables.Group(f"{cell['tree']}, {cell['fs']}, {cell['state']}", "ms", rows, HEAD)
+
+
+def added(cells: list[lib.Measured], results: Path) -> list[lib.Measured]:
+    """With what was measured before of other cells."""
+    kept = sorted(results.glob("*-copier.json"))
+    if not kept:
+        return cells
+    measured = {
+        (cell["fs"], cell["tree"], cell["state"]): cell for cell in json.loads(kept[-1].read_text())["cells"]
+    }
+    measured |= {(cell["fs"], cell["tree"], cell["state"]): cell for cell in cells}
+    trees = list(places.trees(1))
+    order = {fs: number for number, fs in enumerate(FILE_SYSTEMS)}
+    return sorted(measured.values(), key=lambda c: (order[c["fs"]], trees.index(c["tree"]), -len(c["state"])))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Copy whole trees, by many copiers, on many file systems.")
+    tables.add_arguments(parser, rounds=9, always=CP)
+    parser.add_argument("--fs", nargs="+", choices=FILE_SYSTEMS, default=FILE_SYSTEMS)
+    parser.add_argument("--tree", nargs="+", choices=places.trees(1), help="default: all but those of 1 byte")
+    parser.add_argument("--state", nargs="+", choices=STATES, default=STATES)
+    parser.add_argument("--size", type=float, metavar="GIB", default=SIZE_GIB, help="of each file system")
+    parser.add_argument("--dir", type=Path, help="for the file systems (default: a temporary folder)")
+    parser.add_argument("--binaries", type=Path, default=RELEASE, help="with proactor and copyfloor")
+    parser.add_argument("--setup", action="store_true", help="build what is compared, and end")
+    parser.add_argument("--add", action="store_true", help="to what is kept of other cells")
+    args = tables.parse(parser)
+    if args.setup:
+        set_up()
+        return
+    for name in ("proactor", "copyfloor"):
+        if program(name, args.binaries) is None:
+            sys.exit(f"{name} is missing: python comparisons/copier.py --setup")
+    chosen = args.tree or [name for name in places.trees(1) if not name.endswith("byte")]
+    environment = {**lib.environment(args.dir or Path(tempfile.gettempdir())), **versions(args.binaries)}
+    here = [name for name in args.fs if not places.missing(name)]
+    for name in sorted(set(args.fs) - set(here)):
+        print(f"{name} is left out: {places.missing(name)}", file=sys.stderr)
+    if not here:
+        return
+    budget = lib.Budget(args.minutes, len(here) * len(chosen) * len(args.state))
+    cells = [
+        {"fs": fs, "tree": tree, "state": state, "timed": cell.measure(args.rounds, budget.part())}
+        for fs, tree, state in itertools.product(here, chosen, args.state)
+        for cell in [Cell(fs, tree, state, args)]
+    ]
+    if args.add:
+        cells = added(cells, args.results)
+    data = {"environment": environment, "cells": cells}
+    tables.finish("copier", data, groups(data), args)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,312 @@
+//! What copying and reading a tree takes at least: threads and plain system calls, and nothing that a copier needs
+//! besides. Not a copier: it stops at the first error.
+//!
+//! - `copyfloor copy SRC DST THREADS [times] [clone]`: each directory belongs to one thread, which for each file calls
+//!   open, statx, open, read, write, close, close, and futimens with `times`. With `clone` the blocks are shared.
+//! - `copyfloor read SRC THREADS`: all files in the order of their inodes, by threads that only open, read and close.
+//! - `copyfloor same SRC DST`: fails unless both have the same names, kinds and contents.
+//! - `copyfloor touch MIB`: writes to so much memory and gives it back. A virtual machine may have given free memory to
+//!   its host, and to get it again takes a hundred times as long as to copy into it.
+//! - `copyfloor run COMMAND...`: what a command costs, as JSON: the kernel takes the largest memory of whoever starts a
+//!   program for the program's own, and this starter is small.
+
+use proactor::buffer::AlignedBuf;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, StatxFlags, Timespec, Timestamps, CWD};
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+/// What stays in a core's second-level cache.
+const BUFFER_BYTES: usize = 256 << 10;
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+type Done = Result<(), Failure>;
+
+/// A directory of the tree, by its path below the root.
+struct Dir {
+    path: PathBuf,
+    entries: Vec<(CString, FileType, u64)>,
+}
+
+fn main() -> Result<(), Failure> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let begin = Instant::now();
+    match args.as_slice() {
+        ["copy", from, to, threads, flags @ ..] => {
+            let dirs = walk(Path::new(from))?;
+            let how = How {
+                times: flags.contains(&"times"),
+                clone: flags.contains(&"clone"),
+            };
+            for dir in &dirs {
+                std::fs::create_dir(Path::new(to).join(&dir.path))?;
+            }
+            by_threads(threads.parse()?, dirs.len(), 1, |buffer, index| {
+                copy_dir(Path::new(from), Path::new(to), &dirs[index], &how, buffer)
+            })?;
+        }
+        ["read", from, threads] => {
+            let mut files = files_of(Path::new(from))?;
+            files.sort_unstable_by_key(|(_, ino)| *ino);
+            by_threads(threads.parse()?, files.len(), 1, |buffer, index| {
+                let file = rustix::fs::openat(CWD, &files[index].0, OFlags::RDONLY, Mode::empty())?;
+                while rustix::io::read(&file, &mut *buffer)? > 0 {}
+                Ok(())
+            })?;
+        }
+        ["run", program, arguments @ ..] => return run(program, arguments),
+        ["touch", mib] => touch(mib.parse::<usize>()? << 20)?,
+        ["same", left, right] => same(Path::new(left), Path::new(right))?,
+        _ => return Err("copy SRC DST THREADS [times] [clone] | read SRC THREADS | same SRC DST".into()),
+    }
+    println!("{:.6}", begin.elapsed().as_secs_f64());
+    Ok(())
+}
+
+fn touch(length: usize) -> Done {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: a new mapping at a place that the kernel chooses touches nobody's memory.
+    let memory = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, -1, 0) };
+    if memory == libc::MAP_FAILED {
+        return Err(std::io::Error::last_os_error().into());
+    }
+    // SAFETY: `memory` is ours, `length` bytes long and zeroed, until this process ends.
+    let bytes = unsafe {
+        libc::madvise(memory, length, libc::MADV_HUGEPAGE);
+        std::slice::from_raw_parts_mut(memory.cast::<u8>(), length)
+    };
+    for byte in bytes.iter_mut().step_by(4096) {
+        *byte = std::hint::black_box(1);
+    }
+    Ok(())
+}
+
+/// Runs a command, and prints what it has cost with all its threads.
+fn run(program: &str, arguments: &[&str]) -> Done {
+    let begin = Instant::now();
+    let child = std::process::Command::new(program).args(arguments).spawn()?;
+    let pid = libc::pid_t::try_from(child.id())?;
+    let mut status = 0;
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: both are ours, of the types that the call writes, and it writes before it returns.
+    if unsafe { libc::wait4(pid, &mut status, 0, usage.as_mut_ptr()) } != pid {
+        return Err(std::io::Error::last_os_error().into());
+    }
+    let wall_s = begin.elapsed().as_secs_f64();
+    // SAFETY: zeroed and filled by the kernel; any bytes make a valid value.
+    let usage = unsafe { usage.assume_init() };
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    let (user_s, system_s) = (seconds(usage.ru_utime), seconds(usage.ru_stime));
+    let peak_kib = usage.ru_maxrss;
+    println!(
+        r#"{{"wall_s": {wall_s}, "user_s": {user_s}, "system_s": {system_s}, "peak_kib": {peak_kib}, "status": {status}}}"#
+    );
+    Ok(())
+}
+
+/// `work` on each number below `count`, taken `share` at a time.
+fn by_threads(
+    threads: usize,
+    count: usize,
+    share: usize,
+    work: impl Fn(&mut [u8], usize) -> Done + Sync,
+) -> Done {
+    let next = AtomicUsize::new(0);
+    let one = || -> Done {
+        let mut buffer = AlignedBuf::zeroed(BUFFER_BYTES, 4096);
+
+        loop {
+            let start = next.fetch_add(share, Ordering::Relaxed);
+            if start >= count {
+                return Ok(());
+            }
+            for index in start..count.min(start + share) {
+                work(&mut buffer, index)?;
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(one)).collect();
+        running
+            .into_iter()
+            .try_for_each(|thread| thread.join().expect("a thread has panicked"))
+    })
+}
+
+/// All directories, each after the one that it is in.
+fn walk(root: &Path) -> Result<Vec<Dir>, Failure> {
+    let mut found = Vec::new();
+    let mut left = vec![PathBuf::new()];
+    while let Some(path) = left.pop() {
+        let fd = open_dir(&root.join(&path))?;
+        let mut entries = Vec::new();
+        for entry in rustix::fs::Dir::read_from(&fd)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if name != c"." && name != c".." {
+                entries.push((name.to_owned(), entry.file_type(), entry.ino()));
+            }
+        }
+        entries.sort_unstable_by_key(|(_, _, ino)| *ino);
+        let is_dir = |kind: &FileType| *kind == FileType::Directory;
+        for (name, ..) in entries.iter().filter(|(_, kind, _)| is_dir(kind)) {
+            left.push(path.join(name_of(name)));
+        }
+        entries.retain(|(_, kind, _)| !is_dir(kind));
+        found.push(Dir { path, entries });
+    }
+    Ok(found)
+}
+
+fn files_of(root: &Path) -> Result<Vec<(PathBuf, u64)>, Failure> {
+    let mut files = Vec::new();
+    for dir in walk(root)? {
+        let place = root.join(&dir.path);
+        for (name, kind, ino) in &dir.entries {
+            if *kind == FileType::RegularFile {
+                files.push((place.join(name_of(name)), *ino));
+            }
+        }
+    }
+    Ok(files)
+}
+
+fn name_of(name: &CString) -> &Path {
+    Path::new(std::ffi::OsStr::from_bytes(name.to_bytes()))
+}
+
+fn open_dir(path: &Path) -> Result<OwnedFd, Failure> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat(CWD, path, flags, Mode::empty())?)
+}
+
+struct How {
+    times: bool,
+    clone: bool,
+}
+
+fn copy_dir(from: &Path, to: &Path, dir: &Dir, how: &How, buffer: &mut [u8]) -> Done {
+    let source = open_dir(&from.join(&dir.path))?;
+    let target = open_dir(&to.join(&dir.path))?;
+    for (name, kind, _) in &dir.entries {
+        if *kind == FileType::Symlink {
+            let link = rustix::fs::readlinkat(&source, name, Vec::new())?;
+            rustix::fs::symlinkat(&link, &target, name)?;
+        } else {
+            copy_file(&source, &target, name, how, buffer)?;
+        }
+    }
+    Ok(())
+}
+
+fn copy_file(source: &OwnedFd, target: &OwnedFd, name: &CString, how: &How, buffer: &mut [u8]) -> Done {
+    let reading = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let input = rustix::fs::openat(source, name, reading, Mode::empty())?;
+    let stat = rustix::fs::statx(&input, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?;
+    let writing = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode(u32::from(stat.stx_mode) & 0o777);
+    let output = rustix::fs::openat(target, name, writing, mode)?;
+    if how.clone {
+        rustix::fs::ioctl_ficlone(&output, &input)?;
+    } else {
+        copy_data(&input, &output, &stat, buffer)?;
+    }
+    if how.times {
+        let time = |time: rustix::fs::StatxTimestamp| Timespec {
+            tv_sec: time.tv_sec,
+            tv_nsec: time.tv_nsec.into(),
+        };
+        let times = Timestamps {
+            last_access: time(stat.stx_atime),
+            last_modification: time(stat.stx_mtime),
+        };
+        rustix::fs::futimens(&output, &times)?;
+    }
+    Ok(())
+}
+
+fn copy_data(input: &OwnedFd, output: &OwnedFd, stat: &rustix::fs::Statx, buffer: &mut [u8]) -> Done {
+    let mut offset = 0;
+    let sparse = stat.stx_blocks * 512 < stat.stx_size;
+    while offset < stat.stx_size {
+        let mut end = stat.stx_size;
+        if sparse {
+            match rustix::fs::seek(input, SeekFrom::Data(offset)) {
+                Ok(data) => offset = data,
+                Err(rustix::io::Errno::NXIO) => break,
+                Err(error) => return Err(error.into()),
+            }
+            end = rustix::fs::seek(input, SeekFrom::Hole(offset))?;
+        }
+        while offset < end {
+            let length = buffer.len().min((end - offset) as usize);
+            let length = rustix::io::pread(input, &mut buffer[..length], offset)?;
+            if length == 0 || rustix::io::pwrite(output, &buffer[..length], offset)? != length {
+                return Err("cut short".into());
+            }
+            offset += length as u64;
+        }
+    }
+    if sparse {
+        rustix::fs::ftruncate(output, stat.stx_size)?;
+    }
+    Ok(())
+}
+
+fn same(left: &Path, right: &Path) -> Done {
+    let names = |root: &Path| -> Result<Vec<(PathBuf, FileType)>, Failure> {
+        let in_dir = |dir: &Dir| {
+            let entry = |(name, kind, _): &(CString, FileType, u64)| (dir.path.join(name_of(name)), *kind);
+            let own = std::iter::once((dir.path.clone(), FileType::Directory));
+            own.chain(dir.entries.iter().map(entry)).collect::<Vec<_>>()
+        };
+        let mut names: Vec<_> = walk(root)?.iter().flat_map(in_dir).collect();
+        names.sort_by(|one, other| one.0.cmp(&other.0));
+        Ok(names)
+    };
+    let (here, there) = (names(left)?, names(right)?);
+    if here != there {
+        return Err(format!("{} names here, {} there, or others", here.len(), there.len()).into());
+    }
+    let mut buffers = [vec![0; BUFFER_BYTES], vec![0; BUFFER_BYTES]];
+    for (name, kind) in here {
+        let (one, other) = (left.join(&name), right.join(&name));
+        let equal = match kind {
+            FileType::Symlink => std::fs::read_link(one)? == std::fs::read_link(other)?,
+            FileType::RegularFile => same_file(&one, &other, &mut buffers)?,
+            _ => true,
+        };
+        if !equal {
+            return Err(format!("{} differs", name.display()).into());
+        }
+    }
+    Ok(())
+}
+
+fn same_file(one: &Path, other: &Path, [left, right]: &mut [Vec<u8>; 2]) -> Result<bool, Failure> {
+    let (one, other) = (std::fs::File::open(one)?, std::fs::File::open(other)?);
+    if one.metadata()?.len() != other.metadata()?.len() {
+        return Ok(false);
+    }
+    loop {
+        let length = rustix::io::read(one.as_fd(), &mut *left)?;
+        let mut rest = &mut right[..length];
+        while !rest.is_empty() {
+            match rustix::io::read(other.as_fd(), &mut *rest)? {
+                0 => return Ok(false),
+                read => rest = &mut rest[read..],
+            }
+        }
+        if left[..length] != right[..length] {
+            return Ok(false);
+        }
+        if length == 0 {
+            return Ok(true);
+        }
+    }
+}
