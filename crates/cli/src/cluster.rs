@@ -10,6 +10,14 @@ pub trait Cluster {
     fn connect(&self, address: &str, jobs: usize) -> Result<Box<dyn Tasks>, String>;
 }
 
+/// A task that has ended.
+pub struct Ended {
+    /// What it ran.
+    pub shard: usize,
+    /// Why it failed for good, if it did.
+    pub problem: Option<String>,
+}
+
 /// Tasks, each of which runs a shard of one plan.
 pub trait Tasks {
     /// How many run at a time.
@@ -18,8 +26,8 @@ pub trait Tasks {
     /// Starts a task for each of these shards of a plan, which is JSON. Called once.
     fn start(&mut self, plan: &str, shards: &[usize]) -> Result<(), String>;
 
-    /// The next one that has ended, and why it failed for good; `None` if none ends within this time.
-    fn next(&mut self, within: Duration) -> Result<Option<(usize, Result<(), String>)>, String>;
+    /// The next one that has ended; `None` if none ends within this time.
+    fn next(&mut self, within: Duration) -> Result<Option<Ended>, String>;
 
     /// Ends those that are under way.
     fn cancel(&mut self);

@@ -6,7 +6,7 @@ mod cluster;
 mod cp;
 mod doctor;
 
-pub use cluster::{Cluster, Tasks};
+pub use cluster::{Cluster, Ended, Tasks};
 
 use std::ffi::OsString;
 use std::io::Write as _;
