@@ -9,6 +9,7 @@ import contextlib
 import os
 import signal
 import socket
+from importlib import import_module
 from typing import Any
 
 from proactor._native import Copying
@@ -71,7 +72,8 @@ class Tasks:
 def _connected(address: str) -> Any:
     """Ray, connected."""
     try:
-        import ray
+        # Not by a statement, for type checkers where it is not installed; they would be slow where it is.
+        ray: Any = import_module("ray")
     except ImportError as error:
         raise RuntimeError("--ray needs Ray: pip install 'proactor[ray]'") from error
     _reach(address)

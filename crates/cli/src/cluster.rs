@@ -10,8 +10,13 @@ pub trait Cluster {
     fn connect(&self, address: &str, jobs: usize) -> Result<Box<dyn Tasks>, String>;
 }
 
-/// A shard whose task has ended, and why it failed for good.
-pub type Ended = (usize, Result<(), String>);
+/// A task that has ended.
+pub struct Ended {
+    /// What it ran.
+    pub shard: usize,
+    /// Why it failed for good, if it did.
+    pub problem: Option<String>,
+}
 
 /// Tasks, each of which runs a shard of one plan.
 pub trait Tasks {

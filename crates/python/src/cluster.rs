@@ -1,6 +1,6 @@
 //! Ray as the command's cluster: `proactor/_ray.py`, called from the command's threads.
 
-use proactor_cli::{Cluster, Tasks};
+use proactor_cli::{Cluster, Ended, Tasks};
 use pyo3::prelude::*;
 use std::time::Duration;
 
@@ -42,14 +42,14 @@ impl Tasks for RayTasks {
         })
     }
 
-    fn next(&mut self, within: Duration) -> Result<Option<(usize, Result<(), String>)>, String> {
+    fn next(&mut self, within: Duration) -> Result<Option<Ended>, String> {
         Python::attach(|py| {
             let next = || {
                 let next = self.tasks.call_method1(py, "next", (within.as_secs_f64(),))?;
                 next.extract::<Option<(usize, Option<String>)>>(py)
             };
             let next = next().map_err(|error| said(py, &error))?;
-            Ok(next.map(|(shard, error)| (shard, error.map_or(Ok(()), Err))))
+            Ok(next.map(|(shard, problem)| Ended { shard, problem }))
         })
     }
 

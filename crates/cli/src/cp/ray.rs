@@ -6,7 +6,7 @@ use super::usage::{Misuse, FAILURE};
 use super::watch::Watch;
 use super::wishes::{Cp, Wishes};
 use super::{conclude, listen, quote, units, watched};
-use crate::{Cluster, Tasks};
+use crate::{Cluster, Ended, Tasks};
 use proactor_copy::shards::{finish, plan, Error, Plan};
 use proactor_copy::Observer as _;
 use std::path::PathBuf;
@@ -128,8 +128,11 @@ fn shards(plan: &Plan, tasks: &mut dyn Tasks, watch: &Watch) -> Result<(), Halt>
         }
         match tasks.next(WAIT).map_err(|text| lost(watch, &text))? {
             None => continue,
-            Some((shard, Ok(()))) => tell(plan, shard, watch)?,
-            Some((shard, Err(text))) => {
+            Some(Ended { shard, problem: None }) => tell(plan, shard, watch)?,
+            Some(Ended {
+                shard,
+                problem: Some(text),
+            }) => {
                 failed = true;
                 watch.screen().complain(&format!("shard {shard}: {text}"));
             }
