@@ -40,7 +40,7 @@ def killed(tmp_path: Path) -> Path:
     process = subprocess.Popen(
         proactor_command("cp", "-a", "--copy-contents", "--jobs=2", "s", "t"), cwd=tmp_path
     )
-    wait_until(lambda: any(tmp_path.glob("t.partial-*.journal")))
+    wait_until(lambda: any(path.stat().st_size > 1024 for path in tmp_path.glob("t.partial-*.journal")))
     process.send_signal(signal.SIGKILL)
     process.wait(DEADLINE_S)
     (tmp_path / "s" / "waits" / "fifo").unlink()
