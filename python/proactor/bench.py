@@ -23,7 +23,7 @@ from typing import Any, TypeAlias, TypeVar
 __all__ = ["BenchError", "Cell", "Report", "Round", "Verdict", "load", "run"]
 
 _T = TypeVar("_T")
-_Some: TypeAlias = "_T | Sequence[_T] | None"
+_Some: TypeAlias = _T | Sequence[_T] | None
 
 FORMAT = "proactor-bench-1"
 
