@@ -76,10 +76,12 @@ impl ByName {
     /// # Errors
     /// If the kernel refuses.
     pub fn start(&self) -> Result<(), String> {
+        // First on and last off: other threads make calls meanwhile, and the total must have all that have a name.
+        control(&self.total, PERF_EVENT_IOC_ENABLE)?;
         for (_, event) in &self.named {
             control(event, PERF_EVENT_IOC_ENABLE)?;
         }
-        control(&self.total, PERF_EVENT_IOC_ENABLE)
+        Ok(())
     }
 
     /// Counts no more, and says what was counted.
@@ -87,12 +89,13 @@ impl ByName {
     /// # Errors
     /// If the kernel refuses.
     pub fn stop(&self) -> Result<Calls, String> {
-        control(&self.total, PERF_EVENT_IOC_DISABLE)?;
         for (_, event) in &self.named {
             control(event, PERF_EVENT_IOC_DISABLE)?;
         }
-        // The call that switched it off was made while it was on.
-        let total = read_count(&self.total)?.saturating_sub(1);
+        control(&self.total, PERF_EVENT_IOC_DISABLE)?;
+        // The calls that switched on and off what has a name, and itself off, were made while it was on.
+        let own = 2 * self.named.len() as u64 + 1;
+        let total = read_count(&self.total)?.saturating_sub(own);
         let mut by_name = BTreeMap::new();
         for (name, event) in &self.named {
             match read_count(event)? {
