@@ -75,7 +75,7 @@ def _perform(job: list[Any]) -> None:
         if not loop.is_closed():
             raise
     finally:
-        del future, settle
+        del future, settle, loop
 
 
 def _settle(future: asyncio.Future[T], how: Callable[[Any], None], value: object) -> None:
@@ -98,7 +98,18 @@ def submit(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Fu
 
 def finish(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
     """As `run`, and the call is made and runs to its end whatever becomes of the caller."""
-    return asyncio.shield(run(function, *args, **kwargs))
+    return shielded(run(function, *args, **kwargs))
+
+
+def shielded(future: asyncio.Future[T]) -> asyncio.Future[T]:
+    """As `asyncio.shield`, which has an error logged as never retrieved when the caller is gone by then."""
+    future.add_done_callback(_retrieve)
+    return asyncio.shield(future)
+
+
+def _retrieve(done: asyncio.Future[Any]) -> None:
+    if not done.cancelled():
+        done.exception()
 
 
 async def make(function: Callable[[], T], undo: Callable[[T], object]) -> T:

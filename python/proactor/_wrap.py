@@ -44,7 +44,7 @@ class WrappedFile(Methods[AnyStr]):
             turn.leave()
             raise
         done.add_done_callback(lambda _: turn.leave())
-        return await asyncio.shield(done)
+        return await _pool.shielded(done)
 
     def _turn_here(self) -> Turn:
         # A loop that ended during a call has not given back the turn.

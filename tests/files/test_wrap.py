@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
 import io
 import os
@@ -183,7 +184,7 @@ def test_a_turn_that_comes_too_late(run: Run) -> None:
     run(in_time(main()))
 
 
-def test_errors_pass_on_the_turn(run: Run) -> None:
+def test_errors_pass_on_the_turn(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     slow = Slow()
 
     async def main() -> None:
@@ -204,6 +205,8 @@ def test_errors_pass_on_the_turn(run: Run) -> None:
             await file.write(b"")
 
     run(in_time(main()))
+    gc.collect()
+    assert not caplog.records
 
 
 def test_on_another_loop(event_loop_factory: LoopFactory) -> None:
