@@ -11,21 +11,10 @@ from typing import Any
 
 ENGINES = ("sync", "psync-threads", "posix-aio", "linux-aio", "io_uring")
 TIMEOUT_S = 120
-# A file of 256 blocks, each done once, in one round that nobody counts.
-SMALL = (
-    "--size",
-    "1m",
-    "--bs",
-    "4k",
-    "--time_based",
-    "0",
-    "--rounds",
-    "1",
-    "--counters",
-    "none",
-    "--direct",
-    "0",
-)
+# Each block once, in one round.
+ONCE = ("--bs=4k", "--time_based=0", "--rounds=1")
+# A file of 256 blocks, and nobody counts.
+SMALL = (*ONCE, "--size=1m", "--counters=none", "--direct=0")
 
 
 def command(*arguments: str) -> list[str]:

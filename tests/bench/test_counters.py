@@ -9,24 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench_helpers import TIMEOUT_S, command, measured
+from bench_helpers import ONCE, TIMEOUT_S, command, measured
 from capabilities import needs
 
 BLOCKS = 1024
-WORK = (
-    "--size",
-    "4m",
-    "--bs",
-    "4k",
-    "--time_based",
-    "0",
-    "--rounds",
-    "1",
-    "--rw",
-    "randread",
-    "--iodepth",
-    "1",
-)
+WORK = (*ONCE, "--size=4m", "--rw=randread", "--iodepth=1")
 # The loader and the interpreter read some files, and threads wait for each other a few times.
 SLACK = 40
 

@@ -8,6 +8,7 @@ import os
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,9 +18,19 @@ from typing import Any
 OLD_NS = 1_500_000_000_123_456_789
 # Neither the user's locale nor their wishes for backups.
 ENVIRONMENT = {"LC_ALL": "C.UTF-8"}
+DEADLINE_S = 60
 UNSET = ("VERSION_CONTROL", "SIMPLE_BACKUP_SUFFIX", "POSIXLY_CORRECT")
 
 Arrange = Callable[[Path], None]
+
+
+def wait_until(what: Callable[[], bool], during: subprocess.Popen[Any] | None = None) -> None:
+    """Until it is so, while the process goes on."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not what():
+        assert during is None or during.poll() is None, during.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
 
 
 @dataclass(frozen=True)

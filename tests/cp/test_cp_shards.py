@@ -7,7 +7,6 @@ import os
 import random
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import arrangements
 import pytest
 from capabilities import needs
 from cp_helpers import (
+    DEADLINE_S,
     Ours,
     Outcome,
     Runner,
@@ -23,13 +23,13 @@ from cp_helpers import (
     make_old,
     outcome_of,
     proactor_command,
+    wait_until,
 )
 
 pytest_plugins = ["cp_fixtures"]
 
 # Written as zeros, it takes long enough to be met in the middle.
 LARGE_BYTES = 64 << 20
-DEADLINE_S = 60
 
 
 def big(root: Path) -> None:
@@ -106,10 +106,7 @@ def test_killed_in_the_middle(cp: Ours) -> None:
     shards = plan(cp, "-a", "--sparse=never", "top", "copy", shards=2)
     (tree,) = cp.directory.glob("copy.partial-*")
     with subprocess.Popen(proactor_command("cp", "--shard=0", "plan.json"), cwd=cp.directory) as killed:
-        deadline = time.monotonic() + DEADLINE_S
-        while not any(path.stat().st_size for path in tree.glob("large*")):
-            assert killed.poll() is None
-            assert time.monotonic() < deadline
+        wait_until(lambda: any(path.stat().st_size for path in tree.glob("large*")), killed)
         killed.send_signal(signal.SIGKILL)
     left = [path.name for path in tree.iterdir()]
     assert left
@@ -139,9 +136,7 @@ def test_interrupted(cp: Ours) -> None:
         stderr=subprocess.PIPE,
         text=True,
     ) as ended:
-        deadline = time.monotonic() + DEADLINE_S
-        while not any(path.stat().st_size for path in tree.glob("large*")):
-            assert time.monotonic() < deadline
+        wait_until(lambda: any(path.stat().st_size for path in tree.glob("large*")), ended)
         ended.send_signal(signal.SIGINT)
         _, said = ended.communicate(timeout=DEADLINE_S)
     assert ended.returncode == 130

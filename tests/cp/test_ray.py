@@ -15,13 +15,12 @@ from pathlib import Path
 
 import pytest
 from capabilities import needs
-from cp_helpers import make_old, proactor_command, snapshot
+from cp_helpers import DEADLINE_S, make_old, proactor_command, snapshot, wait_until
 from test_cp_shards import LARGE_BYTES, big
 
 pytestmark = needs("ray")
 
 WORKERS = 4
-DEADLINE_S = 60
 
 
 @pytest.fixture(scope="module")
@@ -93,10 +92,9 @@ def test_interrupted_and_gone_on_with(address: str, tmp_path: Path) -> None:
 
 def writer(place: Path, process: subprocess.Popen[str]) -> int:
     """The process of the worker that is in the middle of the large file, as its attempt's record has it."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not any(path.stat().st_size for path in place.glob("copy.partial-*/large.partial-*")):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
+    wait_until(
+        lambda: any(path.stat().st_size for path in place.glob("copy.partial-*/large.partial-*")), process
+    )
     records = [json.loads(path.read_text()) for path in place.glob("copy.shards-*/*.attempt")]
     writing = [record["pid"] for record in records if is_writing(record["pid"])]
     assert len(writing) == 1

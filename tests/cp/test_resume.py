@@ -7,25 +7,15 @@ import os
 import shutil
 import signal
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cp_helpers import Ours, proactor_command, snapshot
+from cp_helpers import DEADLINE_S, Ours, proactor_command, snapshot, wait_until
 
 pytest_plugins = ["cp_fixtures"]
 
-DEADLINE_S = 30
 FILES = 300
-
-
-def wait_until(what: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 @pytest.fixture

@@ -6,21 +6,10 @@ import os
 import pty
 import signal
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cp_helpers import proactor_command
-
-DEADLINE_S = 30
-
-
-def wait_until(what: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+from cp_helpers import DEADLINE_S, proactor_command, wait_until
 
 
 @pytest.fixture

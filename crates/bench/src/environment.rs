@@ -1,5 +1,6 @@
 //! The machine, as far as it matters to a report. Reads; changes nothing; what cannot be read is `None`.
 
+use rustix::process::{getrlimit, Resource};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -84,8 +85,8 @@ impl Environment {
             load: read("/proc/loadavg").and_then(|text| text.split(' ').next()?.parse().ok()),
             file_system: file_system(place),
             device: device(place),
-            memlock_bytes: limit(libc::RLIMIT_MEMLOCK),
-            open_files: limit(libc::RLIMIT_NOFILE),
+            memlock_bytes: getrlimit(Resource::Memlock).current,
+            open_files: getrlimit(Resource::Nofile).current,
             aio_max_nr: number("/proc/sys/fs/aio-max-nr"),
             io_uring_disabled: number("/proc/sys/kernel/io_uring_disabled"),
             root: rustix::process::geteuid().is_root(),
@@ -189,21 +190,6 @@ fn virtualisation(cpuinfo: &str) -> Option<String> {
         (true, None) => Some("a virtual machine".into()),
         (false, _) => None,
     }
-}
-
-#[cfg(target_env = "gnu")]
-type Resource = libc::__rlimit_resource_t;
-#[cfg(not(target_env = "gnu"))]
-type Resource = libc::c_int;
-
-fn limit(resource: Resource) -> Option<u64> {
-    let mut limit = libc::rlimit {
-        rlim_cur: libc::RLIM_INFINITY,
-        rlim_max: libc::RLIM_INFINITY,
-    };
-    // SAFETY: `limit` is writable for the call, which fails on bad arguments only.
-    unsafe { libc::getrlimit(resource, &raw mut limit) };
-    (limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
 #[cfg(target_env = "gnu")]

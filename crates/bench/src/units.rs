@@ -173,5 +173,6 @@ mod tests {
         assert_eq!(thousands(-1234), "-1,234");
         assert_eq!(seconds(0.000_012_3), "12.3 us");
         assert_eq!(clock(Duration::from_secs(65)), "1:05");
+        assert_eq!(clock(Duration::from_secs(7200)), "2:00:00");
     }
 }

@@ -3,6 +3,7 @@
 use super::units;
 use super::watch::Watch;
 use super::wishes::Occasion;
+use proactor_bench::units::clock;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
@@ -79,7 +80,7 @@ fn line(files: u64, bytes: u64, elapsed: Duration, done: f64) -> String {
         units::count(files, "file", "files"),
         units::bytes(bytes),
         units::bytes(rate as u64),
-        units::clock(elapsed.as_secs()),
+        clock(elapsed),
         outlook(elapsed, done)
     )
 }
@@ -96,7 +97,7 @@ fn outlook(elapsed: Duration, done: f64) -> String {
     let mut text = format!(" [{bar}] {:.0}%", done * 100.0);
     if elapsed >= LEAST_ELAPSED {
         let left = elapsed.as_secs_f64() * (1.0 - done) / done;
-        text += &format!(", about {} left", units::clock(left.ceil() as u64));
+        text += &format!(", about {} left", clock(Duration::from_secs_f64(left.ceil())));
     }
     text
 }

@@ -45,15 +45,6 @@ pub(super) fn count(number: u64, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-/// `1:05`, `2:00:00`.
-pub(super) fn clock(seconds: u64) -> String {
-    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    match hours {
-        0 => format!("{minutes}:{seconds:02}"),
-        _ => format!("{hours}:{minutes:02}:{seconds:02}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #[test]
@@ -98,13 +89,5 @@ mod tests {
         ] {
             assert_eq!(super::bytes_in(word), count, "{word}");
         }
-    }
-
-    #[test]
-    fn clock() {
-        assert_eq!(
-            (super::clock(65), super::clock(7200)),
-            ("1:05".into(), "2:00:00".into())
-        );
     }
 }

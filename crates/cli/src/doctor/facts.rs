@@ -1,5 +1,6 @@
 //! The machine as far as it matters to asynchronous I/O. Reads; changes nothing; what cannot be read is `None`.
 
+use rustix::process::{getrlimit, Resource};
 use serde::Serialize;
 use std::fs;
 use std::path::Path;
@@ -48,9 +49,9 @@ impl Machine {
             aio_max_events: number("/proc/sys/fs/aio-max-nr"),
             aio_used_events: number("/proc/sys/fs/aio-nr"),
             limits: Limits {
-                memlock_bytes: limit(libc::RLIMIT_MEMLOCK),
-                open_files: limit(libc::RLIMIT_NOFILE),
-                processes: limit(libc::RLIMIT_NPROC),
+                memlock_bytes: limit(Resource::Memlock),
+                open_files: limit(Resource::Nofile),
+                processes: limit(Resource::Nproc),
             },
         }
     }
@@ -107,21 +108,10 @@ fn container() -> Vec<&'static str> {
     signs
 }
 
-#[cfg(target_env = "gnu")]
-type Resource = libc::__rlimit_resource_t;
-#[cfg(not(target_env = "gnu"))]
-type Resource = libc::c_int;
-
 fn limit(resource: Resource) -> Limit {
-    let mut limit = libc::rlimit {
-        rlim_cur: libc::RLIM_INFINITY,
-        rlim_max: libc::RLIM_INFINITY,
-    };
-    // SAFETY: `limit` is writable for the call, which fails on bad arguments only.
-    unsafe { libc::getrlimit(resource, &mut limit) };
-    let known = |value| (value != libc::RLIM_INFINITY).then_some(value);
+    let limit = getrlimit(resource);
     Limit {
-        soft: known(limit.rlim_cur),
-        hard: known(limit.rlim_max),
+        soft: limit.current,
+        hard: limit.maximum,
     }
 }
