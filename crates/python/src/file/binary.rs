@@ -3,7 +3,7 @@
 use super::turn::Units;
 use super::verb::Verb;
 use crate::errors;
-use crate::files::driver::{self, LoopDriver, Waiter};
+use crate::files::driver::{self, LoopDriver, LoopFuture, Waiter};
 use proactor::op::Op;
 use proactor::{Completion, Error, Token};
 use proactor_file::{Buffered, Step};
@@ -34,7 +34,7 @@ pub(crate) struct BinaryFile {
     /// A call has the turn.
     pub(super) busy: bool,
     /// The future of the call that has the turn and waits for an op.
-    pub(super) waiter: Option<Py<PyAny>>,
+    pub(super) waiter: Option<Py<LoopFuture>>,
     /// What a call holds while it waits for the engine. Only of disk files: others may wait for a peer.
     pub(super) limiter: Option<Py<PyAny>>,
     /// The call that has the turn goes to the engine without asking.
@@ -64,7 +64,7 @@ impl Closed {
 /// A place in the queue.
 pub(super) enum Ticket {
     /// Of a call that waits.
-    Future(Py<PyAny>),
+    Future(Py<LoopFuture>),
     /// Of a close whose caller is gone.
     Close,
 }
@@ -294,11 +294,11 @@ impl BinaryFile {
 
     /// What a call suspends on to let the loop go round.
     pub(super) fn give_way(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        driver::suspend_on(&Self::wait_in_line(slf)?)
+        Ok(driver::suspend_on(&Self::wait_in_line(slf)?))
     }
 
     /// The same as a future to be awaited.
-    pub(super) fn wait_in_line<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+    pub(super) fn wait_in_line<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, LoopFuture>> {
         let driver = slf.borrow().driver.bind(slf.py()).clone();
         driver::wait_in_line(&driver)
     }

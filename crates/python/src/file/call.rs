@@ -6,12 +6,11 @@ use super::verb::Verb;
 use crate::attached::Attached;
 use crate::coroutine::{bytes_len, coroutine_methods, Coroutine, Outcome};
 use crate::errors;
-use crate::files::driver;
+use crate::files::driver::{self, LoopFuture};
 use crate::reused::{self, make, reused, Call as _};
 use proactor_file::Step;
 use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning};
 use pyo3::gc::PyVisit;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::PyTraverseError;
 
@@ -35,9 +34,9 @@ enum State {
     /// Has the turn, and lets the loop go round.
     GaveWay,
     /// Waits for the turn.
-    Queued(Py<PyAny>),
+    Queued(Py<LoopFuture>),
     /// Has the turn, and waits for an op.
-    Waiting(Py<PyAny>),
+    Waiting(Py<LoopFuture>),
     /// Another call goes on, with the limiter.
     Limited {
         limited: Limited,
@@ -187,10 +186,10 @@ impl Call {
     fn suspend(
         &mut self,
         py: Python<'_>,
-        future: Py<PyAny>,
-        state: impl FnOnce(Py<PyAny>) -> State,
+        future: Py<LoopFuture>,
+        state: impl FnOnce(Py<LoopFuture>) -> State,
     ) -> PyResult<Outcome> {
-        let suspended = driver::suspend_on(future.bind(py))?;
+        let suspended = driver::suspend_on(future.bind(py));
         self.state = state(future);
         Ok(Outcome::Suspend(suspended))
     }
@@ -207,12 +206,11 @@ impl Call {
             State::Limited { limited, .. } => limited.close(py),
             State::Queued(ticket) => {
                 let ticket = ticket.bind(py);
-                let granted = driver::is_done(ticket)?
-                    && !ticket.call_method0(intern!(py, "cancelled"))?.is_truthy()?;
+                let granted = driver::is_done(ticket) && !ticket.borrow().cancelled();
                 if granted {
                     return self.leave(file);
                 }
-                ticket.call_method0(intern!(py, "cancel"))?;
+                LoopFuture::cancel(ticket, None)?;
                 if matches!(self.verb, Verb::Close { .. }) {
                     file.borrow_mut().queue.push_back(Ticket::Close);
                     if !file.borrow().busy {
@@ -309,7 +307,7 @@ impl reused::Call for Call {
                 let run = self.run(&file);
                 self.or_pass(&file, run)
             }
-            State::Queued(ticket) => match driver::is_done(ticket.bind(py))? {
+            State::Queued(ticket) => match driver::is_done(ticket.bind(py)) {
                 true => {
                     let begun = self.begin(&file);
                     self.or_pass(&file, begun)
@@ -317,7 +315,7 @@ impl reused::Call for Call {
                 // Driven by hand, not by the loop.
                 false => self.suspend(py, ticket, State::Queued),
             },
-            State::Waiting(future) => match driver::is_done(future.bind(py))? {
+            State::Waiting(future) => match driver::is_done(future.bind(py)) {
                 true => {
                     let run = self.run(&file);
                     self.or_pass(&file, run)

@@ -6,7 +6,7 @@ use super::binary::{elsewhere, BinaryFile};
 use super::limited::Limited;
 use crate::coroutine::{coroutine_methods, Coroutine, Outcome};
 use crate::errors;
-use crate::files::driver::{self, LoopDriver, Waiter};
+use crate::files::driver::{self, LoopDriver, LoopFuture, Waiter};
 use proactor::op::Op;
 use proactor::{Completion, Error, Token};
 use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning, PyStopIteration};
@@ -116,7 +116,7 @@ enum State {
         others: Vec<Py<BinaryFile>>,
     },
     Waiting {
-        future: Py<PyAny>,
+        future: Py<LoopFuture>,
         driver: Py<LoopDriver>,
         token: Token,
     },
@@ -161,19 +161,19 @@ impl FileOp {
                 driver,
                 token,
             } => {
-                if driver::is_done(future.bind(py))? {
+                if driver::is_done(future.bind(py)) {
                     let outcome = slf.borrow_mut().outcome.take();
                     let woken = || PyRuntimeError::new_err("somebody else has woken this call");
                     return outcome.ok_or_else(woken)?.map(Outcome::Return);
                 }
                 // Driven by hand, not by the loop.
-                let suspended = driver::suspend_on(future.bind(py)).map(Outcome::Suspend);
+                let suspended = Outcome::Suspend(driver::suspend_on(future.bind(py)));
                 slf.borrow_mut().state = State::Waiting {
                     future,
                     driver,
                     token,
                 };
-                suspended
+                Ok(suspended)
             }
             State::Limited(limited) => Self::send_on(slf, limited),
             State::Granted(op) => Self::wait_for(slf, *op),
@@ -287,13 +287,13 @@ impl FileOp {
         let driver = file.borrow().driver.clone_ref(py).into_bound(py);
         let future = driver::new_future(py)?;
         let token = Self::submit(slf, &driver, op)?;
-        let suspended = driver::suspend_on(&future).map(Outcome::Suspend);
+        let suspended = Outcome::Suspend(driver::suspend_on(&future));
         slf.borrow_mut().state = State::Waiting {
             future: future.unbind(),
             driver: driver.unbind(),
             token,
         };
-        suspended
+        Ok(suspended)
     }
 
     fn submit(slf: &Bound<'_, Self>, driver: &Bound<'_, LoopDriver>, op: Op) -> PyResult<Token> {

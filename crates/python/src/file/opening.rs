@@ -11,14 +11,13 @@ use super::verb::{os_error, Verb};
 use crate::aio_engine;
 use crate::coroutine::{coroutine_methods, Coroutine, Outcome};
 use crate::errors;
-use crate::files::driver::{self, LoopDriver, Waiter};
+use crate::files::driver::{self, LoopDriver, LoopFuture, Waiter};
 use crate::path::{c_path, fspath};
 use proactor::op::{File, FileKind, Open};
 use proactor::{Error, Token};
 use proactor_file::{Buffered, Direct, Options};
 use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning, PyTypeError, PyValueError};
 use pyo3::gc::PyVisit;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt};
 use pyo3::PyTraverseError;
@@ -60,7 +59,7 @@ enum State {
         path: Py<PyAny>,
     },
     Waiting {
-        future: Py<PyAny>,
+        future: Py<LoopFuture>,
         driver: Py<LoopDriver>,
         token: Token,
     },
@@ -185,15 +184,15 @@ impl Opening {
                 driver,
                 token,
             } => {
-                if !driver::is_done(future.bind(py))? {
+                if !driver::is_done(future.bind(py)) {
                     self.state = State::Waiting {
                         future: future.clone_ref(py),
                         driver,
                         token,
                     };
-                    return driver::suspend_on(future.bind(py)).map(Outcome::Suspend);
+                    return Ok(Outcome::Suspend(driver::suspend_on(future.bind(py))));
                 }
-                let opened = future.bind(py).call_method0(intern!(py, "result"))?;
+                let opened = future.borrow(py).result(py)?.into_bound(py);
                 let fd = opened.cast::<OpenedFd>()?.borrow_mut().take()?;
                 self.opened(driver.bind(py), File::new(fd), Origin::Path)
             }
@@ -270,7 +269,7 @@ impl Opening {
             driver: driver.clone().unbind(),
             token,
         };
-        driver::suspend_on(future.bind(py)).map(Outcome::Suspend)
+        Ok(Outcome::Suspend(driver::suspend_on(future.bind(py))))
     }
 
     /// Makes the file object.

@@ -203,7 +203,7 @@ impl TextCore {
             (text.decode_more(py)?, text.buffer(py))
         };
         if let (Err(Slow::Pause), Some(buffer)) = (&decoded, buffer) {
-            return BinaryFile::wait_in_line(&buffer);
+            return BinaryFile::wait_in_line(&buffer).map(Bound::into_any);
         }
         Ok(PyBool::new(py, decoded.is_ok()).to_owned().into_any())
     }

@@ -4,6 +4,7 @@
 //! tasks of one turn share [`TURN`], however many they are. Those that find it used up wait in a line, and each turn serves
 //! the first [`MOST_SHARES`] of it.
 
+use crate::files::driver::LoopFuture;
 use pyo3::prelude::*;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -57,7 +58,7 @@ pub(crate) struct Turn {
     /// None: nobody has looked at the clock in this turn of the loop.
     end: Option<Instant>,
     /// The futures of calls that have given way, in that order.
-    line: VecDeque<Py<PyAny>>,
+    line: VecDeque<Py<LoopFuture>>,
     share: Option<Duration>,
 }
 
@@ -78,13 +79,13 @@ impl Turn {
     }
 
     /// A call waits in the line. True if it is the first: somebody has to call `next` in the next turn of the loop.
-    pub(crate) fn give_way(&mut self, future: Py<PyAny>) -> bool {
+    pub(crate) fn give_way(&mut self, future: Py<LoopFuture>) -> bool {
         self.line.push_back(future);
         self.line.len() == 1
     }
 
     /// The loop has come round: the calls that go on now, and whether there are others.
-    pub(crate) fn next(&mut self) -> (Vec<Py<PyAny>>, bool) {
+    pub(crate) fn next(&mut self) -> (Vec<Py<LoopFuture>>, bool) {
         self.begin();
         let served: Vec<_> = self.line.drain(..self.line.len().min(MOST_SHARES)).collect();
         self.share = u32::try_from(served.len())
@@ -105,7 +106,7 @@ impl Turn {
     }
 
     /// Nobody will be served any more.
-    pub(crate) fn leave(&mut self) -> VecDeque<Py<PyAny>> {
+    pub(crate) fn leave(&mut self) -> VecDeque<Py<LoopFuture>> {
         std::mem::take(&mut self.line)
     }
 }

@@ -3,7 +3,7 @@
 //! It has `send`, `throw` and `close`, so `asyncio.create_task`, `gather`, `TaskGroup` and `asyncio.run` take it as any
 //! coroutine. If the op can be finished without waiting, awaiting it never suspends.
 
-use super::driver::{self, LoopDriver, Waiter};
+use super::driver::{self, LoopDriver, LoopFuture, Waiter};
 use crate::coroutine::{bytes_len, coroutine_methods, Coroutine, Outcome};
 use crate::errors;
 use crate::memory::{self, BytesAllocator, Unseen};
@@ -12,7 +12,6 @@ use proactor::op::{Op, ReadFile, WriteFile};
 use proactor::Token;
 use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning};
 use pyo3::gc::PyVisit;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use pyo3::PyTraverseError;
@@ -34,7 +33,7 @@ enum State {
     /// Lets the loop go round before it begins.
     GaveWay(Op),
     Waiting {
-        future: Py<PyAny>,
+        future: Py<LoopFuture>,
         driver: Py<LoopDriver>,
         token: Token,
     },
@@ -74,13 +73,13 @@ impl Call {
         };
         let token = driver.borrow_mut().submit(py, op, waiter)?;
         driver::schedule_flush(driver)?;
-        let suspended = driver::suspend_on(future.bind(py)).map(Outcome::Suspend);
+        let suspended = Outcome::Suspend(driver::suspend_on(future.bind(py)));
         slf.borrow_mut().state = State::Waiting {
             future,
             driver: driver.clone().unbind(),
             token,
         };
-        suspended
+        Ok(suspended)
     }
 }
 
@@ -140,7 +139,7 @@ impl Coroutine for Call {
                 driver,
                 token,
             } => {
-                let done = driver::is_done(future.bind(py))?;
+                let done = driver::is_done(future.bind(py));
                 if !done {
                     // Driven by hand, not by the loop: still waiting.
                     slf.borrow_mut().state = State::Waiting {
@@ -148,10 +147,10 @@ impl Coroutine for Call {
                         driver,
                         token,
                     };
-                    return driver::suspend_on(future.bind(py)).map(Outcome::Suspend);
+                    return Ok(Outcome::Suspend(driver::suspend_on(future.bind(py))));
                 }
-                let value = future.bind(py).call_method0(intern!(py, "result"))?;
-                Ok(Outcome::Return(Some(value.unbind())))
+                let value = future.borrow(py).result(py)?;
+                Ok(Outcome::Return(Some(value)))
             }
             State::Done => Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine")),
         }

@@ -3,6 +3,8 @@
 //! Submissions of one loop iteration go to the kernel in one call (`flush`, scheduled once by `call_soon`). The driver's
 //! eventfd is a reader of the loop; each wake-up takes all completions and resolves their futures directly.
 
+use super::future::{from_the_loop, running_loop};
+pub(crate) use super::future::{is_done, new_future, resolve, suspend_on, wake, LoopFuture};
 pub(crate) use super::waiter::Waiter;
 use crate::aio_engine;
 use crate::errors;
@@ -47,11 +49,6 @@ thread_local! {
 
 /// loop -> {engine name or "auto": LoopDriver}, weak in the loop.
 static REGISTRY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-static RUNNING_LOOP: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-
-fn running_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-    RUNNING_LOOP.import(py, "asyncio", "get_running_loop")?.call0()
-}
 
 /// The running loop's driver on this engine.
 pub(crate) fn current<'py>(py: Python<'py>, engine: Option<&str>) -> PyResult<Bound<'py, LoopDriver>> {
@@ -195,7 +192,7 @@ impl LoopDriver {
     }
 
     /// Cancels and drains. Nobody will be told any more.
-    fn loop_closed(&mut self) -> (HashMap<Token, Waiter>, VecDeque<Py<PyAny>>) {
+    fn loop_closed(&mut self) -> (HashMap<Token, Waiter>, VecDeque<Py<LoopFuture>>) {
         self.closed = true;
         self.driver.let_go();
         (std::mem::take(&mut self.waiting), self.turn.leave())
@@ -251,7 +248,7 @@ struct Reader {
 #[pymethods]
 impl Reader {
     fn __call__(&self, py: Python<'_>) -> PyResult<()> {
-        turn_and_dispatch(self.driver.bind(py))
+        from_the_loop(py, || turn_and_dispatch(self.driver.bind(py)))
     }
 }
 
@@ -270,32 +267,6 @@ impl Drop for Reader {
             drop(line);
         });
     }
-}
-
-/// A future of the running loop.
-pub(crate) fn new_future(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-    running_loop(py)?.call_method0(intern!(py, "create_future"))
-}
-
-/// What `Future.__await__` does: marks the future, which is then yielded to the task.
-pub(crate) fn suspend_on(future: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-    future.setattr(intern!(future.py(), "_asyncio_future_blocking"), true)?;
-    Ok(future.clone().unbind())
-}
-
-/// Whether a future is done, cancelled ones among them.
-pub(crate) fn is_done(future: &Bound<'_, PyAny>) -> PyResult<bool> {
-    future.call_method0(intern!(future.py(), "done"))?.is_truthy()
-}
-
-/// Wakes whoever waits for this future. False if nobody does any more.
-pub(crate) fn wake(future: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let waits = !is_done(future)?;
-    if waits {
-        let py = future.py();
-        future.call_method1(intern!(py, "set_result"), (py.None(),))?;
-    }
-    Ok(waits)
 }
 
 /// Sees to it that the op just submitted reaches the kernel in this loop iteration.
@@ -326,14 +297,14 @@ pub(crate) fn schedule_flush(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
 /// # Errors
 /// As `wait_in_line`.
 pub(crate) fn give_way(slf: &Bound<'_, LoopDriver>) -> PyResult<Py<PyAny>> {
-    suspend_on(&wait_in_line(slf)?)
+    Ok(suspend_on(&wait_in_line(slf)?))
 }
 
 /// The place of one more call that lets the loop go round: a future.
 ///
 /// # Errors
 /// If there is no running loop, or Ctrl-C hits it.
-pub(crate) fn wait_in_line<'py>(slf: &Bound<'py, LoopDriver>) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn wait_in_line<'py>(slf: &Bound<'py, LoopDriver>) -> PyResult<Bound<'py, LoopFuture>> {
     let future = new_future(slf.py())?;
     let first = slf.borrow_mut().turn.give_way(future.clone().unbind());
     if first {
@@ -410,18 +381,21 @@ pub(crate) fn adopt(slf: &Bound<'_, LoopDriver>, mut buffers: Box<Buffered>) -> 
 impl LoopDriver {
     /// The loop's reader and flush callback.
     fn _wake(slf: &Bound<'_, Self>) -> PyResult<()> {
-        turn_and_dispatch(slf)
+        from_the_loop(slf.py(), || turn_and_dispatch(slf))
     }
 
     /// The loop has come round since a call gave way.
     fn _next_turn(slf: &Bound<'_, Self>) -> PyResult<()> {
         let (served, more) = slf.borrow_mut().turn.next();
         let mut outcome = if more { schedule_turn(slf) } else { Ok(()) };
-        for future in served {
-            // One that fails must not keep the others waiting.
-            outcome = outcome.and(wake(future.bind(slf.py())).map(drop));
-        }
-        outcome
+        let py = slf.py();
+        from_the_loop(py, || {
+            for future in served {
+                // One that fails must not keep the others waiting.
+                outcome = outcome.and(wake(future.bind(py)).map(drop));
+            }
+            outcome
+        })
     }
 
     /// The name of the engine and the reason for it.

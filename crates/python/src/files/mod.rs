@@ -8,6 +8,7 @@
 pub(crate) mod call;
 pub(crate) mod driver;
 mod entry;
+pub(crate) mod future;
 mod help;
 mod read_many;
 mod scandir;

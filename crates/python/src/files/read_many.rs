@@ -5,7 +5,7 @@
 //! cached files too. Invariant: no more than `concurrency` files are in flight or held, whatever the consumer does.
 
 use super::call::{read_now, FILE_BYTES};
-use super::driver::{self, LoopDriver, Waiter};
+use super::driver::{self, LoopDriver, LoopFuture, Waiter};
 use super::help::Help;
 use crate::coroutine::{bytes_len, coroutine_methods, Coroutine, Outcome};
 use crate::file::Turn;
@@ -42,7 +42,7 @@ pub(crate) struct ReadMany {
     pub(super) help: Help,
     pub(super) unflushed: usize,
     pub(super) exhausted: bool,
-    waiter: Option<Py<PyAny>>,
+    waiter: Option<Py<LoopFuture>>,
     /// Lets the loop go round before it goes on.
     gave_way: bool,
 }
@@ -321,6 +321,6 @@ impl ReadMany {
         }
         this.waiter = Some(future.clone().unbind());
         drop(this);
-        driver::suspend_on(&future)
+        Ok(driver::suspend_on(&future))
     }
 }

@@ -3,7 +3,7 @@
 //! A read belongs to the iterator and not to the step that waits for it: a step that is cancelled takes no entry with it.
 //! Entries are made one by one from what the kernel has written, when they are asked for.
 
-use super::driver::{self, LoopDriver, Waiter};
+use super::driver::{self, LoopDriver, LoopFuture, Waiter};
 use super::entry::{name_of, DirEntry, Folder};
 use super::scandir_step::{ScandirStep, Verb};
 use crate::errors;
@@ -41,7 +41,7 @@ pub(crate) struct ScandirIterator {
     /// Whose turns the steps are charged to.
     pub(super) driver: Option<Py<LoopDriver>>,
     reading: Option<Token>,
-    waiting: Vec<Py<PyAny>>,
+    waiting: Vec<Py<LoopFuture>>,
 }
 
 #[pymethods]
@@ -166,7 +166,7 @@ fn with_separator<'py>(path: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> 
     path.add(separator)
 }
 
-fn wake_all(py: Python<'_>, waiting: Vec<Py<PyAny>>) -> PyResult<()> {
+fn wake_all(py: Python<'_>, waiting: Vec<Py<LoopFuture>>) -> PyResult<()> {
     let mut woken = Ok(());
     for future in waiting {
         woken = woken.and(driver::wake(future.bind(py)).map(drop));
@@ -219,7 +219,7 @@ impl ScandirIterator {
     }
 
     /// Has the next batch read, unless that is under way, and gives a future to wait for.
-    pub(super) fn wait(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+    pub(super) fn wait(slf: &Bound<'_, Self>) -> PyResult<Py<LoopFuture>> {
         let py = slf.py();
         let future = driver::new_future(py)?.unbind();
         let driver = driver::current(py, None)?;

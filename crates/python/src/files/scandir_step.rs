@@ -1,6 +1,6 @@
 //! One awaited step of `scandir`: opening the directory, its next entry, or closing it.
 
-use super::driver;
+use super::driver::{self, LoopFuture};
 use super::scandir::ScandirIterator;
 use crate::attached::Attached;
 use crate::coroutine::{coroutine_methods, Coroutine, Outcome};
@@ -27,7 +27,7 @@ pub(super) enum Verb {
 enum StepState {
     New,
     GaveWay,
-    Waiting(Py<PyAny>),
+    Waiting(Py<LoopFuture>),
     Done,
 }
 
@@ -67,7 +67,7 @@ impl Call {
             return Ok(Outcome::Return(ready));
         }
         let future = ScandirIterator::wait(slf)?;
-        let suspended = driver::suspend_on(future.bind(py))?;
+        let suspended = driver::suspend_on(future.bind(py));
         self.state = StepState::Waiting(future);
         Ok(Outcome::Suspend(suspended))
     }
@@ -138,13 +138,13 @@ impl reused::Call for Call {
                 }
                 self.run(py)
             }
-            StepState::Waiting(future) => match driver::is_done(future.bind(py))? {
+            StepState::Waiting(future) => match driver::is_done(future.bind(py)) {
                 true => self.run(py),
                 // Driven by hand, not by the loop.
                 false => {
-                    let suspended = driver::suspend_on(future.bind(py)).map(Outcome::Suspend);
+                    let suspended = Outcome::Suspend(driver::suspend_on(future.bind(py)));
                     self.state = StepState::Waiting(future);
-                    suspended
+                    Ok(suspended)
                 }
             },
             StepState::Done => Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine")),

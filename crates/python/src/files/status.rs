@@ -1,6 +1,6 @@
 //! `stat` and the questions that it answers, as coroutines that do not suspend where the kernel has the answer.
 
-use super::driver::{self, LoopDriver, Waiter};
+use super::driver::{self, LoopDriver, LoopFuture, Waiter};
 use super::entry::DirEntry;
 use super::stat::stat_result;
 use crate::attached::Attached;
@@ -82,7 +82,7 @@ enum State {
     /// Lets the loop go round before it begins.
     GaveWay(Py<LoopDriver>),
     Waiting {
-        future: Py<PyAny>,
+        future: Py<LoopFuture>,
         driver: Py<LoopDriver>,
         token: Token,
     },
@@ -192,13 +192,13 @@ impl Call {
         let waiter = Waiter::Status(future.clone_ref(py));
         let token = driver.borrow_mut().submit(py, op, waiter)?;
         driver::schedule_flush(driver)?;
-        let suspended = driver::suspend_on(future.bind(py)).map(Outcome::Suspend);
+        let suspended = Outcome::Suspend(driver::suspend_on(future.bind(py)));
         self.state = State::Waiting {
             future,
             driver: driver.clone().unbind(),
             token,
         };
-        suspended
+        Ok(suspended)
     }
 
     fn answer(&self, py: Python<'_>, told: Told<'_, '_>) -> PyResult<Outcome> {
@@ -300,17 +300,17 @@ impl reused::Call for Call {
                 driver,
                 token,
             } => {
-                if !driver::is_done(future.bind(py))? {
+                if !driver::is_done(future.bind(py)) {
                     // Driven by hand, not by the loop: still waiting.
-                    let suspended = driver::suspend_on(future.bind(py)).map(Outcome::Suspend);
+                    let suspended = Outcome::Suspend(driver::suspend_on(future.bind(py)));
                     self.state = State::Waiting {
                         future,
                         driver,
                         token,
                     };
-                    return suspended;
+                    return Ok(suspended);
                 }
-                let told = future.bind(py).call_method0(intern!(py, "result"))?;
+                let told = future.borrow(py).result(py)?.into_bound(py);
                 match told.cast_exact::<PyInt>() {
                     Ok(errno) => self.answer(py, Told::Errno(errno.extract()?)),
                     Err(_) => self.answer(py, Told::Result(told)),

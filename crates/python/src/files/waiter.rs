@@ -1,7 +1,7 @@
 //! Who waits for a completion, and what is told to whom.
 
 use super::call::file_bytes;
-use super::driver::{adopt, is_done, LoopDriver};
+use super::driver::{adopt, resolve, LoopDriver, LoopFuture};
 use super::read_many::ReadMany;
 use super::scandir::ScandirIterator;
 use super::stat::stat_result;
@@ -10,7 +10,6 @@ use crate::file::{BinaryFile, FileOp, OpenedFd};
 use proactor::op::Op;
 use proactor::{Completion, Output};
 use proactor_file::Buffered;
-use pyo3::intern;
 use pyo3::prelude::*;
 
 /// Who wants to know.
@@ -23,11 +22,11 @@ pub(crate) enum Waiter {
     /// Buffers whose file object is gone: what is in them still has to be written.
     Orphan(Box<Buffered>),
     Future {
-        future: Py<PyAny>,
+        future: Py<LoopFuture>,
         path: Py<PyAny>,
     },
     /// It gets an `os.stat_result` or an errno.
-    Status(Py<PyAny>),
+    Status(Py<LoopFuture>),
     Scan(Py<ScandirIterator>),
     Many {
         batch: Py<ReadMany>,
@@ -99,18 +98,6 @@ impl Waiter {
             _ => {}
         }
     }
-}
-
-fn resolve(future: &Bound<'_, PyAny>, value: PyResult<Py<PyAny>>) -> PyResult<()> {
-    let py = future.py();
-    if is_done(future)? {
-        return Ok(());
-    }
-    match value {
-        Ok(value) => future.call_method1(intern!(py, "set_result"), (value,))?,
-        Err(e) => future.call_method1(intern!(py, "set_exception"), (e,))?,
-    };
-    Ok(())
 }
 
 /// What the awaiter gets: what is in the op, or the count of a write.
