@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
-from collections.abc import AsyncIterator, Iterable
-from typing import TYPE_CHECKING, Literal, TypeVar, Union, overload
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, overload
 
 from proactor._native import ReadMany, read_bytes, write_bytes
 
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
 
 StrOrBytesPath: TypeAlias = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 P = TypeVar("P", bound=StrOrBytesPath)
+V = TypeVar("V")
+
+# Characters that are decoded or encoded before the loop has its turn: less than a millisecond's work.
+PIECE = 1 << 18
 
 __all__ = ["read_bytes", "read_many", "read_text", "write_bytes", "write_text"]
 
@@ -33,7 +38,13 @@ async def read_text(
     data = await read_bytes(path, engine=engine)
     # TextIOWrapper knows all of it: the locale's encoding, byte order marks, universal newlines.
     with io.TextIOWrapper(io.BytesIO(data), encoding=encoding, errors=errors, newline=newline) as text:
-        return text.read()
+        if len(data) <= PIECE:
+            return text.read()
+        pieces = []
+        while piece := text.read(PIECE):
+            pieces.append(piece)
+            await asyncio.sleep(0)
+    return "".join(pieces)
 
 
 async def write_text(
@@ -57,12 +68,28 @@ async def write_text(
         raise TypeError(f"data must be str, not {type(data).__name__}")
     buffer = io.BytesIO()
     text = io.TextIOWrapper(buffer, encoding=encoding, errors=errors, newline=newline)
-    text.write(data)
+    if len(data) <= PIECE:
+        text.write(data)
+    else:
+        for start in range(0, len(data), PIECE):
+            text.write(data[start : start + PIECE])
+            await asyncio.sleep(0)
     text.flush()
     await write_bytes(
         path, buffer.getbuffer(), append=append, exclusive=exclusive, mode=mode, sync=sync, engine=engine
     )
     return len(data)
+
+
+class FileBatch(ReadMany[P, V]):
+    """What `read_many` gives: an asynchronous iterator, to be closed if it is left early."""
+
+    async def aclose(self) -> None:
+        """Gives up the files that are in flight or were read ahead, as `contextlib.aclosing` does at its end.
+
+        There is no next file then. Raises RuntimeError while a task waits for one.
+        """
+        self._close()
 
 
 @overload
@@ -74,7 +101,7 @@ def read_many(
     return_exceptions: Literal[False],
     workers: int = ...,
     engine: str | None = ...,
-) -> AsyncIterator[tuple[P, bytes]]: ...
+) -> FileBatch[P, bytes]: ...
 @overload
 def read_many(
     paths: Iterable[P],
@@ -84,7 +111,7 @@ def read_many(
     return_exceptions: bool = ...,
     workers: int = ...,
     engine: str | None = ...,
-) -> AsyncIterator[tuple[P, bytes | Exception]]: ...
+) -> FileBatch[P, bytes | Exception]: ...
 def read_many(
     paths: Iterable[P],
     *,
@@ -93,7 +120,7 @@ def read_many(
     return_exceptions: bool = True,
     workers: int = 0,
     engine: str | None = None,
-) -> AsyncIterator[tuple[P, bytes | Exception]]:
+) -> FileBatch[P, Any]:
     """Reads many whole files: `async for path, data in read_many(paths)`.
 
     - `paths`: any iterable of str, bytes or path-like; taken from as the files are used, so it may be
@@ -110,8 +137,12 @@ def read_many(
 
     Without `workers` cached files are read in the calling thread, without suspending; the loop gets its turn
     every millisecond. A cancelled `__anext__` loses nothing: files in flight stay, and iterating goes on.
+    Who leaves the loop early closes what is left, with `contextlib.aclosing(read_many(...))`, or drops it:
+    then the files in flight are read to their end.
+
+    Raises TypeError if `paths` is one path or no iterable, and ValueError for a number out of its bounds.
     """
-    return ReadMany(
+    return FileBatch(
         paths,
         concurrency=concurrency,
         ordered=ordered,

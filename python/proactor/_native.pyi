@@ -16,6 +16,7 @@ from proactor._files import StrOrBytesPath
 
 _T_co = TypeVar("_T_co", covariant=True)
 _P = TypeVar("_P", bound=StrOrBytesPath)
+_V = TypeVar("_V")
 
 __all__ = [
     "RWF_APPEND",
@@ -396,8 +397,7 @@ class Counters:
     def stop(self) -> dict[str, Any]: ...
 
 # The asynchronous iterator of read_many(), and the awaitable of its next file.
-@final
-class ReadMany(_Coroutine[tuple[_P, Any]], AsyncIterator[tuple[_P, Any]]):
+class ReadMany(_Coroutine[tuple[_P, _V]], AsyncIterator[tuple[_P, _V]]):
     def __new__(
         cls,
         paths: Iterable[_P],
@@ -408,8 +408,10 @@ class ReadMany(_Coroutine[tuple[_P, Any]], AsyncIterator[tuple[_P, Any]]):
         workers: int = 0,
         engine: str | None = None,
     ) -> Self: ...
-    def __anext__(self) -> Coroutine[Any, Any, tuple[_P, Any]]: ...
+    def __anext__(self) -> Coroutine[Any, Any, tuple[_P, _V]]: ...
     def __aiter__(self) -> Self: ...
+    def __class_getitem__(cls, types: Any, /) -> type[Any]: ...
+    def _close(self) -> None: ...
 
 # One awaited method of an open file.
 @final

@@ -114,12 +114,14 @@ class TestWakingTasks:
         scheduled: list[str] = []
 
         class Loop(asyncio.SelectorEventLoop):
-            def call_soon(self, callback: Any, *args: Any, **options: Any) -> asyncio.Handle:
+            def call_soon(  # type: ignore[override]
+                self, callback: Any, *args: Any, **options: Any
+            ) -> asyncio.Handle:
                 scheduled.append(repr(callback).lower())
                 return super().call_soon(callback, *args, **options)
 
         async def main() -> int:
-            lengths = await asyncio.gather(*(proactor.read_bytes(pipe_end) for _ in range(64)))
+            lengths: list[bytes] = await asyncio.gather(*(proactor.read_bytes(pipe_end) for _ in range(64)))
             return len([length for length in lengths if length])
 
         loop = Loop()

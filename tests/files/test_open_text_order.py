@@ -8,14 +8,17 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Awaitable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import proactor
 import pytest
 from conftest import Run
 from file_helpers import in_time, turns, until
+
+T = TypeVar("T")
 
 
 class TestClose:
@@ -64,14 +67,34 @@ class TestClose:
         run(main())
 
 
-async def use_up_the_turn(other: proactor.BinaryFile) -> None:
-    """The next call that looks at the clock has to give way."""
-    # What the driver still has to hear of opens would begin a new turn.
-    for _ in range(3):
-        await asyncio.sleep(0)
-    for _ in range(16):
-        await other.write(b"x")
-    time.sleep(0.01)  # noqa: ASYNC251
+async def paused(
+    other: proactor.BinaryFile, call: Awaitable[T], *behind: Awaitable[Any]
+) -> tuple[asyncio.Task[T], list[asyncio.Future[Any]]]:
+    """A task whose call has found the turn of the loop used up, and has given way before it has begun.
+
+    Others make the calls behind it meanwhile.
+    """
+    begun = asyncio.Event()
+    others: list[asyncio.Future[Any]] = []
+
+    async def main() -> T:
+        with turns() as turn:
+            # What comes after a call that gave way starts from nothing.
+            while not turn():
+                await other.write(b"x")
+                time.sleep(0.0001)  # noqa: ASYNC251
+        time.sleep(0.01)  # noqa: ASYNC251
+        # The next one looks at the clock (turn.rs).
+        for _ in range(15):
+            await other.write(b"x")
+        others.extend(map(asyncio.ensure_future, behind))
+        begun.set()
+        return await call
+
+    task = asyncio.ensure_future(main())
+    await begun.wait()
+    assert not task.done()
+    return task, others
 
 
 class TestPausedReads:
@@ -82,25 +105,21 @@ class TestPausedReads:
         path.write_text("".join(f"{number:07}\n" for number in range(2048)))
         return path
 
-    async def paused(self, path: Path, *, cancelled: bool) -> list[Any]:
+    async def three(self, path: Path, *, cancelled: bool) -> list[Any]:
         async with proactor.open(path.with_name("g"), "wb") as other, proactor.open(path) as file:
             for _ in range(1024):
                 await file.readline()
-            await use_up_the_turn(other)
-            calls = (file.readline(), file.__anext__(), file.read(3))
-            tasks = [asyncio.ensure_future(call) for call in calls]
-            await asyncio.sleep(0)
-            assert not tasks[0].done()
+            first, others = await paused(other, file.readline(), file.__anext__(), file.read(3))
             if cancelled:
-                tasks[0].cancel()
-            return await asyncio.gather(*tasks, return_exceptions=True)
+                first.cancel()
+            return await asyncio.gather(first, *others, return_exceptions=True)
 
     def test_others_wait_behind_it(self, run: Run, tmp_path: Path) -> None:
-        found = run(in_time(self.paused(self.content(tmp_path / "f"), cancelled=False)))
+        found = run(in_time(self.three(self.content(tmp_path / "f"), cancelled=False)))
         assert found == ["0001024\n", "0001025\n", "000"]
 
     def test_a_cancelled_one_takes_nothing(self, run: Run, tmp_path: Path) -> None:
-        cancelled, *found = run(in_time(self.paused(self.content(tmp_path / "f"), cancelled=True)))
+        cancelled, *found = run(in_time(self.three(self.content(tmp_path / "f"), cancelled=True)))
         assert isinstance(cancelled, asyncio.CancelledError)
         assert found == ["0001024\n", "000"]
 
@@ -111,10 +130,7 @@ class TestPausedReads:
             async with proactor.open(tmp_path / "g", "wb") as other, proactor.open(path) as file:
                 for _ in range(1024):
                     await file.readline()
-                await use_up_the_turn(other)
-                line = asyncio.ensure_future(file.readline())
-                await asyncio.sleep(0)
-                assert not line.done()
+                line, _ = await paused(other, file.readline())
                 await file.buffer.close()
                 with pytest.raises(ValueError, match="closed file"):
                     await line
@@ -125,11 +141,7 @@ class TestPausedReads:
 class TestCancelledWrites:
     async def cancelled(self, file: proactor.TextFile, other: proactor.BinaryFile) -> None:
         """A write that finds the loop's turn used up, and is cancelled before it has begun."""
-        await use_up_the_turn(other)
-        for _ in range(14):
-            await other.write(b"x")
-        task = asyncio.ensure_future(file.write("first"))
-        await asyncio.sleep(0)
+        task, _ = await paused(other, file.write("first"))
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 

@@ -6,6 +6,7 @@ Each in a process of its own: a filter cannot be taken off, and the choice is ma
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 import textwrap
@@ -15,28 +16,32 @@ import proactor
 import pytest
 from capabilities import needs, require
 
-# Installs a filter that answers io_uring_setup with an errno. Its number is the same on every architecture.
-DENY = textwrap.dedent(
+# A filter that answers a system call, io_uring_setup if no other is named, with an errno.
+FILTER = textwrap.dedent(
     """
     import ctypes, struct, sys
-    errno = int(sys.argv[1])
 
     def instruction(code, to, unless, value):
         return struct.pack("=HBBI", code, to, unless, value)
 
-    program = b"".join([
-        instruction(0x20, 0, 0, 0),  # load the system call's number
-        instruction(0x15, 0, 1, 425),  # io_uring_setup?
-        instruction(0x06, 0, 0, 0x00050000 | errno),  # SECCOMP_RET_ERRNO
-        instruction(0x06, 0, 0, 0x7FFF0000),  # SECCOMP_RET_ALLOW
-    ])
-    memory = ctypes.create_string_buffer(program, len(program))
-    filter = struct.pack("HxxxxxxP", 4, ctypes.addressof(memory))
-    libc = ctypes.CDLL(None, use_errno=True)
-    assert libc.prctl(38, 1, 0, 0, 0) == 0  # PR_SET_NO_NEW_PRIVS
-    assert libc.prctl(22, 2, filter, 0, 0) == 0, ctypes.get_errno()  # PR_SET_SECCOMP
+    def deny(errno, number=425):
+        program = b"".join([
+            instruction(0x20, 0, 0, 0),  # load the system call's number
+            instruction(0x15, 0, 1, number),  # this one?
+            instruction(0x06, 0, 0, 0x00050000 | errno),  # SECCOMP_RET_ERRNO
+            instruction(0x06, 0, 0, 0x7FFF0000),  # SECCOMP_RET_ALLOW
+        ])
+        memory = ctypes.create_string_buffer(program, len(program))
+        filter = struct.pack("HxxxxxxP", 4, ctypes.addressof(memory))
+        libc = ctypes.CDLL(None, use_errno=True)
+        assert libc.prctl(38, 1, 0, 0, 0) == 0  # PR_SET_NO_NEW_PRIVS
+        assert libc.prctl(22, 2, filter, 0, 0) == 0, ctypes.get_errno()  # PR_SET_SECCOMP
     """
 )
+DENY = FILTER + "deny(*map(int, sys.argv[1:]))\n"
+# As the kernel numbers them: io_uring's are the same on every architecture.
+IO_URING_ENTER = "426"
+IO_SUBMIT = {"x86_64": "209", "aarch64": "2"}.get(platform.machine(), "")
 
 # Something of everything.
 WORK = textwrap.dedent(
@@ -139,6 +144,76 @@ def test_denied(code: str) -> None:
     assert "io_uring" not in engines.split(",")
     assert named.startswith("io_uring:")
     assert os.strerror(number) in named
+
+
+@needs("seccomp filter")
+def test_rings_that_can_be_made_and_not_used() -> None:
+    choice, engines, named = python(DENY + WORK, "1", IO_URING_ENTER)
+    assert choice.startswith("threads | ")
+    assert "Operation not permitted" in choice
+    assert "io_uring" not in engines.split(",")
+    assert "Operation not permitted" in named
+
+
+@needs("seccomp filter", "linux_aio")
+@pytest.mark.skipif(not IO_SUBMIT, reason="needs the number of io_submit")
+def test_linux_aio_that_can_be_set_up_and_not_used() -> None:
+    program = DENY + textwrap.dedent(
+        """
+        import proactor
+        from proactor import aio
+        print(*proactor.engines())
+        try:
+            aio.Context(engine="linux_aio")
+        except PermissionError as error:
+            print(error)
+        """
+    )
+    engines, error = python(program, "1", IO_SUBMIT)
+    assert "linux_aio" not in engines.split()
+    assert "forbids Linux AIO" in error
+
+
+@needs("seccomp filter", "io_uring")
+def test_forbidden_while_in_use() -> None:
+    """As by a program that locks itself up: nothing hangs, and each call fails."""
+    program = FILTER + textwrap.dedent(
+        f"""
+        import asyncio, os
+        import proactor
+        from proactor import aio
+
+        async def main():
+            await proactor.read_bytes("/proc/self/stat")
+            reader, _ = os.pipe()
+            context = aio.Context(engine="io_uring")
+            pending = aio.Read(reader, 100)
+            context.submit(pending)
+            assert context.wait(0) == []
+            first = asyncio.ensure_future(proactor.read_bytes("/proc/self/stat"))
+            await asyncio.sleep(0)
+            deny(1, {IO_URING_ENTER})
+            try:
+                context.wait(1, timeout=10)
+            except PermissionError as error:
+                print(error.errno)
+            context.close()
+            for call in (first, proactor.read_bytes("/proc/self/stat")):
+                try:
+                    await asyncio.wait_for(call, 10)
+                    print("read")
+                except PermissionError as error:
+                    print(error.errno)
+
+        loop = asyncio.new_event_loop()
+        loop.set_exception_handler(lambda *_: None)
+        loop.run_until_complete(main())
+        loop.close()
+        print("ended")
+        """
+    )
+    waited, _first, second, ended = python(program)
+    assert (waited, second, ended) == ("1", "1", "ended")
 
 
 @needs("seccomp filter")

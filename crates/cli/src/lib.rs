@@ -12,6 +12,7 @@ pub use cluster::{Cluster, Ended, Tasks};
 
 use std::ffi::OsString;
 use std::io::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Parser, Subcommand};
 
@@ -47,12 +48,20 @@ where
     A: Into<OsString> + Clone,
 {
     let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
-    match Cli::try_parse_from(&args) {
+    let status = run_command(&args, cluster);
+    match UNWRITTEN.swap(false, Ordering::Relaxed) {
+        true if status == 0 => 1,
+        _ => status,
+    }
+}
+
+fn run_command(args: &[OsString], cluster: Option<&dyn Cluster>) -> u8 {
+    match Cli::try_parse_from(args) {
         Ok(Cli { command: None }) => 0,
         Ok(Cli {
             command: Some(command),
         }) => match command {
-            Command::Bench(bench) => bench::run(&bench, &args),
+            Command::Bench(bench) => bench::run(&bench, args),
             Command::Cp(args) => cp::run(&args, cluster),
             Command::Doctor(args) => doctor::run(&args),
         },
@@ -65,11 +74,20 @@ where
     }
 }
 
+/// Something that was to be on stdout is not there: the command has failed.
+static UNWRITTEN: AtomicBool = AtomicBool::new(false);
+
 /// Writes to stdout.
 fn print(text: &str) {
-    // A closed stdout is the reader's choice, not an error to report.
     let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        // A reader that has gone is no error to report.
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            eprintln!("proactor: cannot write to standard output: {e}");
+            UNWRITTEN.store(true, Ordering::Relaxed);
+        }
+        _ => {}
+    }
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use crate::{inline, sys};
 use std::collections::VecDeque;
 use std::io;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -39,8 +40,8 @@ static NEXT_DRIVER_ID: AtomicU64 = AtomicU64::new(1);
 /// # Ok(()) }
 /// ```
 pub struct Driver {
-    // Dropped in `shutdown.rs`: after a fork, or with ops that would not end, some of this must never be freed.
-    backend: Box<dyn Backend>,
+    /// Dropped by hand (`shutdown.rs`): before the slab, and not at all if the kernel could not be waited for.
+    backend: ManuallyDrop<Box<dyn Backend>>,
     slab: Slab,
     /// Accepted, with no room in the backend yet. In order.
     backlog: VecDeque<Token>,
@@ -82,7 +83,7 @@ impl Driver {
         let (backend, chosen) = probe::open(&config)?;
         let depth = config.depth as usize;
         Ok(Driver {
-            backend,
+            backend: ManuallyDrop::new(backend),
             slab: Slab::default(),
             backlog: VecDeque::new(),
             ready: VecDeque::new(),
@@ -90,7 +91,7 @@ impl Driver {
             in_flight: 0,
             pending: 0,
             depth,
-            bound: depth + config.backlog,
+            bound: depth.saturating_add(config.backlog),
             inline: config.inline,
             watched: false,
             chosen,
@@ -284,7 +285,8 @@ impl Driver {
     /// many were added.
     ///
     /// # Errors
-    /// `Interrupted` when a signal handler ran while it waited: nothing is lost, call again.
+    /// `Interrupted` when a signal handler ran while it waited, or work of the kernel's own for this thread (the end of a
+    /// ring, say): nothing is lost, call again.
     pub fn wait(
         &mut self,
         min: usize,
@@ -427,7 +429,8 @@ impl Driver {
     /// Frees the file's place in the table. Ops in flight on it go on; its clones are ordinary shared files from now on.
     ///
     /// # Errors
-    /// What the kernel says; EINVAL if it was registered with another driver, or is not registered any more.
+    /// What the kernel says; EINVAL if it was registered with another driver's ring, or is not registered any more. Where
+    /// there is no table (see [`register_file`](Self::register_file)) there is nothing to free, and no error.
     pub fn unregister_file(&mut self, file: FixedFile) -> io::Result<()> {
         self.check_fork()?;
         match file.driver_id() {

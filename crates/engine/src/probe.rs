@@ -5,6 +5,7 @@ use crate::backend::posix_aio;
 use crate::backend::{linux_aio, sim, threads, uring, Backend};
 use crate::config::Config;
 use crate::op::OpKind;
+use crate::sys;
 use std::fmt;
 use std::io;
 use std::str::FromStr;
@@ -151,13 +152,15 @@ pub(crate) fn open(config: &Config) -> io::Result<(Box<dyn Backend>, Chosen)> {
             },
         ));
     }
-    if let Some(name) = std::env::var_os(ENGINE_VARIABLE).filter(|v| !v.is_empty() && v != "auto") {
+    if let Some(name) =
+        std::env::var_os(ENGINE_VARIABLE).filter(|v| !v.is_empty() && !v.eq_ignore_ascii_case("auto"))
+    {
         let engine = name
             .to_string_lossy()
             .parse::<Engine>()
             .map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, format!("{ENGINE_VARIABLE}: {e}")))?;
         let backend = open_named(engine, config)
-            .map_err(|e| io::Error::new(e.kind(), format!("{ENGINE_VARIABLE}={engine}: {e}")))?;
+            .map_err(|e| sys::explained(e, format!("{ENGINE_VARIABLE}={engine} cannot be had")))?;
         return Ok((
             backend,
             Chosen {
@@ -167,6 +170,7 @@ pub(crate) fn open(config: &Config) -> io::Result<(Box<dyn Backend>, Chosen)> {
         ));
     }
     let mut refused = String::new();
+    let mut last = io::Error::from_raw_os_error(libc::ENOSYS);
     for &engine in Engine::AUTO {
         match open_named(engine, config) {
             Ok(backend) if refused.is_empty() => {
@@ -187,10 +191,13 @@ pub(crate) fn open(config: &Config) -> io::Result<(Box<dyn Backend>, Chosen)> {
                     },
                 ));
             }
-            Err(e) => refused = format!("{engine} does not: {e}"),
+            Err(e) => {
+                refused = format!("{engine} does not: {e}");
+                last = e;
+            }
         }
     }
-    Err(io::Error::other(refused))
+    Err(sys::explained(last, refused))
 }
 
 fn open_named(engine: Engine, config: &Config) -> io::Result<Box<dyn Backend>> {
@@ -233,26 +240,32 @@ pub fn report(engine: Engine) -> Report {
     }
 }
 
-/// Writes to a pipe and reads it back, through the backend.
+/// Writes to a pipe and reads it back, and syncs a file in memory: the one is what a backend waits for, and the other goes
+/// through its own queue (io_submit, `aio_fsync`) or a worker thread, kernel's or ours.
 fn try_op(engine: Engine) -> Result<(), String> {
     let attempt = || -> io::Result<Vec<u8>> {
         let (reader, writer) = io::pipe()?;
+        // SAFETY: a static name.
+        let memory = sys::owned(sys::check(unsafe {
+            libc::memfd_create(c"proactor".as_ptr(), libc::MFD_CLOEXEC)
+        })?);
         let mut driver = Config::default().engine(engine).inline(false).depth(4).build()?;
         driver.submit(crate::op::Read::new(
             crate::op::File::new(reader),
             Vec::with_capacity(8),
         ))?;
         driver.submit(crate::op::Write::new(crate::op::File::new(writer), b"proactor"))?;
+        driver.submit(crate::op::Fsync::new(crate::op::File::new(memory)))?;
         let mut done = Vec::new();
-        while done.len() < 2 {
+        while done.len() < 3 {
             let timeout = std::time::Duration::from_secs(5);
-            if driver.wait(2 - done.len(), usize::MAX, Some(timeout), &mut done)? == 0 {
+            if driver.wait(3 - done.len(), usize::MAX, Some(timeout), &mut done)? == 0 {
                 return Err(io::Error::from_raw_os_error(libc::ETIME));
             }
         }
         let mut data = Vec::new();
         for completion in done {
-            completion.result?;
+            completion.result.map_err(explain_failure)?;
             if let Some(crate::op::Op::Read(read)) = completion.op {
                 data = read.buffer.into_vec();
             }
@@ -263,6 +276,16 @@ fn try_op(engine: Engine) -> Result<(), String> {
         Ok(data) if data == b"proactor" => Ok(()),
         Ok(_) => Err("a pipe gave back other bytes than were written to it".into()),
         Err(e) => Err(e.to_string()),
+    }
+}
+
+fn explain_failure(error: crate::Error) -> io::Error {
+    let thread = error.op() == OpKind::Fsync.name()
+        // io_uring's own answer when the kernel gives it no worker.
+        && matches!(error.errno(), libc::EAGAIN | libc::ECANCELED);
+    match thread {
+        true => sys::explained(error.into(), "no worker thread can be made (try ulimit -u)"),
+        false => error.into(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! From the engine's errors to Python's. The one place where an `OSError` is made.
 
-use proactor::{Error, Refusal};
+use proactor::{errno_of, Error, Refusal};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -27,9 +27,17 @@ pub(crate) fn os_error(py: Python<'_>, error: &Error, filename: Option<&Bound<'_
     PyErr::from_value(error_object.into_bound(py).into_any())
 }
 
+/// The OSError of a call that is no op's.
+pub(crate) fn io_error(error: &io::Error) -> PyErr {
+    match error.raw_os_error() {
+        Some(errno) => PyOSError::new_err((errno, strerror(errno))),
+        None => no_engine(error),
+    }
+}
+
 /// An OSError for an engine that cannot be had. Its message says why; its errno is the nearest one.
 pub(crate) fn no_engine(error: &io::Error) -> PyErr {
-    let errno = match (error.raw_os_error(), error.kind()) {
+    let errno = match (errno_of(error), error.kind()) {
         (Some(errno), _) => errno,
         (None, io::ErrorKind::OutOfMemory) => libc::ENOMEM,
         (None, io::ErrorKind::PermissionDenied) => libc::EPERM,

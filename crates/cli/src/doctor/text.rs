@@ -92,7 +92,7 @@ impl Page {
     }
 
     fn engines(&mut self, engines: &[EngineFindings]) {
-        self.heading("Engines (each has just written to a pipe and read it back)");
+        self.heading("Engines (each has just written to a pipe, read it back and synced a file)");
         let width = engines.iter().map(|engine| engine.name.len()).max().unwrap_or(0) + GAP;
         for engine in engines {
             let name = engine.name;

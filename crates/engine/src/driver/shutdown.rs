@@ -3,8 +3,9 @@
 use super::Driver;
 use crate::inflight::Token;
 use crate::op::{FileKind, Op};
-use crate::sys::perform;
+use crate::sys::{self, perform};
 use std::io;
+use std::mem::ManuallyDrop;
 use std::time::Duration;
 
 impl Driver {
@@ -23,8 +24,9 @@ impl Driver {
         Ok(())
     }
 
-    /// Lets what changes something run to its end, cancels the rest, and waits for the backend to let go of all of it.
-    fn shut_down(&mut self) {
+    /// Lets what changes something run to its end, cancels the rest, and waits for the backend to let go of all of it. False
+    /// if it cannot be waited for any more.
+    fn shut_down(&mut self) -> bool {
         for token in self.slab.tokens() {
             if self.may_stop(token) {
                 self.abandon(token);
@@ -33,8 +35,10 @@ impl Driver {
         while self.slab.len() > 0 {
             self.pump();
             // A lost or failed wait is no reason to free memory: try again, in the worst case for ever.
-            if self.collect(1, Some(Duration::from_millis(100))).is_err() {
-                std::thread::yield_now();
+            match self.collect(1, Some(Duration::from_millis(100))) {
+                Err(e) if sys::is_forbidden(&e) => return false,
+                Err(_) => std::thread::yield_now(),
+                Ok(()) => {}
             }
             self.ready.clear();
             // One that came later in a chain of the kernel's could not be found before it began.
@@ -44,6 +48,14 @@ impl Driver {
                 }
             }
         }
+        true
+    }
+
+    /// The kernel may still write to the buffers, and nobody will hear of it: they stay where they are, for ever, and so
+    /// does what the backend holds.
+    fn leave_behind(&mut self) {
+        std::mem::forget(std::mem::take(&mut self.slab));
+        std::mem::forget(self.buffers.take());
     }
 
     /// A write to a pipe may wait for a reader that never comes; a write to a disk ends.
@@ -65,9 +77,15 @@ impl Drop for Driver {
             // The kernel works for the parent, in the parent's memory; this copy of the buffers is free to go. Threads
             // do not exist here, so whatever waits for them or takes their locks is left alone.
             self.backend.forget_threads();
+            // SAFETY: dropped only here, and not used after.
+            unsafe { ManuallyDrop::drop(&mut self.backend) };
             return;
         }
-        self.shut_down();
-        // `backend` is declared before `slab` and `buffers`, so the ring is gone before any memory that it knew.
+        if !self.shut_down() {
+            return self.leave_behind();
+        }
+        // The ring is gone before any memory that it knew: `slab` and `buffers` go after this.
+        // SAFETY: dropped only here, and not used after.
+        unsafe { ManuallyDrop::drop(&mut self.backend) };
     }
 }

@@ -166,6 +166,12 @@ pub fn direct_alignment(fd: RawFd) -> io::Result<DirectAlignment> {
         ))?;
         stat
     };
+    if !matches!(
+        u32::from(stat.stx_mode) & libc::S_IFMT,
+        libc::S_IFREG | libc::S_IFBLK
+    ) {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
     if stat.stx_mask & libc::STATX_DIOALIGN == 0 {
         let block = (stat.stx_blksize as usize).max(512);
         return Ok(DirectAlignment {

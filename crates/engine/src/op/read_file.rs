@@ -13,6 +13,9 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 /// The first guess for files that state no size (`/proc`), and the least that the buffer grows by.
 const CHUNK_BYTES: usize = 64 * 1024;
+/// The most that is asked for in one call: the kernel cannot be stopped within one, which of cached pages takes a second
+/// for each 5 GB.
+const PIECE_BYTES: usize = 32 << 20;
 
 /// Reads a whole file. The result is the number of bytes; they are in [`ReadFile::data`].
 ///
@@ -152,7 +155,7 @@ impl ReadFile {
         Call::Read {
             fd,
             to: self.base().wrapping_add(filled),
-            len: (self.room() - filled).min(sys::MAX_RW_BYTES),
+            len: (self.room() - filled).min(PIECE_BYTES),
             offset: filled as u64,
         }
     }

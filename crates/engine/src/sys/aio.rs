@@ -94,7 +94,14 @@ impl Context {
         if unsafe { libc::syscall(libc::SYS_io_setup, depth, &raw mut id) } < 0 {
             return Err(explain(io::Error::last_os_error(), depth));
         }
-        Ok(Context { id })
+        let context = Context { id };
+        // A filter may let contexts be made and not be used.
+        // SAFETY: nothing is submitted.
+        let usable = unsafe { context.submit(&[]) }.map_err(io::Error::from_raw_os_error);
+        usable
+            .and_then(|_| context.events(0, &mut [Event::default()], Some(Duration::ZERO)))
+            .map_err(|e| explain(e, depth))?;
+        Ok(context)
     }
 
     /// Hands these to the kernel. The number taken, or the errno with which the first was refused.
@@ -192,7 +199,7 @@ fn explain(e: io::Error, depth: u32) -> io::Error {
         Some(libc::ENOMEM) => "not enough memory for the completion ring".into(),
         _ => "io_setup failed".into(),
     };
-    io::Error::new(e.kind(), format!("{why} ({e})"))
+    super::explained(e, why)
 }
 
 #[cfg(test)]

@@ -34,6 +34,37 @@ pub(crate) fn raw(ret: i64) -> i32 {
     }
 }
 
+/// An error in words for a person. `io::Error` by itself has room for words or an errno.
+#[derive(Debug, thiserror::Error)]
+#[error("{why} ({source})")]
+struct Explained {
+    why: String,
+    source: io::Error,
+}
+
+pub(crate) fn explained(source: io::Error, why: impl Into<String>) -> io::Error {
+    let why = why.into();
+    io::Error::new(source.kind(), Explained { why, source })
+}
+
+/// The errno behind an error of this crate, also where it has been put into words (by [`Config::build`](crate::Config::build)).
+pub fn errno_of(error: &io::Error) -> Option<i32> {
+    let explained = || {
+        let inner = error.get_ref()?.downcast_ref::<Explained>()?;
+        errno_of(&inner.source)
+    };
+    error.raw_os_error().or_else(explained)
+}
+
+/// Whether a system call that has worked until now is forbidden for good: a seccomp filter or a closed descriptor. What the
+/// kernel was told before goes on.
+pub(crate) fn is_forbidden(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EPERM | libc::EACCES | libc::ENOSYS | libc::EBADF)
+    )
+}
+
 pub(crate) fn errno() -> i32 {
     io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
 }

@@ -249,6 +249,10 @@ pub(crate) fn fstat(fd: RawFd) -> io::Result<libc::stat> {
 fn read_file(o: &mut ReadFile, stop: &AtomicBool) -> i32 {
     use crate::op::Call;
     loop {
+        // A source that never ends (/dev/zero) never blocks either, so that no signal would be noticed.
+        if stop.load(Ordering::Relaxed) {
+            return -libc::ECANCELED;
+        }
         let res = match o.call() {
             Call::Open { dir, path, how } => match openat2(dir, path, how) {
                 e if e == -libc::ENOSYS || e == -libc::EPERM => {

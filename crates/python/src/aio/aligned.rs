@@ -2,6 +2,7 @@
 
 use super::op::descriptor;
 use super::recycle;
+use crate::errors;
 use proactor::buffer::AlignedBuf;
 use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::ffi;
@@ -107,6 +108,6 @@ pub(super) fn for_reading(py: Python<'_>, len: usize) -> PyResult<Bound<'_, PyMe
 /// Raises OSError (EINVAL) for a file that cannot be used with O_DIRECT.
 #[pyfunction]
 pub(super) fn direct_alignment(file: &Bound<'_, PyAny>) -> PyResult<(usize, usize)> {
-    let alignment = proactor::op::direct_alignment(descriptor(file)?)?;
+    let alignment = proactor::op::direct_alignment(descriptor(file)?).map_err(|e| errors::io_error(&e))?;
     Ok((alignment.memory, alignment.offset))
 }

@@ -126,12 +126,15 @@ fn seconds(name: &str, value: f64) -> PyResult<Duration> {
 
 impl Inner {
     fn submit_one(&mut self, py: Python<'_>, op: &Bound<'_, Op>) -> PyResult<bool> {
-        let (prepared, options) = op.borrow().prepare(py)?;
-        // Not before: a file's fileno() is the caller's code.
+        // Ours until it is submitted: a file's fileno() is the caller's code, and lets other threads run.
+        let mut this = op
+            .try_borrow_mut()
+            .map_err(|_| PyRuntimeError::new_err("this op is being submitted in another thread"))?;
+        let (prepared, options) = this.prepare(py)?;
         let driver = self.driver.get()?;
         match driver.submit_with(prepared, options) {
             Ok(token) => {
-                op.borrow_mut().submitted(token);
+                this.submitted(token);
                 self.submitted.insert(token, op.clone().unbind());
                 Ok(true)
             }
@@ -204,7 +207,7 @@ impl Context {
         sqpoll: Option<&Bound<'_, PyAny>>,
         sqpoll_cpu: Option<u32>,
         iopoll: bool,
-        backlog: usize,
+        backlog: i64,
         inline: bool,
         max_threads: Option<i64>,
     ) -> PyResult<Self> {
@@ -212,6 +215,8 @@ impl Context {
             .ok()
             .filter(|jobs| (1..=MAX_JOBS).contains(jobs))
             .ok_or_else(|| PyValueError::new_err(format!("max_jobs is 1 to {MAX_JOBS}, not {max_jobs}")))?;
+        let backlog = usize::try_from(backlog)
+            .map_err(|_| PyValueError::new_err(format!("backlog must not be negative, not {backlog}")))?;
         let mut config = Config::default()
             .depth(max_jobs)
             .backlog(backlog)
@@ -359,7 +364,7 @@ impl Context {
                     // Runs the handlers, which may use this context.
                     py.check_signals()?;
                 }
-                Err(e) => return Err(e.into()),
+                Err(e) => return Err(errors::io_error(&e)),
                 Ok(_) => {
                     let events = PyList::empty(py);
                     for completion in done {
@@ -378,10 +383,10 @@ impl Context {
     fn cancel(&self, py: Python<'_>, op: &Bound<'_, Op>) -> PyResult<Py<PyAny>> {
         let mut inner = self.inner()?;
         inner.driver.get()?;
-        let token = op.borrow().token();
+        let token = op.try_borrow()?.token();
         let token = match token {
             Some(token) if inner.submitted.get(&token).is_some_and(|own| own.is(op)) => token,
-            None if !op.borrow().is_new() => return outcome(py, CancelOutcome::Finished),
+            None if !op.try_borrow()?.is_new() => return outcome(py, CancelOutcome::Finished),
             _ => return Err(PyValueError::new_err("this op is not submitted to this context")),
         };
         outcome(py, inner.driver.get()?.cancel(token))
@@ -390,7 +395,11 @@ impl Context {
     /// A descriptor for another event loop, readable while events wait. Do not read from it or close it: `wait` does
     /// what is needed.
     fn fileno(&self) -> PyResult<i32> {
-        Ok(self.inner()?.driver.get()?.eventfd()?)
+        self.inner()?
+            .driver
+            .get()?
+            .eventfd()
+            .map_err(|e| errors::io_error(&e))
     }
 
     /// Ends the context: writes and syncs run to their end, everything else is cancelled, and the call returns when the

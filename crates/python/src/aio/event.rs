@@ -40,7 +40,7 @@ impl Event {
     /// The op's buffer; a tuple of them for a vectored op; None for an op without one.
     #[getter]
     fn buffer(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        Ok(self.op.borrow(py).memory(py)?.unbind())
+        Ok(self.op.try_borrow(py)?.memory(py)?.unbind())
     }
 
     /// What a read has filled: a memoryview of the first `result` bytes of the buffer, format "B"; for a vectored read a
@@ -49,7 +49,7 @@ impl Event {
     /// The view pins its buffer as any memoryview does.
     #[getter]
     fn data<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let op = self.op.borrow(py);
+        let op = self.op.try_borrow(py)?;
         if self.error.is_some() || !op.reads() {
             return Ok(None);
         }
@@ -76,8 +76,8 @@ impl Event {
 
     /// What the op was given as `user_data`.
     #[getter]
-    fn user_data(&self, py: Python<'_>) -> Py<PyAny> {
-        self.op.borrow(py).user_data_of(py)
+    fn user_data(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Ok(self.op.try_borrow(py)?.user_data_of(py))
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {

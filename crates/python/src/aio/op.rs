@@ -9,7 +9,7 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::ffi;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
-use pyo3::types::{PyInt, PyTuple};
+use pyo3::types::{PyInt, PyMemoryView, PyTuple};
 use pyo3::PyTraverseError;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -403,14 +403,22 @@ pub(super) fn memory_of(py: Python<'_>, kind: Kind, memory: &Bound<'_, PyAny>) -
     Ok(buffers)
 }
 
+fn has_dimensions(buffer: &Bound<'_, PyAny>) -> bool {
+    PyMemoryView::from(buffer)
+        .and_then(|view| view.getattr("ndim"))
+        .and_then(|dimensions| dimensions.is_truthy())
+        .unwrap_or(false)
+}
+
 /// A writable buffer, or a size for which there is memory of ours.
 fn readable_into(py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
     let refused = match memory::Exported::new(buffer, true) {
         Ok(_) => return Ok(buffer.clone().unbind()),
         Err(e) => e,
     };
-    // NumPy's integers are both, a read-only buffer and a number.
-    if !buffer.is_instance_of::<PyInt>() && !buffer.hasattr("__index__")? {
+    // NumPy's integers are both, a read-only buffer without dimensions and a number; its arrays have `__index__`, too.
+    let is_size = buffer.is_instance_of::<PyInt>() || buffer.hasattr("__index__")? && !has_dimensions(buffer);
+    if !is_size {
         return Err(refused);
     }
     let size = usize::try_from(buffer.extract::<isize>()?)

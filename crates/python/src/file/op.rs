@@ -364,8 +364,13 @@ impl FileOp {
             State::Waiting { .. } if slf.borrow().outcome.is_some() => {
                 let file = Self::file(slf);
                 let mut this = slf.borrow_mut();
-                if let Some(Ok(_)) = this.outcome.take() {
-                    this.job.undo(&file);
+                match this.outcome.take() {
+                    Some(Err(e)) => {
+                        drop(this);
+                        report(slf, &e)?;
+                    }
+                    Some(Ok(_)) => this.job.undo(&file),
+                    None => {}
                 }
             }
             State::Waiting { driver, token, .. } => {

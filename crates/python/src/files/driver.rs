@@ -5,6 +5,7 @@
 
 use super::future::{from_the_loop, running_loop};
 pub(crate) use super::future::{is_done, new_future, resolve, suspend_on, wake, LoopFuture};
+use super::read_many::ReadMany;
 pub(crate) use super::waiter::Waiter;
 use crate::aio_engine;
 use crate::errors;
@@ -187,6 +188,15 @@ impl LoopDriver {
         }
     }
 
+    /// Gives up all files of a batch.
+    pub(super) fn abandon_batch(slf: &Bound<'_, Self>, batch: &Bound<'_, ReadMany>) {
+        let mut this = slf.borrow_mut();
+        let of_batch = this.waiting.iter().filter(|(_, waiter)| waiter.is_of(batch));
+        for token in of_batch.map(|(token, _)| *token).collect::<Vec<_>>() {
+            this.abandon(token);
+        }
+    }
+
     pub(super) fn flush_now(&mut self) -> PyResult<()> {
         Ok(self.driver.get()?.flush()?)
     }
@@ -224,11 +234,30 @@ impl LoopDriver {
             })
     }
 
-    fn collect(&mut self) -> PyResult<Vec<(Option<Waiter>, Completion)>> {
-        let driver = self.driver.get()?;
+    /// As `collect` would, when the kernel is forbidden to us (a seccomp filter that came late): each op fails. What it has
+    /// in flight stays in the driver.
+    fn lost(&mut self, error: &io::Error) -> Vec<(Option<Waiter>, Completion)> {
+        let errno = error.raw_os_error().unwrap_or(libc::EIO);
+        if !matches!(errno, libc::EPERM | libc::EACCES | libc::ENOSYS | libc::EBADF) {
+            return Vec::new();
+        }
+        let fail = |(token, waiter)| {
+            let completion = Completion {
+                token,
+                result: Err(proactor::Error::new(errno, "wait")),
+                op: None,
+                more: false,
+            };
+            (Some(waiter), completion)
+        };
+        self.waiting.drain().map(fail).collect()
+    }
+
+    fn collect(&mut self) -> io::Result<Vec<(Option<Waiter>, Completion)>> {
+        let driver = self.driver.get().map_err(io::Error::other)?;
         let mut done = Vec::new();
         match driver.wait(0, BATCH, Some(Duration::ZERO), &mut done) {
-            Err(e) if e.kind() != io::ErrorKind::Interrupted => return Err(e.into()),
+            Err(e) if e.kind() != io::ErrorKind::Interrupted => return Err(e),
             _ => {}
         }
         Ok(done
@@ -332,10 +361,13 @@ pub(crate) fn dispatch(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
     let done = {
         let mut this = slf.borrow_mut();
         this.flush_scheduled = false;
-        this.collect()?
+        this.collect()
+    };
+    let (done, mut failed) = match done {
+        Ok(done) => (done, None),
+        Err(e) => (slf.borrow_mut().lost(&e), Some(errors::io_error(&e))),
     };
     // One that fails must not keep the others from hearing of theirs.
-    let mut failed = None;
     for (waiter, completion) in done {
         let Some(waiter) = waiter else { continue };
         if let Err(e) = waiter.deliver(slf, completion) {

@@ -11,9 +11,9 @@ use crate::coroutine::{bytes_len, coroutine_methods, Coroutine, Outcome};
 use crate::file::Turn;
 use crate::path::c_path;
 use proactor::op::ReadFile;
-use pyo3::exceptions::{PyRuntimeError, PyStopAsyncIteration, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyStopAsyncIteration, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyIterator, PyTuple};
+use pyo3::types::{PyBytes, PyIterator, PyString, PyTuple, PyType};
 use std::collections::BTreeMap;
 
 /// With files in flight the clock is looked at each time.
@@ -26,7 +26,7 @@ const FLUSH_EVERY: usize = 16;
 type Item = (Py<PyAny>, PyResult<Py<PyAny>>);
 
 /// The asynchronous iterator of `read_many`.
-#[pyclass(module = "proactor._native")]
+#[pyclass(subclass, module = "proactor._native")]
 pub(crate) struct ReadMany {
     pub(super) paths: Py<PyIterator>,
     pub(super) concurrency: usize,
@@ -52,15 +52,17 @@ coroutine_methods! { ReadMany =>
     #[pyo3(signature = (paths, *, concurrency=64, ordered=true, return_exceptions=true, workers=0, engine=None))]
     fn new(
         paths: &Bound<'_, PyAny>,
-        concurrency: usize,
+        concurrency: i64,
         ordered: bool,
         return_exceptions: bool,
-        workers: usize,
+        workers: i64,
         engine: Option<String>,
     ) -> PyResult<Self> {
-        if concurrency == 0 {
-            return Err(PyValueError::new_err("concurrency must be at least 1"));
+        if paths.is_instance_of::<PyString>() || paths.is_instance_of::<PyBytes>() {
+            return Err(PyTypeError::new_err("paths is an iterable of paths, not one path"));
         }
+        let concurrency = at_least("concurrency", 1, concurrency)?;
+        let workers = at_least("workers", 0, workers)?;
         Ok(ReadMany {
             paths: paths.try_iter()?.unbind(),
             concurrency,
@@ -78,6 +80,30 @@ coroutine_methods! { ReadMany =>
             waiter: None,
             gave_way: false,
         })
+    }
+
+    /// Generic in the type of a path and of what is read, for type checkers.
+    #[classmethod]
+    fn __class_getitem__(cls: &Bound<'_, PyType>, _types: &Bound<'_, PyAny>) -> Py<PyType> {
+        cls.clone().unbind()
+    }
+
+    /// Gives up what is in flight and what was read ahead: there is no next file.
+    fn _close(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let mut this = slf.borrow_mut();
+        if this.waiter.as_ref().is_some_and(|waiter| !driver::is_done(waiter.bind(slf.py()))) {
+            return Err(PyRuntimeError::new_err("a task is waiting for the next file of this read_many()"));
+        }
+        this.exhausted = true;
+        this.in_flight = 0;
+        let ready = std::mem::take(&mut this.ready);
+        let driver = this.driver.take();
+        drop(this);
+        drop(ready);
+        if let Some(driver) = driver {
+            LoopDriver::abandon_batch(driver.bind(slf.py()), slf);
+        }
+        Ok(())
     }
 
     fn __aiter__(slf: Py<Self>) -> Py<Self> {
@@ -129,6 +155,15 @@ impl Coroutine for ReadMany {
     fn size_of(py: Python<'_>, pair: &Py<PyAny>) -> usize {
         let value = pair.bind(py).get_item(1);
         value.map_or(0, |value| bytes_len(py, value.as_unbound()))
+    }
+}
+
+fn at_least(name: &str, least: i64, value: i64) -> PyResult<usize> {
+    match usize::try_from(value) {
+        Ok(number) if value >= least => Ok(number),
+        _ => Err(PyValueError::new_err(format!(
+            "{name} must be at least {least}, not {value}"
+        ))),
     }
 }
 

@@ -86,6 +86,14 @@ impl Waiter {
         Ok(())
     }
 
+    /// Whether it waits for a file of this batch.
+    pub(super) fn is_of(&self, whose: &Bound<'_, ReadMany>) -> bool {
+        match self {
+            Waiter::Many { batch, .. } | Waiter::Chunk { batch, .. } => batch.is(whose),
+            _ => false,
+        }
+    }
+
     /// There will be no completion: the loop is closed.
     pub(super) fn loop_closed(self, py: Python<'_>) {
         match self {

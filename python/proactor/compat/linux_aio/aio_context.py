@@ -46,6 +46,8 @@ class AIOContext:
         started: list[tuple[aio.Op, tuple[AIOBlock, Finish | None]]] = []
         refusal: OSError | None = None
         for block in blocks:
+            if not isinstance(block, AIOBlock):
+                raise TypeError(f"a block is needed, not {type(block).__name__}")
             try:
                 op, finish = block._start()
             except OSError as error:

@@ -140,9 +140,20 @@ pub(crate) fn readiness(op: &Op) -> Readiness {
         _ => {}
     }
     match op {
-        _ if nowait(op) || !waits_for_peer(op) || has_wrong_mode(op) => Readiness::None,
+        _ if nowait(op) || is_empty(op) || !waits_for_peer(op) || has_wrong_mode(op) => Readiness::None,
         Op::Read(_) | Op::ReadV(_) => Readiness::Events(libc::EPOLLIN as u32),
         _ => Readiness::Events(libc::EPOLLOUT as u32),
+    }
+}
+
+/// A transfer of no bytes, which never waits.
+fn is_empty(op: &Op) -> bool {
+    match op {
+        Op::Read(o) => o.buffer.capacity() == 0,
+        Op::Write(o) => o.buffer.len() == 0,
+        Op::ReadV(o) => o.total_len() == 0,
+        Op::WriteV(o) => o.total_len() == 0,
+        _ => false,
     }
 }
 

@@ -79,7 +79,10 @@ impl Uring {
                 && timeout.is_none_or(|timeout| start.elapsed() < timeout)),
             // EBUSY: completions have to be read before more can be submitted. ETIME: the time has passed.
             Err(e) if matches!(e.raw_os_error(), Some(libc::EBUSY | libc::ETIME | libc::EAGAIN)) => Ok(false),
-            Err(e) => Err(e),
+            Err(e) => {
+                self.lost |= sys::is_forbidden(&e);
+                Err(e)
+            }
         }
     }
 
@@ -113,6 +116,9 @@ impl Uring {
 
     pub(super) fn cancel_in_ring(&mut self, token: Token, done: &mut Vec<Raw>) -> CancelOutcome {
         while !self.reserve(1) {
+            if self.lost {
+                return CancelOutcome::Running;
+            }
             std::thread::yield_now();
         }
         self.push(&opcode::AsyncCancel::new(token.0).build().user_data(CANCEL));
@@ -135,7 +141,9 @@ impl Uring {
                     let want = if self.native.iopoll { 0 } else { 1 };
                     // A signal is no reason to leave the answer lying around: the next caller would mistake it for its
                     // own.
-                    let _ = self.enter(want, None).map(drop);
+                    if self.enter(want, None).is_err() && self.lost {
+                        return CancelOutcome::Running;
+                    }
                 }
             }
         }
@@ -170,6 +178,16 @@ impl Uring {
             cut_short = self.enter(if self.native.iopoll { 0 } else { want }, timeout)?;
         } else if self.needs_enter() {
             self.enter(0, None)?;
+        }
+        // What has come meanwhile is taken now: the descriptor would be readable once more for nothing.
+        if let Some(announcer) = &self.announcer {
+            announcer.drain();
+            let sq = self.ring.submission();
+            // Deferred work signals when it is queued and not when it is done: that signal may just have been eaten.
+            if sq.taskrun() || sq.cq_overflow() {
+                drop(sq);
+                self.enter(0, None)?;
+            }
         }
         self.reap(done);
         self.collect_helper(Duration::ZERO, done)?;

@@ -15,6 +15,7 @@ use crate::config::Config;
 use crate::inflight::{Slot, Token};
 use crate::op::{Op, OpKind};
 use crate::probe::Support;
+use crate::sys;
 use io_uring::{opcode, squeue, types, IoUring};
 use std::collections::VecDeque;
 use std::io;
@@ -32,6 +33,8 @@ pub(crate) struct Uring {
     /// Dropped first, by hand: in a forked child only its descriptor may be closed.
     ring: ManuallyDrop<IoUring>,
     forked: bool,
+    /// io_uring_enter is forbidden since: nothing can be submitted or cancelled any more.
+    lost: bool,
     native: Native,
     helper: Option<Helper>,
     max_threads: usize,
@@ -60,6 +63,7 @@ impl Uring {
         Ok(Uring {
             ring: ManuallyDrop::new(ring),
             forked: false,
+            lost: false,
             failed: Vec::new(),
             native,
             helper: None,
@@ -98,7 +102,9 @@ impl Uring {
             return true;
         }
         // With SQPOLL the kernel thread may need a moment to take them; the op waits in the backlog meanwhile.
-        let _ = self.ring.submit();
+        if let Err(e) = self.ring.submit() {
+            self.lost |= sys::is_forbidden(&e);
+        }
         room(&mut self.ring) >= entries
     }
 
@@ -214,7 +220,9 @@ impl Backend for Uring {
         }
         self.ring.submitter().register_eventfd(announcer.eventfd())?;
         // What completed before the registration has signalled nothing.
-        announcer.signal();
+        if self.in_ring > 0 || !self.failed.is_empty() {
+            announcer.signal();
+        }
         Ok(self.announcer.insert(announcer).as_raw_fd())
     }
 

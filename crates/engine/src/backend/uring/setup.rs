@@ -5,6 +5,7 @@
 use crate::config::Config;
 use crate::op::{Op, OpKind, RwFlags, XattrTarget};
 use crate::probe::Support;
+use crate::sys;
 use io_uring::{opcode, IoUring, Probe};
 use std::io;
 
@@ -19,6 +20,7 @@ pub(super) struct Native {
 }
 
 const NO_OPCODE: Support = Support::Threads("this kernel's io_uring has no such opcode");
+const NEVER: Support = Support::Threads("io_uring has no such opcode");
 const BLOCKS: Support = Support::Threads("io_uring would hand it to a kernel worker call by call");
 const COPIES: Support = Support::Threads("io_uring would copy cached pages in the thread that submits");
 const IOPOLL: Support = Support::Threads("a polled ring takes O_DIRECT reads and writes only");
@@ -42,7 +44,8 @@ impl Native {
                 }
                 _ => Support::Native,
             },
-            _ => NO_OPCODE,
+            Some(_) => NO_OPCODE,
+            None => NEVER,
         }
     }
 
@@ -72,20 +75,22 @@ impl Native {
             _ if self.iopoll => direct_transfer(op),
             Op::GetXattr(o) => !matches!(o.target, XattrTarget::LinkPath(_)),
             Op::SetXattr(o) => !matches!(o.target, XattrTarget::LinkPath(_)),
-            // A ring that does not poll refuses RWF_HIPRI, which preadv2 takes for a wish.
-            _ => !polls(op),
+            // A ring that does not poll refuses RWF_HIPRI, which preadv2 takes for a wish. And its EAGAIN for RWF_NOWAIT may
+            // mean that the file cannot do that at all, which preadv2 calls EOPNOTSUPP, and does not wait either.
+            _ => !rw_flags(op)
+                .is_some_and(|flags| flags.contains(RwFlags::HIPRI) || flags.contains(RwFlags::NOWAIT)),
         };
         for_ring && opcode_of(op.kind()).is_some_and(|code| self.opcodes[code as usize])
     }
 }
 
-fn polls(op: &Op) -> bool {
+fn rw_flags(op: &Op) -> Option<RwFlags> {
     match op {
-        Op::Read(o) => o.flags.contains(RwFlags::HIPRI),
-        Op::Write(o) => o.flags.contains(RwFlags::HIPRI),
-        Op::ReadV(o) => o.flags.contains(RwFlags::HIPRI),
-        Op::WriteV(o) => o.flags.contains(RwFlags::HIPRI),
-        _ => false,
+        Op::Read(o) => Some(o.flags),
+        Op::Write(o) => Some(o.flags),
+        Op::ReadV(o) => Some(o.flags),
+        Op::WriteV(o) => Some(o.flags),
+        _ => None,
     }
 }
 
@@ -160,6 +165,9 @@ pub(super) fn ring(config: &Config) -> io::Result<(IoUring, Native)> {
         opcodes[code as usize] = probe.is_supported(code);
     }
     configure_workers(&ring, config)?;
+    // A filter may let rings be made and not be used. Nothing is submitted and nothing waited for.
+    // SAFETY: no argument is passed.
+    unsafe { ring.submitter().enter::<libc::sigset_t>(0, 0, 0, None) }.map_err(explain)?;
     if params.is_feature_ext_arg() {
         features.push("EXT_ARG");
     }
@@ -241,5 +249,5 @@ fn explain(e: io::Error) -> io::Error {
         (Some(libc::EOPNOTSUPP), _) => "a set-up flag is not supported here",
         _ => "io_uring_setup failed",
     };
-    io::Error::new(e.kind(), format!("{why} ({e})"))
+    sys::explained(e, why)
 }

@@ -1,0 +1,207 @@
+"""Edges of `proactor.aio` at which engines, or the kernel and we, could differ."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import select
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aio_helpers import run_one
+from capabilities import require
+from proactor import aio
+
+pytest_plugins = ["aio_fixtures"]
+
+
+class TestFileno:
+    def readable(self, context: aio.Context) -> bool:
+        return bool(select.select([context.fileno()], [], [], 0)[0])
+
+    def test_only_while_events_wait(self, context: aio.Context) -> None:
+        assert not self.readable(context)
+        reader, writer = os.pipe()
+        try:
+            for _ in range(3):
+                context.submit(aio.Read(reader, 5))
+                assert context.wait(0) == []
+                os.write(writer, b"hello")
+                assert select.select([context.fileno()], [], [], 10)[0]
+                (event,) = context.wait(1)
+                assert event.check() == 5
+                assert not self.readable(context)
+        finally:
+            os.close(reader)
+            os.close(writer)
+
+    def test_asked_for_with_ops_in_flight(self, context: aio.Context) -> None:
+        reader, writer = os.pipe()
+        try:
+            context.submit(aio.Read(reader, 5))
+            context.wait(0)
+            os.write(writer, b"hello")
+            assert select.select([context.fileno()], [], [], 10)[0]
+            (event,) = context.wait(1)
+            assert event.check() == 5
+        finally:
+            os.close(reader)
+            os.close(writer)
+
+
+@pytest.mark.parametrize("inline", [True, False])
+def test_no_bytes_of_an_empty_pipe(engine: str, inline: bool) -> None:
+    """As read(2): nothing is waited for."""
+    reader, writer = os.pipe()
+    try:
+        with aio.Context(8, engine=engine, inline=inline) as context:
+            for op in (aio.Read(reader, 0), aio.ReadV(reader, [bytearray()]), aio.Write(writer, b"")):
+                assert run_one(context, op).check() == 0
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+def test_nowait_where_it_is_not_to_be_had(engine: str, path: Path) -> None:
+    """A buffered write: pwritev2's answer on every engine. EAGAIN would be asked again for ever."""
+    fd = os.open(path, os.O_RDWR)
+    try:
+        try:
+            plain: int | None = os.pwritev(fd, [b"123"], 0, os.RWF_NOWAIT)
+        except OSError as error:
+            plain = -(error.errno or 0)
+        for inline in (True, False):
+            with aio.Context(8, engine=engine, inline=inline) as context:
+                assert run_one(context, aio.Write(fd, b"123", 0, rw_flags=os.RWF_NOWAIT)).result == plain
+    finally:
+        os.close(fd)
+
+
+class TestBuffers:
+    @pytest.mark.parametrize("kind", ["fortran", "strided", "read-only"])
+    def test_an_array_is_never_a_size(self, path: Path, kind: str) -> None:
+        require("numpy")
+        import numpy as np
+
+        array: Any = np.zeros((4, 4), order="F")
+        if kind == "strided":
+            array = np.zeros(8)[::2]
+        elif kind == "read-only":
+            array = np.zeros(1)
+            array.flags.writeable = False
+        with path.open("rb") as file, pytest.raises((BufferError, ValueError)):
+            aio.Read(file, array)
+
+    def test_a_number_of_numpy_is_a_size(self, engine: str, path: Path) -> None:
+        require("numpy")
+        import numpy as np
+
+        size: Any = np.int64(5)
+        with path.open("rb") as file, aio.Context(engine=engine) as context:
+            assert run_one(context, aio.Read(file, size, 0)).check() == 5
+
+
+class TestAlignment:
+    def test_a_closed_descriptor(self) -> None:
+        with pytest.raises(OSError, match="Bad file") as error:
+            aio.direct_alignment(9999)
+        assert error.value.errno == errno.EBADF
+
+    def test_what_knows_no_direct_transfers(self, tmp_path: Path) -> None:
+        reader, writer = os.pipe()
+        directory = os.open(tmp_path, os.O_RDONLY)
+        with socket.socket() as connection:
+            try:
+                for fd in (reader, directory, connection.fileno()):
+                    with pytest.raises(OSError, match="Invalid argument") as error:
+                        aio.direct_alignment(fd)
+                    assert error.value.errno == errno.EINVAL
+            finally:
+                for fd in (reader, writer, directory):
+                    os.close(fd)
+
+
+class TestBacklog:
+    @pytest.mark.parametrize("backlog", [2**63 - 1, 2**40])
+    def test_of_any_size(self, backlog: int) -> None:
+        with aio.Context(4, backlog=backlog) as context:
+            assert run_one(context, aio.Write(1, b"")).result is not None
+
+    def test_below_nothing(self) -> None:
+        with pytest.raises(ValueError, match="backlog must not be negative, not -1"):
+            aio.Context(backlog=-1)
+
+
+def test_without_descriptors_the_errno_says_so() -> None:
+    program = textwrap.dedent(
+        """
+        import errno, resource
+        from proactor import aio
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+        for engine in ("io_uring", "linux_aio", "threads", None):
+            try:
+                aio.Context(engine=engine)
+            except OSError as error:
+                print(errno.errorcode[error.errno])
+        """
+    )
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 3
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    # An engine that is denied here has another reason.
+    assert set(done.stdout.split()) <= {"EMFILE", "EPERM", "ENOSYS"}, done.stdout
+    assert done.stdout.split().count("EMFILE") >= 1
+
+
+def test_an_op_shared_between_threads_is_submitted_once(path: Path) -> None:
+    """A file's `fileno()` is the caller's code: while it runs, another thread may try the same op."""
+    inside, go_on = threading.Event(), threading.Event()
+
+    with path.open("rb") as file:
+
+        class Slow:
+            def fileno(self) -> int:
+                inside.set()
+                go_on.wait(10)
+                return file.fileno()
+
+        op = aio.Read(Slow(), 5, 0)
+        counts: list[int] = []
+
+        def first() -> None:
+            with aio.Context() as context:
+                context.submit(op)
+                counts.append(context.wait(1)[0].check())
+
+        thread = threading.Thread(target=first)
+        thread.start()
+        assert inside.wait(10)
+        with aio.Context() as context:
+            with pytest.raises(RuntimeError, match="another thread"):
+                context.submit(op)
+            assert context.pending == 0
+        go_on.set()
+        thread.join()
+    assert counts == [5]
+
+
+@pytest.mark.parametrize("arguments", [["doctor"], ["doctor", "--json"]])
+def test_a_report_that_cannot_be_written(arguments: list[str]) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "proactor", *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert b"No space left on device" in done.stderr
