@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import proactor
 import pytest
@@ -140,6 +141,31 @@ def test_nobody_is_left_behind(run: Run, tmp_path: Path, work: Work) -> None:
     gaps = [b - a for all_of in by_task.values() for a, b in pairwise(all_of)]
     # One turn of the loop for each group of those in the line. (What all begin with is counted, too.)
     assert max(gaps) <= TASKS // SHARES + 4
+
+
+@pytest.mark.parametrize("call", [proactor.read_bytes, proactor.os.stat, proactor.open])
+def test_tasks_that_begin_in_one_turn(run: Run, tmp_path: Path, call: Callable[[Path], Any]) -> None:
+    """As soon as the turn is used up, each of them waits for its share."""
+    (tmp_path / "file").write_text("line\n")
+
+    async def one(turn: Callable[[], int], found: list[int]) -> None:
+        answer = await call(tmp_path / "file")
+        found.append(turn())
+        end = time.perf_counter() + 50e-6
+        while time.perf_counter() < end:
+            pass
+        if call is proactor.open:
+            await answer.close()
+
+    async def main() -> list[int]:
+        found: list[int] = []
+        with turns() as turn:
+            await asyncio.gather(*(one(turn, found) for _ in range(500)))
+        return found
+
+    found = run(in_time(main()))
+    # A millisecond, and what is done between two looks at the clock before and behind it.
+    assert Counter(found)[min(found)] <= 20 + 3 * LOOK_EVERY
 
 
 def test_cancelled_while_it_waits_for_its_share(run: Run, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 //!
 //! Time is shared by turns of the loop, not by tasks. 100 tasks with 1 ms each would make a ticker 100 ms late; here all
 //! tasks of one turn share [`TURN`], however many they are. Those that find it used up wait in a line, and each turn serves
-//! the first [`MOST_SHARES`] of it.
+//! the first [`SHARES`] of it, or more if those that are served have little to do.
 
 use pyo3::prelude::*;
 use std::collections::VecDeque;
@@ -13,9 +13,11 @@ use std::time::{Duration, Instant};
 /// What all files of one loop may use in one turn of it. (A ticker waits for two turns at most: asyncio runs what is due
 /// behind what is ready.)
 const TURN: Duration = Duration::from_millis(1);
-/// The most calls that go on in one turn after they gave way. To give way costs 5 microseconds with all that is cold
+/// The calls that go on in one turn after they gave way. To give way costs 5 microseconds with all that is cold
 /// afterwards, so a fifth of a millisecond each.
-const MOST_SHARES: usize = 5;
+const SHARES: usize = 5;
+/// As many of those that make one call and no other, such as thousands of files that are read by one `gather`.
+const MOST_SHARES: usize = 64;
 /// Units of work between two looks at the clock. A unit is one finished call, or 4 KiB.
 const LOOK_EVERY: u32 = 16;
 const UNIT_BYTES: usize = 4096;
@@ -59,6 +61,10 @@ pub(crate) struct Turn {
     /// The futures of calls that have given way, in that order.
     line: VecDeque<Py<PyAny>>,
     share: Option<Duration>,
+    /// How many were served last, and when; none if the line was empty since.
+    served: Option<(usize, Instant)>,
+    /// Somebody has given way since then.
+    came_back: bool,
 }
 
 impl Turn {
@@ -67,9 +73,11 @@ impl Turn {
         if self.units.count(bytes) {
             return false;
         }
-        self.units.set(0);
         let now = Instant::now();
-        now >= *self.end.get_or_insert(now + TURN)
+        let used_up = now >= *self.end.get_or_insert(now + TURN);
+        // In a turn that is used up everybody looks at the clock.
+        self.units.set(if used_up { LOOK_EVERY } else { 0 });
+        used_up
     }
 
     /// A call has done work beyond what it was charged: whoever comes next hears of it.
@@ -80,17 +88,34 @@ impl Turn {
     /// A call waits in the line. True if it is the first: somebody has to call `next` in the next turn of the loop.
     pub(crate) fn give_way(&mut self, future: Py<PyAny>) -> bool {
         self.line.push_back(future);
+        self.came_back = true;
         self.line.len() == 1
     }
 
     /// The loop has come round: the calls that go on now, and whether there are others.
     pub(crate) fn next(&mut self) -> (Vec<Py<PyAny>>, bool) {
         self.begin();
-        let served: Vec<_> = self.line.drain(..self.line.len().min(MOST_SHARES)).collect();
+        let shares = self.shares();
+        let served: Vec<_> = self.line.drain(..self.line.len().min(shares)).collect();
         self.share = u32::try_from(served.len())
             .ok()
             .and_then(|count| TURN.checked_div(count));
+        if self.line.is_empty() {
+            self.served = None;
+        }
         (served, !self.line.is_empty())
+    }
+
+    /// Twice as many as the last time, if those were done within a turn and none of them wants more.
+    fn shares(&mut self) -> usize {
+        let now = Instant::now();
+        let came_back = std::mem::take(&mut self.came_back);
+        let shares = match self.served {
+            Some((count, at)) if !came_back && now - at < TURN => (2 * count).min(MOST_SHARES),
+            _ => SHARES,
+        };
+        self.served = Some((shares, now));
+        shares
     }
 
     /// The loop has come round.
