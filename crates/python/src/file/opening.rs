@@ -17,6 +17,7 @@ use proactor::op::{File, FileKind, Open};
 use proactor::{Error, Token};
 use proactor_file::{Buffered, Direct, Options};
 use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyRuntimeWarning, PyTypeError, PyValueError};
+use pyo3::ffi;
 use pyo3::gc::PyVisit;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -122,6 +123,10 @@ fn descriptor_of(file: &Bound<'_, PyAny>) -> PyResult<Option<RawFd>> {
         return Err(PyTypeError::new_err(
             "a path or a descriptor is needed, not a bool",
         ));
+    }
+    // SAFETY: the object is alive.
+    if unsafe { ffi::PyIndex_Check(file.as_ptr()) } == 0 {
+        return Ok(None);
     }
     match file.extract::<RawFd>() {
         Ok(fd) if fd < 0 => Err(PyValueError::new_err("negative file descriptor")),
