@@ -188,9 +188,10 @@ impl Opening {
                 self.opened(&driver, File::new(owned), Origin::Caller)
             }
             State::Opener { opener, path } => {
+                // Before there is a descriptor that an error here would leave open.
+                let driver = driver::current(py, self.plan.engine.as_deref())?;
                 let fd = opener.bind(py).call1((path, self.plan.flags()))?;
                 let fd = opener_gave(&fd)?;
-                let driver = driver::current(py, self.plan.engine.as_deref())?;
                 // SAFETY: the opener gives it to us.
                 let owned = unsafe { given(fd, true) };
                 let owned = owned.map_err(|e| os_error(e.raw_os_error().unwrap_or(libc::EBADF)))?;

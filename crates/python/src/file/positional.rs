@@ -123,7 +123,7 @@ impl Job for Reading {
             Target::Bytes(size) => *size,
             Target::Memory(memory) => memory.iter().map(|m| m.len()).sum(),
         };
-        (!direct).then_some(size.min(INLINE_BYTES))
+        (!direct || size == 0).then_some(size.min(INLINE_BYTES))
     }
 }
 
@@ -177,7 +177,7 @@ impl Job for Writing {
     }
 
     fn weight(&self, _direct: bool) -> Option<usize> {
-        None
+        self.memory.iter().all(|memory| memory.is_empty()).then_some(0)
     }
 
     fn given_up(&self) -> GivenUp {
