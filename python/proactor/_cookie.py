@@ -40,7 +40,9 @@ def cookie_of(decoder: Any, chunk: Chunk, skip: int, has_ascii_within: bool) -> 
     `has_ascii_within`: bytes below 128 are characters.
     """
     if skip == 0:
-        return Cookie(chunk.place, chunk.flags).pack()
+        # At the beginning of the file a decoder is new. (`io` says so unless nothing was found by a read of a
+        # given size: what is written there then has no byte order mark.)
+        return Cookie(chunk.place, chunk.flags if chunk.place else 0).pack()
     head = chunk.data[:skip]
     if has_ascii_within and not chunk.flags and head.isascii() and b"\r" not in head and len(head) == skip:
         return Cookie(chunk.place + skip).pack()

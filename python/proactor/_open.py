@@ -6,12 +6,14 @@ import io
 import warnings
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import AbstractAsyncContextManager
+from operator import index
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
 
 from proactor._encoding import resolve
 from proactor._limiter import check
 from proactor._native import BinaryFile, Opening, open_binary
+from proactor._refuse import refuse
 from proactor._text import TextFile
 
 if TYPE_CHECKING:
@@ -155,36 +157,40 @@ def open(
     It gives a `TextFile` or, for a binary mode, a `BinaryFile`: the methods of `io`'s files as coroutines. A
     file belongs to the loop that opened it.
     """
-    if not isinstance(mode, str):
-        raise TypeError(f"open() argument 'mode' must be str, not {type(mode).__name__}")
     check(limiter)
-    binary = "b" in mode
-    if binary:
-        for name, value in (("encoding", encoding), ("errors", errors), ("newline", newline)):
-            if value is not None:
-                # The messages of io.open.
-                article = "an" if name[0] == "e" else "a"
-                raise ValueError(f"binary mode doesn't take {article} {name} argument")
-        if buffering == 1:
+    asked = file, mode, buffering, encoding, errors, newline, closefd
+    if type(buffering) is not int or type(closefd) is not bool:
+        refuse(*asked)
+        buffering, closefd = index(buffering), bool(closefd)
+    try:
+        if not isinstance(mode, str):
+            raise TypeError("a mode is a str")
+        binary = "b" in mode
+        if binary and not encoding is errors is newline is None:
+            raise ValueError("a binary mode takes no encoding, errors or newline")
+        if binary and buffering == 1:
             warnings.warn(
                 "line buffering (buffering=1) isn't supported in binary mode, "
                 "the default buffer size will be used",
                 RuntimeWarning,
                 stacklevel=2,
             )
-        return open_binary(
-            file, mode, buffering, closefd, opener, engine=engine, direct=direct, limiter=limiter
+        block = -1 if buffering in (0, 1) and not binary else buffering
+        opening = open_binary(
+            file, mode, block, closefd, opener, engine=engine, direct=direct, limiter=limiter
         )
-    if buffering == 0:
-        open_binary(file, mode, -1, closefd, opener, engine=engine, direct=direct).close()
-        raise ValueError("can't have unbuffered text I/O")
-    block = -1 if buffering == 1 else buffering
-    opening = open_binary(file, mode, block, closefd, opener, engine=engine, direct=direct, limiter=limiter)
-    try:
-        encoding = io.text_encoding(encoding, 2)  # type: ignore[attr-defined]
-        settings = resolve(encoding, errors, newline)
-    except BaseException:
-        opening.close()
+        if binary:
+            return opening
+        try:
+            if buffering == 0:
+                raise ValueError("can't have unbuffered text I/O")
+            encoding = io.text_encoding(encoding, 2)  # type: ignore[attr-defined]
+            settings = resolve(encoding, errors, newline)
+        except BaseException:
+            opening.close()
+            raise
+    except (TypeError, ValueError, OverflowError):
+        refuse(*asked)
         raise
     return TextOpening(
         opening, lambda buffer: TextFile(buffer, *settings, newline, mode=mode, line_buffering=buffering == 1)

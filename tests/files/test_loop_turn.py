@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import proactor
 import pytest
@@ -140,6 +141,36 @@ def test_nobody_is_left_behind(run: Run, tmp_path: Path, work: Work) -> None:
     gaps = [b - a for all_of in by_task.values() for a, b in pairwise(all_of)]
     # One turn of the loop for each group of those in the line. (What all begin with is counted, too.)
     assert max(gaps) <= TASKS // SHARES + 4
+
+
+@pytest.mark.parametrize("call", [proactor.read_bytes, proactor.os.stat, proactor.open])
+def test_tasks_that_begin_in_one_turn(run: Run, tmp_path: Path, call: Callable[[Path], Any]) -> None:
+    """Each makes its first call at once: to suspend them all would cost more than it spares. Others wait."""
+    (tmp_path / "file").write_text("line\n")
+
+    async def one(turn: Callable[[], int], found: list[int], later: list[int]) -> None:
+        answer = await call(tmp_path / "file")
+        found.append(turn())
+        end = time.perf_counter() + 50e-6
+        while time.perf_counter() < end:
+            pass
+        if call is proactor.open:
+            await answer.close()
+        for _ in range(2 * LOOK_EVERY):
+            await proactor.os.stat(tmp_path)
+        later.append(turn())
+
+    async def main() -> tuple[list[int], list[int]]:
+        found: list[int] = []
+        later: list[int] = []
+        with turns() as turn:
+            await asyncio.gather(*(one(turn, found, later) for _ in range(TASKS)))
+        return found, later
+
+    found, later = run(in_time(main()))
+    assert set(found) == {found[0]}
+    # The first ones found time left.
+    assert sum(turn > found[0] for turn in later) > TASKS // 2
 
 
 def test_cancelled_while_it_waits_for_its_share(run: Run, tmp_path: Path) -> None:

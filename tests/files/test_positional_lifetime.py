@@ -8,12 +8,14 @@ from typing import Any
 
 import proactor
 import pytest
+from capabilities import require
 from conftest import Run
 from file_helpers import (
     LARGE_BYTES,
     MIB,
     content,
     descriptors,
+    in_time,
     resizable,
     until,
 )
@@ -167,11 +169,17 @@ class TestLifetime:
 
         run(main())
 
-    def test_flat_out(self, run: Run, path: Path) -> None:
+    @pytest.mark.parametrize(
+        ("name", "arguments"), [("pread", (4096, 0)), ("pread", (0, 0)), ("pwrite", (b"", 0))]
+    )
+    @pytest.mark.parametrize("direct", [False, True])
+    def test_flat_out(self, run: Run, path: Path, name: str, arguments: Any, direct: bool) -> None:
         """Calls that do not suspend let others have their turn."""
+        if direct:
+            require("O_DIRECT")
 
         async def main() -> None:
-            async with proactor.open(path, "rb") as file:
+            async with proactor.open(path, "r+b", direct=direct) as file:
                 ticks = 0
 
                 async def tick() -> None:
@@ -183,9 +191,9 @@ class TestLifetime:
                 ticker = asyncio.create_task(tick())
                 calls = 0
                 while ticks < 3:
-                    await file.pread(4096, 0)
+                    await getattr(file, name)(*arguments)
                     calls += 1
                 ticker.cancel()
-                assert calls > 3
+                assert calls > 3 or direct
 
-        run(main())
+        run(in_time(main()))

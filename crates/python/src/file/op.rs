@@ -46,9 +46,9 @@ pub(super) trait Job: Send + Sync {
 
     fn given_up(&self) -> GivenUp;
 
-    /// About how many bytes it moves without waiting, for the loop's sake.
-    fn weight(&self) -> usize {
-        0
+    /// About how many bytes it moves without waiting, for the loop's sake. None: it waits in any case.
+    fn weight(&self, _direct: bool) -> Option<usize> {
+        Some(0)
     }
 
     /// Whether its ops need the file's limiter: not if they may wait for somebody else.
@@ -194,8 +194,9 @@ impl FileOp {
         if !driver.borrow().serves(py) {
             return Err(elsewhere());
         }
-        let weight = slf.borrow().job.weight();
-        if !driver.borrow_mut().turn.charge(weight) {
+        let direct = file.borrow().core.direct().is_some();
+        let weight = slf.borrow().job.weight(direct);
+        if !weight.is_some_and(|weight| driver.borrow_mut().turn.charge(weight)) {
             return Self::settle_all(slf);
         }
         let suspended = driver::give_way(&driver)?;

@@ -16,14 +16,15 @@ use crate::path::{c_path, fspath};
 use proactor::op::{File, FileKind, Open};
 use proactor::{Error, Token};
 use proactor_file::{Buffered, Direct, Options};
-use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyRuntimeWarning, PyTypeError, PyValueError};
+use pyo3::ffi;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt};
 use pyo3::PyTraverseError;
 use std::collections::VecDeque;
 use std::ffi::CString;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 
 /// To open a cached file takes about as long as to read so many bytes.
@@ -75,7 +76,7 @@ enum State {
 pub(super) fn open_binary(
     file: &Bound<'_, PyAny>,
     mode: &str,
-    buffering: isize,
+    buffering: i32,
     closefd: bool,
     opener: Option<Bound<'_, PyAny>>,
     engine: Option<String>,
@@ -90,12 +91,15 @@ pub(super) fn open_binary(
         ));
     }
     // As with `io`, the file's name is a str, bytes or number.
-    let file = if file.is_instance_of::<PyInt>() {
-        file.clone()
-    } else {
-        fspath(file)?
+    let descriptor = descriptor_of(file)?;
+    let (file, state) = match descriptor {
+        Some(fd) => (file.clone(), State::Descriptor(fd)),
+        None => {
+            let file = fspath(file)?;
+            let state = by_path(&file, closefd, opener)?;
+            (file, state)
+        }
     };
-    let state = state_of(&file, closefd, opener)?;
     Ok(Opening {
         plan: Plan {
             name: file.unbind(),
@@ -112,19 +116,24 @@ pub(super) fn open_binary(
     })
 }
 
-fn state_of(file: &Bound<'_, PyAny>, closefd: bool, opener: Option<Bound<'_, PyAny>>) -> PyResult<State> {
-    if file.is_instance_of::<PyInt>() && !file.is_instance_of::<PyBool>() {
-        let fd: RawFd = file.extract()?;
-        if fd < 0 {
-            return Err(PyValueError::new_err("negative file descriptor"));
-        }
-        return Ok(State::Descriptor(fd));
-    }
+/// What may be a number is a descriptor, unless it is too large for one.
+fn descriptor_of(file: &Bound<'_, PyAny>) -> PyResult<Option<RawFd>> {
     if file.is_instance_of::<PyBool>() {
         return Err(PyTypeError::new_err(
             "a path or a descriptor is needed, not a bool",
         ));
     }
+    // SAFETY: the object is alive.
+    if unsafe { ffi::PyIndex_Check(file.as_ptr()) } == 0 {
+        return Ok(None);
+    }
+    match file.extract::<RawFd>() {
+        Ok(fd) if fd < 0 => Err(PyValueError::new_err("negative file descriptor")),
+        found => Ok(found.ok()),
+    }
+}
+
+fn by_path(file: &Bound<'_, PyAny>, closefd: bool, opener: Option<Bound<'_, PyAny>>) -> PyResult<State> {
     // Also checks the type.
     let path = c_path(file)?;
     if !closefd {
@@ -137,6 +146,20 @@ fn state_of(file: &Bound<'_, PyAny>, closefd: bool, opener: Option<Bound<'_, PyA
         },
         None => State::Path(path),
     })
+}
+
+/// An opener's descriptor; the errors of `io`.
+fn opener_gave(fd: &Bound<'_, PyAny>) -> PyResult<RawFd> {
+    if !fd.is_instance_of::<PyInt>() {
+        return Err(PyTypeError::new_err("expected integer from opener"));
+    }
+    let fd: RawFd = fd
+        .extract()
+        .map_err(|_| PyOverflowError::new_err("Python int too large to convert to C int"))?;
+    match fd {
+        0.. => Ok(fd),
+        _ => Err(PyValueError::new_err(format!("opener returned {fd}"))),
+    }
 }
 
 impl Opening {
@@ -164,20 +187,14 @@ impl Opening {
                 self.opened(&driver, File::new(owned), Origin::Caller)
             }
             State::Opener { opener, path } => {
-                let fd = opener.bind(py).call1((path, self.plan.flags()))?;
-                let fd: RawFd = fd
-                    .extract()
-                    .map_err(|_| PyTypeError::new_err("expected integer from opener"))?;
-                if fd < 0 {
-                    return Err(PyValueError::new_err(format!("opener returned {fd}")));
-                }
+                // Before there is a descriptor that an error here would leave open.
                 let driver = driver::current(py, self.plan.engine.as_deref())?;
+                let fd = opener.bind(py).call1((path, self.plan.flags()))?;
+                let fd = opener_gave(&fd)?;
                 // SAFETY: the opener gives it to us.
-                self.opened(
-                    &driver,
-                    File::new(unsafe { OwnedFd::from_raw_fd(fd) }),
-                    Origin::Opener,
-                )
+                let owned = unsafe { given(fd, true) };
+                let owned = owned.map_err(|e| os_error(e.raw_os_error().unwrap_or(libc::EBADF)))?;
+                self.opened(&driver, File::new(owned), Origin::Opener)
             }
             State::Waiting {
                 future,

@@ -36,11 +36,11 @@ impl Plan {
 }
 
 /// The size of a buffer, by `open`'s argument `buffering`.
-pub(super) fn block_of(buffering: isize, direct: bool) -> usize {
+pub(super) fn block_of(buffering: i32, direct: bool) -> usize {
     match buffering {
         // 1 would be a line, which binary files have not: io warns and takes the default.
         ..=-1 | 1 if direct => direct::BLOCK_BYTES,
         ..=-1 | 1 => BLOCK_BYTES,
-        bytes => bytes.unsigned_abs(),
+        bytes => bytes.unsigned_abs() as usize,
     }
 }

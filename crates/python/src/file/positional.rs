@@ -118,11 +118,12 @@ impl Job for Reading {
         GivenUp::Abandon
     }
 
-    fn weight(&self) -> usize {
-        match &self.target {
-            Target::Bytes(size) => (*size).min(INLINE_BYTES),
-            Target::Memory(memory) => memory.iter().map(|m| m.len()).sum::<usize>().min(INLINE_BYTES),
-        }
+    fn weight(&self, direct: bool) -> Option<usize> {
+        let size = match &self.target {
+            Target::Bytes(size) => *size,
+            Target::Memory(memory) => memory.iter().map(|m| m.len()).sum(),
+        };
+        (!direct || size == 0).then_some(size.min(INLINE_BYTES))
     }
 }
 
@@ -173,6 +174,10 @@ impl Job for Writing {
         let taken = transfer.took(completion.op, completion.result);
         self.changed(file);
         taken.map_err(|e| os_error(file, &e))
+    }
+
+    fn weight(&self, _direct: bool) -> Option<usize> {
+        self.memory.iter().all(|memory| memory.is_empty()).then_some(0)
     }
 
     fn given_up(&self) -> GivenUp {

@@ -6,7 +6,6 @@ Tests that replace `sync_open` here get files of what it returns, wrapped by `wr
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Callable
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -160,8 +159,7 @@ def open(
 async def _open(file: Any, arguments: dict[str, Any], loop: Any, executor: Executor | None) -> Any:
     if executor is not None or sync_open is not io.open:
         return wrap(await run(executor, sync_open, file, **arguments), loop=loop, executor=executor)
-    # `name` is a string, as io's files have it.
-    opened: Any = await open_natively(file if isinstance(file, int) else os.fspath(file), **arguments)
+    opened: Any = await open_natively(file, **arguments)
     if arguments["buffering"] == 0:
         return AsyncFileIO(opened)
     return wrap(opened)
