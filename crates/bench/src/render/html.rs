@@ -1,8 +1,7 @@
 //! One page with everything in it: no other file, no network, no script.
 
 use super::chart::{self, bars, decades, escaped, lines, steps, Axis, Bar, Line};
-use super::rows::{costs, notes, remarks, sections, Section, HEAD};
-use crate::job::{Base, EngineSpec};
+use super::rows::{costs, notes, remarks, sections, Section};
 use crate::report::{CellReport, Distribution, Report};
 use crate::stats::Spread;
 use crate::units;
@@ -58,19 +57,27 @@ fn plural(count: usize, one: &str) -> String {
 }
 
 /// Each has its colour on the whole page.
-fn engines(report: &Report) -> Vec<EngineSpec> {
-    let mut engines: Vec<EngineSpec> = Vec::new();
+fn engines(report: &Report) -> Vec<String> {
+    let mut engines: Vec<String> = Vec::new();
     for cell in &report.cells {
-        if !engines.contains(&cell.cell.engine) {
-            engines.push(cell.cell.engine);
+        if !engines.contains(&cell.cell.contender()) {
+            engines.push(cell.cell.contender());
         }
     }
     engines
 }
 
-fn part(section: &Section<'_>, engines: &[EngineSpec]) -> String {
-    let colour = |cell: &CellReport| engines.iter().position(|e| *e == cell.cell.engine).unwrap_or(0);
-    let label = |cell: &CellReport| format!("{}, {}", cell.cell.engine, cell.cell.iodepth);
+fn part(section: &Section<'_>, engines: &[String]) -> String {
+    let colour = |cell: &CellReport| {
+        engines
+            .iter()
+            .position(|e| *e == cell.cell.contender())
+            .unwrap_or(0)
+    };
+    let label = |cell: &CellReport| match cell.cell.depth() {
+        Some(depth) => format!("{}, {depth}", cell.cell.contender()),
+        None => cell.cell.contender(),
+    };
     let mut out = format!("<h2>{}</h2>\n", escaped(&section.title));
     let measure = section.measure;
     let shown: Vec<Bar> = section
@@ -89,9 +96,16 @@ fn part(section: &Section<'_>, engines: &[EngineSpec]) -> String {
         })
         .collect();
     if !shown.is_empty() {
+        let by = if section.has_depths() {
+            "engine and depth"
+        } else {
+            "contender"
+        };
         let better = if less_is_better(measure) { "less" } else { "more" };
-        let title =
-            format!("{measure}, by engine and depth; {better} is better, the thin line spans all rounds");
+        let title = format!(
+            "{measure}, by {}; {better} is better, the thin line spans all rounds",
+            by
+        );
         out += &figure(&title, &bars(&format!("{}: {title}", section.title), &shown));
     }
     out += &latencies(section, &colour, &label);
@@ -119,11 +133,11 @@ fn latencies(
     label: &dyn Fn(&CellReport) -> String,
 ) -> String {
     // Lines of many depths would hide each other: those of the deepest tell the engines apart.
-    let deepest = section.cells.iter().map(|c| c.cell.iodepth).max();
+    let deepest = section.cells.iter().filter_map(|c| c.cell.depth()).max();
     let chosen = section
         .cells
         .iter()
-        .filter(|c| c.cell.engine.base == Base::Sync || Some(c.cell.iodepth) == deepest);
+        .filter(|c| c.cell.has_no_depth() || c.cell.depth() == deepest);
     let curves: Vec<Line> = chosen
         .filter_map(|cell| {
             let latency: &Distribution = cell.read_latency.as_ref().or(cell.write_latency.as_ref())?;
@@ -156,19 +170,22 @@ fn latencies(
     )
 }
 
-fn depths(section: &Section<'_>, engines: &[EngineSpec]) -> String {
-    let of = |engine| section.cells.iter().filter(move |c| c.cell.engine == engine);
-    if !engines.iter().any(|engine| of(*engine).count() > 1) {
+fn depths(section: &Section<'_>, engines: &[String]) -> String {
+    let of = |engine: &str| {
+        let engine = engine.to_owned();
+        section.cells.iter().filter(move |c| c.cell.contender() == engine)
+    };
+    if !engines.iter().any(|engine| of(engine).count() > 1) {
         return String::new();
     }
     let curve = |value: &dyn Fn(&CellReport) -> Option<f64>| -> Vec<Line> {
-        let line = |(colour, engine): (usize, &EngineSpec)| {
-            let mut points: Vec<(f64, f64)> = of(*engine)
-                .filter_map(|c| Some((f64::from(c.cell.iodepth), value(c)?)))
+        let line = |(colour, engine): (usize, &String)| {
+            let mut points: Vec<(f64, f64)> = of(engine)
+                .filter_map(|c| Some((f64::from(c.cell.depth()?), value(c)?)))
                 .collect();
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
             (!points.is_empty()).then(|| Line {
-                label: engine.to_string(),
+                label: engine.clone(),
                 points,
                 colour,
             })
@@ -217,7 +234,7 @@ fn depths(section: &Section<'_>, engines: &[EngineSpec]) -> String {
 
 fn table(section: &Section<'_>) -> String {
     let mut out = String::from("<div class=\"wide\"><table>\n<tr>");
-    for name in HEAD {
+    for name in section.head() {
         out += &format!("<th>{name}</th>");
     }
     out += "</tr>\n";
@@ -234,12 +251,7 @@ fn table(section: &Section<'_>) -> String {
     }
     for cell in &section.cells {
         if let Some(costs) = costs(cell) {
-            out += &format!(
-                "<li>{}, depth {}: {}</li>\n",
-                escaped(&cell.cell.engine.to_string()),
-                cell.cell.iodepth,
-                escaped(&costs)
-            );
+            out += &format!("<li>{}: {}</li>\n", escaped(&cell.cell.label()), escaped(&costs));
         }
     }
     out + "</ul>\n"

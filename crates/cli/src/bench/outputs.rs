@@ -47,6 +47,14 @@ impl Outputs {
         named.collect()
     }
 
+    /// For what fio has no words for.
+    pub fn refuse_fio(&self) -> Result<(), String> {
+        match self.fio_json {
+            Some(_) => Err("--fio-json: fio's reports are of `bench io` only".into()),
+            None => Ok(()),
+        }
+    }
+
     /// That it can be written, before an hour is spent on it.
     pub fn check(&self) -> Result<(), (u8, String)> {
         let wanted = self.wanted();
