@@ -51,7 +51,7 @@ impl Common {
 }
 
 /// A program's file, if it is on the path.
-fn found(program: &str) -> Option<PathBuf> {
+pub fn found(program: &str) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
     let is_program = |path: &Path| {
         path.metadata()

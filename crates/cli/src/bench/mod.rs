@@ -5,6 +5,7 @@
 
 mod flags;
 mod outputs;
+mod pictures;
 mod plan;
 mod progress;
 mod race;
