@@ -145,7 +145,8 @@ class Report:
     def rows(self) -> list[dict[str, Any]]:
         """A flat dictionary for each round of each cell or entry: what a data frame is made of."""
         rows = []
-        for cell in (*self.cells, *self.entries):
+        every: list[Cell | Entry] = [*self.cells, *self.entries]
+        for cell in every:
             work = {name: cell.raw["cell"][name] for name in cell.raw["cell"]}
             for number, each in enumerate(cell.rounds, 1):
                 numbers = {name: value for name, value in vars(each).items() if name != "raw"}

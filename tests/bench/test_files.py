@@ -13,7 +13,7 @@ import proactor
 import pytest
 from bench_helpers import TIMEOUT_S, bench, cells
 from capabilities import require
-from proactor._bench import tasks
+from proactor._bench import tasks, whole
 
 ALL = ("small-files", "chunks", "random", "lines", "write-lines")
 QUICK = ("--quick", "--rounds", "1", "--counters", "none")
@@ -81,11 +81,11 @@ def test_wrong_bytes_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         contender = task.contenders[0]
         task.run(contender, place, sizes, True)
     monkeypatch.setitem(
-        tasks.whole.CONTENDERS, "open()", lambda paths, taken: [taken.add(b"?" * 4096) for _ in paths]
+        whole.CONTENDERS, "open()", lambda paths, taken: [taken.add(b"?" * 4096) for _ in paths]
     )
     with pytest.raises(tasks.Wrong, match="other bytes"):
         tasks.TASKS["small-files"].run("open()", tmp_path / "small-files", sizes, True)
-    monkeypatch.setitem(tasks.whole.CONTENDERS, "open()", lambda paths, taken: None)
+    monkeypatch.setitem(whole.CONTENDERS, "open()", lambda paths, taken: None)
     with pytest.raises(tasks.Wrong, match="0 reads"):
         tasks.TASKS["small-files"].run("open()", tmp_path / "small-files", sizes, False)
     with open(tmp_path / "lines" / "1.txt", "a") as file:
