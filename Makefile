@@ -10,9 +10,12 @@ BENCH_ARGS ?=
 # More interpreters for `test-all`, beside those it finds; ENDS=1 takes only the oldest and the newest.
 PYTHONS ?=
 ENDS ?=
+# Of the extension and all below it: FEATURES=bpf takes clang (docs/bench.md).
+FEATURES ?=
+CARGO_FEATURES = $(if $(FEATURES),--features proactor-python/$(FEATURES))
 
 BIN = $(VENV)/bin
-RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name "*.rs" -o -name Cargo.toml)
+RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name "*.rs" -o -name "*.c" -o -name Cargo.toml)
 PYTHON_SOURCES := $(shell find python -name '*.py' -o -name '*.pyi')
 
 # What the environment of `bench` has beside the package.
@@ -24,6 +27,9 @@ WITH_.venv = --requirement requirements/ray.txt
 # Clippy and the tests then look at the same interpreter as the extension's build.
 export PYO3_PYTHON = $(abspath $(BIN)/python)
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+# The tests know by it what was built.
+export FEATURES
 
 .DELETE_ON_ERROR:
 .PRECIOUS: %/.installed
@@ -38,7 +44,7 @@ demo: .venv-demo/.installed ## read a dataset tree with every backend (DEMO_ARGS
 test: test-rust test-python ## build once; Rust and Python tests on the default Python
 
 test-rust: $(VENV)/.installed
-	cargo test --locked --workspace --profile testing
+	cargo test --locked --workspace $(CARGO_FEATURES) --profile testing
 
 test-python: $(VENV)/.built
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
@@ -51,7 +57,7 @@ test-all: ## Python tests on each CPython from 3.10 to 3.13 found (PYTHONS="more
 
 lint: $(VENV)/.built ## formatters, clippy, rustdoc, ruff, mypy, stubtest, licences
 	cargo fmt --all --check
-	cargo clippy --locked --workspace --all-targets -- -D warnings
+	cargo clippy --locked --workspace $(CARGO_FEATURES) --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -83,7 +89,7 @@ clean: ## remove everything that was built, installed or generated here
 
 # The extension goes beside the Python sources, which the environment uses as they lie there.
 %/.built: %/.installed $(RUST_SOURCES)
-	VIRTUAL_ENV=$(abspath $*) $*/bin/maturin develop --profile testing
+	VIRTUAL_ENV=$(abspath $*) $*/bin/maturin develop $(if $(FEATURES),--features $(FEATURES)) --profile testing
 	touch $@
 
 # The demo and the comparisons use the package as a user installs it.

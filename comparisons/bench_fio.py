@@ -1,9 +1,10 @@
 """`proactor bench io` beside fio: the same engine, options and file, 4 KiB at random, one after the other.
 
-Both take the time of every read and submit each by itself (fio's default; `--iodepth_batch 1`). With io_uring
-both register file and buffers. `psync` at a depth is as many threads on one file. `ours/fio` is the median of
-the ratios within each round, because a device shared with others changes its speed from round to round;
-within 5 % is the goal.
+Both do the same for each read: draw its offset alone (`norandommap`), submit it by itself, take it back by
+itself (`iodepth_batch_complete_max=1`, fio's default), and note how long it took from before it was submitted
+(of fio's three times only `lat`). With io_uring both register file and buffers. `psync` at a depth is as many
+threads on one file. `ours/fio` is the median of the ratios within each round, because a device shared with
+others changes its speed from round to round; within 5 % is the goal.
 
     cargo build --release -p proactor-cli
     python comparisons/bench_fio.py --dir /data
@@ -29,7 +30,7 @@ BINARY = lib.ROOT / "target" / "release" / "proactor"
 # fio's name of an engine, and ours.
 ENGINES = {
     "psync": "psync-threads",
-    "posixaio": "posix-aio",
+    "posixaio": "posix-aio:raw",
     "libaio": "linux-aio:raw",
     "io_uring": "io_uring:fixed",
 }
@@ -42,7 +43,8 @@ GOAL = 0.05
 def ours(binary: Path, path: Path, state: str, engine: str, depth: int, seconds: float) -> lib.Measured:
     command = [str(binary), "bench", "io", "--engine", ENGINES[engine], "--filename", str(path)]
     command += ["--use-existing", "--rw", "randread", "--bs", "4k", "--size", str(path.stat().st_size)]
-    command += ["--iodepth", str(depth), "--iodepth_batch", "1", "--rounds", "1", "--counters", "none"]
+    command += ["--iodepth", str(depth), "--iodepth_batch", "1", "--norandommap"]
+    command += ["--iodepth_batch_complete_max", "1", "--rounds", "1", "--counters", "none"]
     command += ["--runtime", f"{seconds * 1e3:.0f}ms", "--time_based", "1", "--json"]
     command += ["--direct", "1"] if state == "direct" else ["--direct", "0", "--invalidate", "0"]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
@@ -52,7 +54,9 @@ def ours(binary: Path, path: Path, state: str, engine: str, depth: int, seconds:
 
 
 def theirs(path: Path, state: str, engine: str, depth: int, seconds: float) -> lib.Measured:
-    more = ["--invalidate=0"] if state == "cached" else []
+    more = ["--norandommap", "--disable_slat=1", "--disable_clat=1", "--disable_bw_measurement=1"]
+    if state == "cached":
+        more.append("--invalidate=0")
     if engine == "psync":
         # Its processor time is a share of one thread's, so that it is told by each alone.
         more += [f"--numjobs={depth}", "--thread", "--group_reporting"]
@@ -102,6 +106,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, metavar="S", help=f"of one run (default: {SECONDS})")
     parser.add_argument("--state", choices=STATES, action="append", help="only this one (default: both)")
     parser.add_argument("--engine", choices=ENGINES, action="append", help="only this one (default: all)")
+    parser.add_argument("--depth", type=int, action="append", help="only this one (default: all)")
     parser.add_argument("--binary", type=Path, default=BINARY, help="ours (default: of the release build)")
     args = tables.parse(parser)
     if not fio.is_installed():
@@ -117,7 +122,7 @@ def main() -> None:
         "file": f"{path.stat().st_size >> 20:,} MiB",
         "a run": f"{args.seconds:g} s",
     }
-    depths = SMOKE_DEPTHS if args.smoke else DEPTHS
+    depths = args.depth or (SMOKE_DEPTHS if args.smoke else DEPTHS)
     cells = [
         (state, depth, engine) for state in states for engine in args.engine or ENGINES for depth in depths
     ]

@@ -11,30 +11,18 @@ import argparse
 import asyncio
 import mmap
 import os
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import bigfile
 import lib
 import packages
 import tables
+from proactor._bench.chunks import WHOLE, Reader, by_open, by_read, by_to_thread
 
-WHOLE = -1
 CHUNKS = {"64KB": 64 << 10, "1MB": 1 << 20, "whole": WHOLE}
 
-# The readers. Each gives the number of bytes that it has read.
-
-Reader = Callable[[str, int], Any]
-
-
-def by_open(path: str, chunk: int) -> int:
-    with open(path, "rb", buffering=0) as file:
-        if chunk == WHOLE:
-            return len(file.read())
-        total = 0
-        while data := file.read(chunk):
-            total += len(data)
-        return total
+# The readers that only this comparison has. Each gives the number of bytes that it has read.
 
 
 def into_by_open(path: str, chunk: int) -> int:
@@ -55,20 +43,6 @@ def direct_by_os(path: str, chunk: int) -> int:
     return total
 
 
-async def drain(read: Callable[[int], Awaitable[Any]], chunk: int) -> int:
-    if chunk == WHOLE:
-        return len(await read(WHOLE))
-    total = 0
-    while data := await read(chunk):
-        total += len(data)
-    return total
-
-
-async def by_to_thread(path: str, chunk: int) -> int:
-    with open(path, "rb", buffering=0) as file:  # noqa: ASYNC230 - a file that is there is opened at once
-        return await drain(lambda size: asyncio.to_thread(file.read, size), chunk)
-
-
 async def direct_by_to_thread(path: str, chunk: int) -> int:
     with bigfile.descriptor(path, direct=True) as fd:
         buffers = [mmap.mmap(-1, chunk)]
@@ -76,14 +50,6 @@ async def direct_by_to_thread(path: str, chunk: int) -> int:
         while count := await asyncio.to_thread(os.preadv, fd, buffers, total):
             total += count
         return total
-
-
-def by_read(package: str, **options: Any) -> Reader:
-    async def reader(path: str, chunk: int) -> int:
-        async with packages.opener(package)(path, "rb", **options) as file:
-            return await drain(file.read, chunk)
-
-    return reader
 
 
 def by_readinto(package: str, **options: Any) -> Reader:

@@ -36,6 +36,8 @@ _IO_URING_SETUP = 425
 _IO_SETUP, _IO_DESTROY = {"x86_64": (206, 207), "aarch64": (0, 1)}.get(platform.machine(), (-1, -1))
 _PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}.get(platform.machine(), -1)
 
+_BPF = {"x86_64": 321, "aarch64": 280}.get(platform.machine(), -1)
+
 _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
 _EFAULT = 14
 
@@ -100,6 +102,20 @@ def _system_call_counters() -> str | None:
     if error_text is None:
         os.close(fd)
     return error_text and f"perf_event_open: {error_text}"
+
+
+def _bpf() -> str | None:
+    """Built with it, and the kernel lets us."""
+    if "bpf" not in os.environ.get("FEATURES", "").split(","):
+        return "the build has no feature bpf (make test FEATURES=bpf)"
+    if not os.access("/sys/kernel/btf/vmlinux", os.R_OK):
+        return "the kernel does not tell its types (/sys/kernel/btf/vmlinux)"
+    # BPF_MAP_CREATE: an array of one number.
+    attr = ctypes.create_string_buffer(struct.pack("IIII", 2, 4, 8, 1), 72)
+    fd, error = _syscall_error(_BPF, ctypes.c_int(0), attr, ctypes.c_uint(72))
+    if error is None:
+        os.close(fd)
+    return error and f"bpf: {error}"
 
 
 def _seccomp() -> str | None:
@@ -204,6 +220,7 @@ CAPABILITIES: dict[str, Capability] = {
     "O_DIRECT": Capability(_direct_io),
     "seccomp filter": Capability(_seccomp),
     "system call counters": Capability(_system_call_counters),
+    "bpf": Capability(_bpf),
     "drop caches": Capability(_drop_caches),
     "two CPUs": Capability(_two_cpus),
     "tmpfs mount": Capability(functools.partial(_mount, "-t", "tmpfs", "tmpfs")),
@@ -213,6 +230,7 @@ CAPABILITIES: dict[str, Capability] = {
     "GNU cp": Capability(_gnu_cp),
     "fio": Capability(functools.partial(_program, "fio"), installed_by_us=True),
     "strace": Capability(_strace),
+    "chromium": Capability(functools.partial(_program, "chromium"), installed_by_us=True),
     "numpy": Capability(functools.partial(_module, "numpy"), installed_by_us=True),
     "linux_aio package": Capability(functools.partial(_installed, "linux_aio"), installed_by_us=True),
     "uvloop": Capability(functools.partial(_module, "uvloop"), installed_by_us=True),

@@ -25,6 +25,8 @@ import perop_child
 import pytest
 import read_many
 from capabilities import require
+from proactor._bench.chunks import WHOLE
+from proactor._bench.lines import ALL, write_sync
 
 COMPARISONS = Path(__file__).parent.parent / "comparisons"
 
@@ -123,7 +125,7 @@ def test_each_reader_of_chunks(tmp_path: Path, package: str) -> None:
     require_package(package)
     path = tmp_path / "data"
     path.write_bytes(os.urandom(1 << 20))
-    for chunk in (64 << 10, chunks.WHOLE):
+    for chunk in (64 << 10, WHOLE):
         for name in rows_of(package, chunks.readers_of("cached", chunk)):
             measured = chunks.measure(name, str(path), "cached", chunk)
             assert measured["bytes"] == 1 << 20, name
@@ -190,8 +192,8 @@ def test_each_writer_and_reader_of_lines(tmp_path: Path, package: str, work: str
     require_package(package)
     paths = [str(tmp_path / str(number)) for number in range(3)]
     for path in paths:
-        lines.write_sync(path, 20)
-    for name in rows_of(package, lines.ALL):
+        write_sync(path, 20)
+    for name in rows_of(package, ALL):
         assert lines.measure(name, work, paths, 20)["wall_s"] > 0
 
 

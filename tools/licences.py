@@ -68,7 +68,7 @@ def _licence(tokens: list[str]) -> tuple[bool, list[str]]:
 
 def packages() -> list[dict[str, Any]]:
     """Every crate that a build for one of our targets uses, our own included."""
-    command = ["cargo", "metadata", "--locked", "--format-version=1"]
+    command = ["cargo", "metadata", "--locked", "--format-version=1", "--all-features"]
     command += [f"--filter-platform={target}" for target in TARGETS]
     data = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
     used = {node["id"] for node in data["resolve"]["nodes"]}

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
-__all__ = ["BenchError", "Cell", "Report", "Round", "Verdict", "load", "run"]
+__all__ = ["BenchError", "Cell", "Entry", "Report", "Round", "Verdict", "load", "run", "run_cp", "run_files"]
 
 _T = TypeVar("_T")
 _Some: TypeAlias = _T | Sequence[_T] | None
@@ -93,6 +93,30 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class Entry:
+    """A package or a program with a task: of `run_files` and `run_cp`."""
+
+    contender: str
+    task: str
+    cache: str
+    """What each round found in the page cache: `dropped`, `warmed` or `left`."""
+    rounds: tuple[Round, ...]
+    failed: str | None
+    """Why there are no more rounds."""
+    calls_per_op: float | None
+    """System calls for each file, read or line; None where they were not counted."""
+    calls: Mapping[str, int]
+    """System calls of the round that was counted, by name; `other` are those without one here."""
+    raw: Mapping[str, Any] = field(repr=False, compare=False)
+    """All of it, as in the report's JSON."""
+
+    @property
+    def elapsed_s(self) -> float:
+        """The median of the rounds. Raises `statistics.StatisticsError` if there is none."""
+        return statistics.median(each.elapsed_s for each in self.rounds)
+
+
+@dataclass(frozen=True)
 class Verdict:
     """Which engine for one kind of work."""
 
@@ -108,6 +132,9 @@ class Report:
     """All that was measured."""
 
     cells: tuple[Cell, ...]
+    """Of `run`."""
+    entries: tuple[Entry, ...]
+    """Of `run_files` and `run_cp`."""
     verdicts: tuple[Verdict, ...]
     environment: Mapping[str, Any]
     command: tuple[str, ...]
@@ -116,9 +143,10 @@ class Report:
     """All of it, as `proactor bench io --json` writes it."""
 
     def rows(self) -> list[dict[str, Any]]:
-        """A flat dictionary for each round of each cell: what a data frame is made of."""
+        """A flat dictionary for each round of each cell or entry: what a data frame is made of."""
         rows = []
-        for cell in self.cells:
+        every: list[Cell | Entry] = [*self.cells, *self.entries]
+        for cell in every:
             work = {name: cell.raw["cell"][name] for name in cell.raw["cell"]}
             for number, each in enumerate(cell.rounds, 1):
                 numbers = {name: value for name, value in vars(each).items() if name != "raw"}
@@ -195,15 +223,76 @@ def run(
         "counters": counters,
     }
     flags = {"norandommap": norandommap, "quick": quick, "use-existing": use_existing, "verify": verify}
-    arguments = [f"--{name}={_text(value)}" for name, value in options.items() if value is not None]
-    arguments += [f"--{name}" for name, wanted in flags.items() if wanted]
+    arguments = _arguments(options, flags)
     if job_file is not None:
         arguments += ["--", os.fspath(job_file)]
-    command = [sys.executable, "-m", "proactor", "bench", "io", "--json", "--progress=never", *arguments]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if not done.stdout:
-        raise BenchError(done.stderr.strip() or f"the benchmark ended with {done.returncode}")
-    return _report(json.loads(done.stdout))
+    return _measured("io", arguments)
+
+
+def run_files(
+    *,
+    task: _Some[str] = None,
+    only: _Some[str] = None,
+    verify: bool = False,
+    rounds: int | None = None,
+    quick: bool = False,
+    directory: str | os.PathLike[str] | None = None,
+    cache: str | None = None,
+    seed: int | None = None,
+    counters: str = "auto",
+) -> Report:
+    """Measures asyncio's ways to files, ours and those installed here, and returns the report.
+
+    The options are those of `proactor bench files` (docs/bench.md), and so are the defaults. Blocks until it
+    is done. Raises BenchError if what was asked for cannot be done here; one that fails on the way says so in
+    `failed`. KeyboardInterrupt ends the measurement, and nothing is left.
+    """
+    options = {
+        "task": task,
+        "only": only,
+        "rounds": rounds,
+        "directory": directory,
+        "cache": cache,
+        "seed": seed,
+        "counters": counters,
+    }
+    return _measured("files", _arguments(options, {"verify": verify, "quick": quick}))
+
+
+def run_cp(
+    *,
+    tree: _Some[str] = None,
+    source: str | os.PathLike[str] | None = None,
+    only: _Some[str] = None,
+    also: Sequence[str] = (),
+    end_fsync: bool | None = None,
+    rounds: int | None = None,
+    quick: bool = False,
+    directory: str | os.PathLike[str] | None = None,
+    cache: str | None = None,
+    seed: int | None = None,
+    counters: str = "auto",
+) -> Report:
+    """Measures the copiers of trees that are here, and returns the report.
+
+    The options are those of `proactor bench cp` (docs/bench.md), and so are the defaults; `also` are commands
+    to which source and target are appended. Blocks until it is done. Raises BenchError if what was asked for
+    cannot be done here; a copier that fails, or whose copy is wrong, says so in `failed`. KeyboardInterrupt
+    ends the measurement, and nothing is left.
+    """
+    options = {
+        "tree": tree,
+        "source": source,
+        "only": only,
+        "end_fsync": end_fsync,
+        "rounds": rounds,
+        "directory": directory,
+        "cache": cache,
+        "seed": seed,
+        "counters": counters,
+    }
+    arguments = [f"--also={command}" for command in also]
+    return _measured("cp", [*arguments, *_arguments(options, {"quick": quick})])
 
 
 def load(path: str | os.PathLike[str]) -> Report:
@@ -213,6 +302,19 @@ def load(path: str | os.PathLike[str]) -> Report:
     if not isinstance(raw, dict) or raw.get("format") != FORMAT:
         raise ValueError(f"{os.fspath(path)}: no report in the format {FORMAT}")
     return _report(raw)
+
+
+def _arguments(options: Mapping[str, object], flags: Mapping[str, bool]) -> list[str]:
+    arguments = [f"--{name}={_text(value)}" for name, value in options.items() if value is not None]
+    return arguments + [f"--{name}" for name, wanted in flags.items() if wanted]
+
+
+def _measured(what: str, arguments: Sequence[str]) -> Report:
+    command = [sys.executable, "-m", "proactor", "bench", what, "--json", "--progress=never", *arguments]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if not done.stdout:
+        raise BenchError(done.stderr.strip() or f"the benchmark ended with {done.returncode}")
+    return _report(json.loads(done.stdout))
 
 
 def _milliseconds(seconds: float | None) -> str | None:
@@ -234,7 +336,8 @@ def _text(value: object) -> str:
 
 def _report(raw: dict[str, Any]) -> Report:
     return Report(
-        cells=tuple(map(_cell, raw["cells"])),
+        cells=tuple(_cell(each) for each in raw["cells"] if "engine" in each["cell"]),
+        entries=tuple(_entry(each) for each in raw["cells"] if "contender" in each["cell"]),
         verdicts=tuple(
             Verdict(each["work"], each["measure"], tuple(each["best"]), each["text"])
             for each in raw["verdicts"]
@@ -247,16 +350,32 @@ def _report(raw: dict[str, Any]) -> Report:
 
 
 def _cell(raw: dict[str, Any]) -> Cell:
-    what, counted = raw["cell"], raw["counted"]
-    calls = {**counted["calls"]["by_name"], "other": counted["calls"]["other"]} if counted else {}
+    what = raw["cell"]
     return Cell(
         **{name: what[name] for name in ("engine", "rw", "size", "bs", "iodepth", "numjobs", "direct")},
         rounds=tuple(_round(each, what["rw"]) for each in raw["rounds"]),
-        failed=raw["failed"],
-        calls_per_op=counted["calls"]["total"] / max(counted["ios"], 1) if counted else None,
-        calls=calls,
-        raw=raw,
+        **_common(raw),
     )
+
+
+def _entry(raw: dict[str, Any]) -> Entry:
+    what = raw["cell"]
+    return Entry(
+        **{name: what[name] for name in ("contender", "task", "cache")},
+        rounds=tuple(_round(each, "") for each in raw["rounds"]),
+        **_common(raw),
+    )
+
+
+def _common(raw: dict[str, Any]) -> dict[str, Any]:
+    counted = raw["counted"]
+    calls = {**counted["calls"]["by_name"], "other": counted["calls"]["other"]} if counted else {}
+    return {
+        "failed": raw["failed"],
+        "calls_per_op": counted["calls"]["total"] / max(counted["ios"], 1) if counted else None,
+        "calls": calls,
+        "raw": raw,
+    }
 
 
 def _round(raw: dict[str, Any], rw: str) -> Round:

@@ -39,7 +39,7 @@ def measured(directory: Path, *arguments: str, status: int = 0) -> dict[str, Any
 
 
 def cells(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """By engine: for reports that have each once."""
-    found = {cell["cell"]["engine"]: cell for cell in report["cells"]}
+    """By engine or contender: for reports that have each once."""
+    found = {cell["cell"].get("engine", cell["cell"].get("contender")): cell for cell in report["cells"]}
     assert len(found) == len(report["cells"])
     return found

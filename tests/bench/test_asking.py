@@ -49,7 +49,7 @@ def test_what_is_said_is_put_over_the_preset(tmp_path: Path) -> None:
         (("--numjobs", "100000"), "--numjobs 100000"),
         (("--time_based", "0", "--ramp_time", "1"), "--ramp_time needs --time_based"),
         (("--engine", "aio"), "no engine is called"),
-        (("--engine", "sync:fixed"), "only io_uring and linux-aio have variants"),
+        (("--engine", "sync:fixed"), "only io_uring, linux-aio and posix-aio have variants"),
         (("--preset", "nonsense"), "choose from pressure"),
         (("--engine", "io_uring:iopoll", "--direct", "0"), "--direct 1"),
         (("--engine", "io_uring:fixed", "--bs", "512"), "whole pages"),
@@ -75,9 +75,9 @@ def test_a_job_file(tmp_path: Path) -> None:
     (tmp_path / "job").write_text("[global]\nsize=1m\n[a]\nrw=randread\niodepth=4\n[b]\nrw=write\nbs=64k\n")
     said = bench(tmp_path, "io", "job", "--engine", "libaio,sync", "--bs", "8k", "--dry-run").stdout
     assert said.splitlines()[:3] == [
-        "linux-aio: randread 8k of 1m, depth 4, buffered, cache dropped, batches of 1",
-        "sync: randread 8k of 1m, depth 1, buffered, cache dropped, batches of 1",
-        "linux-aio: write 8k of 1m, depth 1, buffered, cache dropped, batches of 1",
+        "linux-aio: randread 8k of 1m, depth 4, buffered, cache dropped, one by one",
+        "sync: randread 8k of 1m, depth 1, buffered, cache dropped, one by one",
+        "linux-aio: write 8k of 1m, depth 1, buffered, cache dropped, one by one",
     ]
     bench(tmp_path, "io", "job", "--rounds", "1", "--counters", "none")
     (tmp_path / "job").write_text("[a]\nsize=1m\nzonemode=zbd\n")

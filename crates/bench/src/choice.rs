@@ -127,7 +127,7 @@ pub struct EngineSpec {
     pub sqpoll: bool,
     /// Completions are polled for at the device.
     pub iopoll: bool,
-    /// Linux AIO's own calls, without our driver.
+    /// Linux AIO's or the C library's own calls, without our driver.
     pub raw: bool,
 }
 
@@ -172,10 +172,14 @@ impl FromStr for EngineSpec {
         let mut spec = EngineSpec::plain(base.parse()?);
         for variant in variants.split('+').filter(|v| !v.is_empty()) {
             match variant.trim() {
-                "raw" if spec.base == Base::LinuxAio => spec.raw = true,
-                _ if spec.base == Base::LinuxAio => return Err(format!("{text:?}: the variant is raw")),
+                "raw" if matches!(spec.base, Base::LinuxAio | Base::PosixAio) => spec.raw = true,
+                _ if matches!(spec.base, Base::LinuxAio | Base::PosixAio) => {
+                    return Err(format!("{text:?}: the variant is raw"));
+                }
                 _ if spec.base != Base::IoUring => {
-                    return Err(format!("{text:?}: only io_uring and linux-aio have variants"));
+                    return Err(format!(
+                        "{text:?}: only io_uring, linux-aio and posix-aio have variants"
+                    ));
                 }
                 "fixed" => spec.fixed = true,
                 "sqpoll" => spec.sqpoll = true,
@@ -214,6 +218,7 @@ mod tests {
             "io_uring",
             "io_uring:fixed+sqpoll",
             "linux-aio:raw",
+            "posix-aio:raw",
         ] {
             let spec: EngineSpec = text.parse().unwrap();
             assert_eq!(spec.to_string(), text);

@@ -67,13 +67,17 @@ pub fn compare(before: &Report, after: &Report) -> Comparison {
     for a in &first {
         match second.iter().position(|b| b.cell == a.cell) {
             Some(index) => pairs.extend(pair(a, &second.remove(index))),
-            None => unmatched.push(format!("only in the first: {}, {}", a.cell.engine, a.cell.work())),
+            None => unmatched.push(format!(
+                "only in the first: {}, {}",
+                a.cell.contender(),
+                a.cell.work()
+            )),
         }
     }
     unmatched.extend(
         second
             .iter()
-            .map(|b| format!("only in the second: {}, {}", b.cell.engine, b.cell.work())),
+            .map(|b| format!("only in the second: {}, {}", b.cell.contender(), b.cell.work())),
     );
     let lines = before.environment.lines();
     let others = after.environment.lines();
@@ -95,7 +99,7 @@ pub fn compare(before: &Report, after: &Report) -> Comparison {
 }
 
 fn pair(a: &CellReport, b: &CellReport) -> Option<Pair> {
-    let measure = a.cell.measure;
+    let measure = a.cell.measure();
     let (x, y) = (a.values(measure), b.values(measure));
     let (before, after) = (Spread::of(&x)?, Spread::of(&y)?);
     let p = mann_whitney(&x, &y)?;
@@ -107,7 +111,7 @@ fn pair(a: &CellReport, b: &CellReport) -> Option<Pair> {
         _ => Change::Worse,
     };
     Some(Pair {
-        engine: a.cell.engine.to_string(),
+        engine: a.cell.contender(),
         work: a.cell.work(),
         ratio: after.median / before.median,
         p,

@@ -2,6 +2,7 @@
 
 use rustix::process::{getrlimit, Resource};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
@@ -32,6 +33,9 @@ pub struct Environment {
     pub root: bool,
     pub libc: Option<String>,
     pub proactor: String,
+    /// Of what was compared.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub versions: BTreeMap<String, String>,
 }
 
 /// What the files are on.
@@ -92,6 +96,7 @@ impl Environment {
             root: rustix::process::geteuid().is_root(),
             libc: libc_version(),
             proactor: env!("CARGO_PKG_VERSION").into(),
+            versions: BTreeMap::new(),
         }
     }
 
@@ -143,6 +148,14 @@ impl Environment {
             "versions",
             format!("proactor {}, {}", self.proactor, text(&self.libc)),
         ));
+        if !self.versions.is_empty() {
+            let each = |(name, version): (&String, &String)| match version.contains(name.as_str()) {
+                true => version.clone(),
+                false => format!("{name} {version}"),
+            };
+            let all: Vec<String> = self.versions.iter().map(each).collect();
+            lines.push(("compared", all.join(", ")));
+        }
         lines
     }
 }

@@ -38,6 +38,8 @@ pub struct Job {
     pub thinktime: Vec<Duration>,
     /// The most ops that are submitted together; 0: all that can be.
     pub batch: u32,
+    /// The most ops that are taken back together; 0: all that have come back.
+    pub complete_max: u32,
     /// After this many writes of a job, an fsync; 0: never.
     pub fsync: u32,
     /// An fsync at the end, in the time that is told.
@@ -73,6 +75,7 @@ impl Job {
             direct: vec![true],
             thinktime: vec![Duration::ZERO],
             batch: 0,
+            complete_max: 0,
             fsync: 0,
             end_fsync: false,
             rwmixread: 50,
@@ -157,6 +160,7 @@ impl Job {
             direct,
             thinktime_us: thinktime.as_micros() as u64,
             batch: self.batch,
+            complete_max: self.complete_max,
             fsync: self.fsync,
             end_fsync: self.end_fsync,
             rwmixread: self.rwmixread,
@@ -203,6 +207,9 @@ pub struct Cell {
     pub thinktime_us: u64,
     /// The most ops that are submitted together; 0: all that can be.
     pub batch: u32,
+    /// The most ops that are taken back together; 0: all that have come back.
+    #[serde(default)]
+    pub complete_max: u32,
     /// After this many writes of a job, an fsync; 0: never.
     pub fsync: u32,
     /// An fsync at the end.
@@ -261,9 +268,13 @@ impl Cell {
         if self.thinktime_us > 0 {
             text += &format!(", sleeping {} us", self.thinktime_us);
         }
-        if self.batch > 0 {
-            text += &format!(", batches of {}", self.batch);
-        }
+        text += &match (self.batch, self.complete_max) {
+            (0, 0) => String::new(),
+            (1, 1) => ", one by one".to_owned(),
+            (batch, 0) => format!(", batches of {batch}"),
+            (0, most) => format!(", at most {most} taken back together"),
+            (batch, most) => format!(", batches of {batch}, at most {most} taken back together"),
+        };
         if self.fsync > 0 {
             text += &format!(", fsync every {}", self.fsync);
         }

@@ -120,6 +120,7 @@ fn defaults() -> Job {
         iodepth: vec![1],
         direct: vec![false],
         batch: 1,
+        complete_max: 1,
         runtime: None,
         time_based: false,
         ..Job::of(Task::Iops)
@@ -150,6 +151,7 @@ fn set(
         "size" => job.size = vec![parse_bytes(given()?)?],
         "iodepth" => job.iodepth = vec![number()?],
         "iodepth_batch" | "iodepth_batch_submit" => job.batch = number()?,
+        "iodepth_batch_complete_max" => job.complete_max = number()?,
         "numjobs" => job.numjobs = vec![number()?],
         "direct" => job.direct = vec![flag()?],
         "buffered" => job.direct = vec![!flag()?],

@@ -1,10 +1,11 @@
 //! The outcome of a benchmark as plain data, which is written as JSON and read back.
 
 use crate::cache::Resident;
-use crate::counters::Calls;
+use crate::counters::{Calls, Seen};
 use crate::environment::Environment;
-use crate::job::{Cell, Measure, Rw};
+use crate::job::Measure;
 use crate::stats::Spread;
+use crate::subject::Subject;
 use crate::tally::Tally;
 use crate::usage::Used;
 use crate::verdict::Verdict;
@@ -34,7 +35,7 @@ pub struct Report {
     pub environment: Environment,
     /// Engines that do not work here, and why.
     pub left_out: Vec<String>,
-    /// How system calls were counted: `perf` or `none`.
+    /// How system calls were counted: `perf`, `bpf` or `none`.
     pub counters: String,
     /// What these counters could not see, or why there were none.
     pub not_seen: Vec<String>,
@@ -48,7 +49,7 @@ pub struct Report {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CellReport {
     /// What it is.
-    pub cell: Cell,
+    pub cell: Subject,
     /// Each round.
     pub rounds: Vec<Round>,
     /// How long reads took, in all rounds together.
@@ -80,6 +81,9 @@ pub struct Round {
     pub resident_before: Option<Resident>,
     /// And after.
     pub resident_after: Option<Resident>,
+    /// How late an event loop ran what was due, at most; None without a loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_max_s: Option<f64>,
 }
 
 /// Ops of one direction.
@@ -131,6 +135,9 @@ pub struct Counted {
     pub elapsed_s: f64,
     /// What was counted.
     pub calls: Calls,
+    /// What BPF has seen, where that was used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<Seen>,
 }
 
 impl Counted {
@@ -147,8 +154,8 @@ const PERCENTILES: &[f64] = &[
 ];
 
 impl Way {
-    /// From a tally, over this time.
-    pub fn of(tally: &Tally, elapsed_s: f64) -> Way {
+    /// So much, over this time, of which no op has a time of its own.
+    pub fn counted(ios: u64, bytes: u64, elapsed_s: f64) -> Way {
         let rate = |count: u64| {
             if elapsed_s > 0.0 {
                 count as f64 / elapsed_s
@@ -157,16 +164,24 @@ impl Way {
             }
         };
         Way {
-            ios: tally.ios,
-            bytes: tally.bytes,
-            iops: rate(tally.ios),
-            bytes_per_s: rate(tally.bytes),
+            ios,
+            bytes,
+            iops: rate(ios),
+            bytes_per_s: rate(bytes),
+            ..Way::default()
+        }
+    }
+
+    /// From a tally, over this time.
+    pub fn of(tally: &Tally, elapsed_s: f64) -> Way {
+        Way {
             mean_s: tally.mean(),
             p50_s: tally.quantile(0.5),
             p90_s: tally.quantile(0.9),
             p99_s: tally.quantile(0.99),
             p999_s: tally.quantile(0.999),
             max_s: tally.quantile(1.0),
+            ..Way::counted(tally.ios, tally.bytes, elapsed_s)
         }
     }
 }
@@ -188,14 +203,6 @@ impl Distribution {
 }
 
 impl Round {
-    /// Bytes a second; what is copied counts once.
-    pub fn bandwidth(&self, rw: Rw) -> f64 {
-        match rw {
-            Rw::Copy => self.write.bytes_per_s,
-            _ => self.all.bytes_per_s,
-        }
-    }
-
     /// CPU seconds for each read or write.
     pub fn cpu_per_op(&self) -> f64 {
         (self.used.user_s + self.used.system_s) / self.all.ios.max(1) as f64
@@ -203,12 +210,20 @@ impl Round {
 }
 
 impl CellReport {
+    /// Bytes a second in one of its rounds; what is copied counts once.
+    pub fn bandwidth(&self, round: &Round) -> f64 {
+        match self.cell.copies() {
+            true => round.write.bytes_per_s,
+            false => round.all.bytes_per_s,
+        }
+    }
+
     /// Of each round the number by which it is compared.
     pub fn values(&self, measure: Measure) -> Vec<f64> {
         let value = |round: &Round| match measure {
             Measure::Time => round.elapsed_s,
             Measure::Iops => round.all.iops,
-            Measure::Bandwidth => round.bandwidth(self.cell.rw),
+            Measure::Bandwidth => self.bandwidth(round),
             Measure::Latency => round.all.p99_s,
         };
         self.rounds.iter().map(value).collect()
@@ -233,7 +248,7 @@ impl CellReport {
         };
         // A page or two that somebody else has looked at do not matter.
         const SOME: f64 = 1.0;
-        let wish = match (self.cell.direct, self.cell.cache) {
+        let wish = match self.cell.cache() {
             (true, _) if after > SOME => "NOT bypassed",
             (true, _) => "bypassed",
             (false, Cache::Dropped) if before > SOME => "NOT dropped",

@@ -206,11 +206,11 @@ fn fields(file: &str) -> HashMap<String, u64> {
         .collect()
 }
 
-fn peak_rss() -> Option<u64> {
+pub(crate) fn peak_rss() -> Option<u64> {
     Some(fields("/proc/self/status").get("VmHWM")? * 1024)
 }
 
-fn moved(device: &str) -> Option<Moved> {
+pub(crate) fn moved(device: &str) -> Option<Moved> {
     let text = fs::read_to_string(format!("{device}/stat")).ok()?;
     let numbers: Vec<u64> = text.split_whitespace().filter_map(|n| n.parse().ok()).collect();
     Some(Moved {

@@ -30,8 +30,7 @@ pub fn verdicts(report: &Report) -> Vec<Verdict> {
             .copied()
             .collect();
         // `sync` is in the group of every depth, but a group is named after those that have one.
-        let stands_in = leader.cell.engine.base == crate::job::Base::Sync
-            && group.iter().any(|c| c.cell.engine.base != crate::job::Base::Sync);
+        let stands_in = leader.cell.has_no_depth() && group.iter().any(|c| !c.cell.has_no_depth());
         let known = verdicts.iter().any(|v| v.work == leader.cell.work());
         if group.len() > 1 && !known && !stands_in {
             verdicts.push(verdict(&group, leader));
@@ -41,7 +40,7 @@ pub fn verdicts(report: &Report) -> Vec<Verdict> {
 }
 
 fn verdict(group: &[&CellReport], leader: &CellReport) -> Verdict {
-    let measure = leader.cell.measure;
+    let measure = leader.cell.measure();
     let mut ranked: Vec<(&CellReport, Spread)> = group
         .iter()
         .filter_map(|cell| Some((*cell, Spread::of(&cell.values(measure))?)))
@@ -62,7 +61,7 @@ fn verdict(group: &[&CellReport], leader: &CellReport) -> Verdict {
         measure,
         best: std::iter::once(best)
             .chain(ties)
-            .map(|c| c.cell.engine.to_string())
+            .map(|c| c.cell.contender())
             .collect(),
         text,
     }
@@ -90,7 +89,7 @@ pub fn told(value: f64, measure: Measure) -> String {
 fn opening(ranked: &[(&CellReport, Spread)], ties: &[&CellReport], measure: Measure) -> String {
     let (best, spread) = &ranked[0];
     let number = told(spread.median, measure);
-    let engine = best.cell.engine;
+    let engine = best.cell.contender();
     let what = match measure {
         Measure::Latency => "the shortest 99th percentile",
         Measure::Time => "the shortest time",
@@ -104,7 +103,7 @@ fn opening(ranked: &[(&CellReport, Spread)], ties: &[&CellReport], measure: Meas
 }
 
 fn names(cells: &[&CellReport]) -> String {
-    let names: Vec<String> = cells.iter().map(|c| c.cell.engine.to_string()).collect();
+    let names: Vec<String> = cells.iter().map(|c| c.cell.contender()).collect();
     match names.split_last() {
         Some((last, [])) => last.clone(),
         Some((last, others)) => format!("{} and {last}", others.join(", ")),
@@ -124,7 +123,7 @@ fn rest(ranked: &[(&CellReport, Spread)], ties: &[&CellReport], measure: Measure
             } else {
                 format!("{} of it", percent(spread.median / best))
             };
-            format!("{} {part}", cell.cell.engine)
+            format!("{} {part}", cell.cell.contender())
         })
         .collect();
     if behind.is_empty() {
@@ -168,9 +167,9 @@ fn why(best: &CellReport, ranked: &[(&CellReport, Spread)], ties: &[&CellReport]
     );
     format!(
         " For each op, {} needs {} ({}).",
-        best.cell.engine,
+        best.cell.contender(),
         facts.join(", "),
-        last.cell.engine
+        last.cell.contender()
     )
 }
 
@@ -194,7 +193,7 @@ fn doubts(ranked: &[(&CellReport, Spread)], measure: Measure) -> String {
                 " The rounds of the first two spread by {}, more than they differ ({}; {} has {}).",
                 percent(noise),
                 percent(gap),
-                second.cell.engine,
+                second.cell.contender(),
                 told(next.median, measure)
             );
         }

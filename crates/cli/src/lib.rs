@@ -41,28 +41,36 @@ enum Command {
     Doctor(doctor::Doctor),
 }
 
-/// Runs the command with `args`, the program's name first, and returns its exit status. What needs a cluster needs
-/// whoever can reach one.
-pub fn run<A>(args: impl IntoIterator<Item = A>, cluster: Option<&dyn Cluster>) -> u8
+/// What the command runs in: the native binary has nothing of this, Python's entry point has both.
+#[derive(Clone, Default)]
+pub struct Host<'a> {
+    /// A way to engines that run tasks on many machines.
+    pub cluster: Option<&'a dyn Cluster>,
+    /// The interpreter.
+    pub python: Option<std::path::PathBuf>,
+}
+
+/// Runs the command with `args`, the program's name first, and returns its exit status.
+pub fn run<A>(args: impl IntoIterator<Item = A>, host: &Host<'_>) -> u8
 where
     A: Into<OsString> + Clone,
 {
     let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
-    let status = run_command(&args, cluster);
+    let status = run_command(&args, host);
     match UNWRITTEN.swap(false, Ordering::Relaxed) {
         true if status == 0 => 1,
         _ => status,
     }
 }
 
-fn run_command(args: &[OsString], cluster: Option<&dyn Cluster>) -> u8 {
+fn run_command(args: &[OsString], host: &Host<'_>) -> u8 {
     match Cli::try_parse_from(args) {
         Ok(Cli { command: None }) => 0,
         Ok(Cli {
             command: Some(command),
         }) => match command {
-            Command::Bench(bench) => bench::run(&bench, args),
-            Command::Cp(args) => cp::run(&args, cluster),
+            Command::Bench(bench) => bench::run(&bench, args, host),
+            Command::Cp(args) => cp::run(&args, host.cluster),
             Command::Doctor(args) => doctor::run(&args),
         },
         Err(error) if args.get(1).is_some_and(|name| name == "cp") => cp::report_usage(&error, &args[2..]),
@@ -101,14 +109,20 @@ mod tests {
 
     #[test]
     fn unknown_flag_is_a_usage_error() {
-        assert_eq!(super::run(["proactor", "--no-such-flag"], None), 2);
+        assert_eq!(
+            super::run(["proactor", "--no-such-flag"], &super::Host::default()),
+            2
+        );
     }
 
     #[test]
     fn a_cluster_is_asked_for_and_not_there() {
         let here = env!("CARGO_MANIFEST_DIR");
         let new = format!("{here}/not-made");
-        let status = super::run(["proactor", "cp", "-a", "--ray=auto", here, &new], None);
+        let status = super::run(
+            ["proactor", "cp", "-a", "--ray=auto", here, &new],
+            &super::Host::default(),
+        );
         assert_eq!(status, 1);
         assert!(!std::path::Path::new(&new).exists());
     }

@@ -3,5 +3,8 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    ExitCode::from(proactor_cli::run(std::env::args_os(), None))
+    ExitCode::from(proactor_cli::run(
+        std::env::args_os(),
+        &proactor_cli::Host::default(),
+    ))
 }

@@ -24,7 +24,14 @@ use std::ffi::OsString;
 /// Runs the `proactor` command with `argv`, the program's name first. Returns the exit status.
 #[pyfunction]
 fn cli_main(py: Python<'_>, argv: Vec<OsString>) -> u8 {
-    py.detach(|| proactor_cli::run(argv, Some(&cluster::Ray)))
+    let python = py.import("sys").and_then(|sys| sys.getattr("executable"));
+    let python: Option<String> = python.and_then(|path| path.extract()).ok();
+    // Empty where it is embedded in another program.
+    let python = python.filter(|path| !path.is_empty()).map(Into::into);
+    py.detach(|| {
+        let cluster: Option<&dyn proactor_cli::Cluster> = Some(&cluster::Ray);
+        proactor_cli::run(argv, &proactor_cli::Host { cluster, python })
+    })
 }
 
 /// The names of the engines that work here, best first; the simulator is not among them.

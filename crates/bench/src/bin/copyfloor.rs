@@ -11,25 +11,16 @@
 //!   program for the program's own, and this starter is small.
 
 use proactor::buffer::AlignedBuf;
-use rustix::fd::{AsFd, OwnedFd};
+use proactor_bench::tree::{self, BUFFER_BYTES};
+use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, StatxFlags, Timespec, Timestamps, CWD};
 use std::ffi::CString;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-/// What stays in a core's second-level cache.
-const BUFFER_BYTES: usize = 256 << 10;
-
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 type Done = Result<(), Failure>;
-
-/// A directory of the tree, by its path below the root.
-struct Dir {
-    path: PathBuf,
-    entries: Vec<(CString, FileType, u64)>,
-}
 
 fn main() -> Result<(), Failure> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -37,7 +28,7 @@ fn main() -> Result<(), Failure> {
     let begin = Instant::now();
     match args.as_slice() {
         ["copy", from, to, threads, flags @ ..] => {
-            let dirs = walk(Path::new(from))?;
+            let dirs = tree::walk(Path::new(from))?;
             let how = How {
                 times: flags.contains(&"times"),
                 clone: flags.contains(&"clone"),
@@ -50,17 +41,16 @@ fn main() -> Result<(), Failure> {
             })?;
         }
         ["read", from, threads] => {
-            let mut files = files_of(Path::new(from))?;
-            files.sort_unstable_by_key(|(_, ino)| *ino);
+            let files = tree::files(Path::new(from))?;
             by_threads(threads.parse()?, files.len(), 1, |buffer, index| {
-                let file = rustix::fs::openat(CWD, &files[index].0, OFlags::RDONLY, Mode::empty())?;
+                let file = rustix::fs::openat(CWD, &files[index], OFlags::RDONLY, Mode::empty())?;
                 while rustix::io::read(&file, &mut *buffer)? > 0 {}
                 Ok(())
             })?;
         }
         ["run", program, arguments @ ..] => return run(program, arguments),
         ["touch", mib] => touch(mib.parse::<usize>()? << 20)?,
-        ["same", left, right] => same(Path::new(left), Path::new(right))?,
+        ["same", left, right] => tree::same(Path::new(left), Path::new(right), false)?,
         _ => return Err("copy SRC DST THREADS [times] [clone] | read SRC THREADS | same SRC DST".into()),
     }
     println!("{:.6}", begin.elapsed().as_secs_f64());
@@ -138,61 +128,14 @@ fn by_threads(
     })
 }
 
-/// All directories, each after the one that it is in.
-fn walk(root: &Path) -> Result<Vec<Dir>, Failure> {
-    let mut found = Vec::new();
-    let mut left = vec![PathBuf::new()];
-    while let Some(path) = left.pop() {
-        let fd = open_dir(&root.join(&path))?;
-        let mut entries = Vec::new();
-        for entry in rustix::fs::Dir::read_from(&fd)? {
-            let entry = entry?;
-            let name = entry.file_name();
-            if name != c"." && name != c".." {
-                entries.push((name.to_owned(), entry.file_type(), entry.ino()));
-            }
-        }
-        entries.sort_unstable_by_key(|(_, _, ino)| *ino);
-        let is_dir = |kind: &FileType| *kind == FileType::Directory;
-        for (name, ..) in entries.iter().filter(|(_, kind, _)| is_dir(kind)) {
-            left.push(path.join(name_of(name)));
-        }
-        entries.retain(|(_, kind, _)| !is_dir(kind));
-        found.push(Dir { path, entries });
-    }
-    Ok(found)
-}
-
-fn files_of(root: &Path) -> Result<Vec<(PathBuf, u64)>, Failure> {
-    let mut files = Vec::new();
-    for dir in walk(root)? {
-        let place = root.join(&dir.path);
-        for (name, kind, ino) in &dir.entries {
-            if *kind == FileType::RegularFile {
-                files.push((place.join(name_of(name)), *ino));
-            }
-        }
-    }
-    Ok(files)
-}
-
-fn name_of(name: &CString) -> &Path {
-    Path::new(std::ffi::OsStr::from_bytes(name.to_bytes()))
-}
-
-fn open_dir(path: &Path) -> Result<OwnedFd, Failure> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    Ok(rustix::fs::openat(CWD, path, flags, Mode::empty())?)
-}
-
 struct How {
     times: bool,
     clone: bool,
 }
 
-fn copy_dir(from: &Path, to: &Path, dir: &Dir, how: &How, buffer: &mut [u8]) -> Done {
-    let source = open_dir(&from.join(&dir.path))?;
-    let target = open_dir(&to.join(&dir.path))?;
+fn copy_dir(from: &Path, to: &Path, dir: &tree::Dir, how: &How, buffer: &mut [u8]) -> Done {
+    let source = tree::open_dir(&from.join(&dir.path))?;
+    let target = tree::open_dir(&to.join(&dir.path))?;
     for (name, kind, _) in &dir.entries {
         if *kind == FileType::Symlink {
             let link = rustix::fs::readlinkat(&source, name, Vec::new())?;
@@ -256,57 +199,4 @@ fn copy_data(input: &OwnedFd, output: &OwnedFd, stat: &rustix::fs::Statx, buffer
         rustix::fs::ftruncate(output, stat.stx_size)?;
     }
     Ok(())
-}
-
-fn same(left: &Path, right: &Path) -> Done {
-    let names = |root: &Path| -> Result<Vec<(PathBuf, FileType)>, Failure> {
-        let in_dir = |dir: &Dir| {
-            let entry = |(name, kind, _): &(CString, FileType, u64)| (dir.path.join(name_of(name)), *kind);
-            let own = std::iter::once((dir.path.clone(), FileType::Directory));
-            own.chain(dir.entries.iter().map(entry)).collect::<Vec<_>>()
-        };
-        let mut names: Vec<_> = walk(root)?.iter().flat_map(in_dir).collect();
-        names.sort_by(|one, other| one.0.cmp(&other.0));
-        Ok(names)
-    };
-    let (here, there) = (names(left)?, names(right)?);
-    if here != there {
-        return Err(format!("{} names here, {} there, or others", here.len(), there.len()).into());
-    }
-    let mut buffers = [vec![0; BUFFER_BYTES], vec![0; BUFFER_BYTES]];
-    for (name, kind) in here {
-        let (one, other) = (left.join(&name), right.join(&name));
-        let equal = match kind {
-            FileType::Symlink => std::fs::read_link(one)? == std::fs::read_link(other)?,
-            FileType::RegularFile => same_file(&one, &other, &mut buffers)?,
-            _ => true,
-        };
-        if !equal {
-            return Err(format!("{} differs", name.display()).into());
-        }
-    }
-    Ok(())
-}
-
-fn same_file(one: &Path, other: &Path, [left, right]: &mut [Vec<u8>; 2]) -> Result<bool, Failure> {
-    let (one, other) = (std::fs::File::open(one)?, std::fs::File::open(other)?);
-    if one.metadata()?.len() != other.metadata()?.len() {
-        return Ok(false);
-    }
-    loop {
-        let length = rustix::io::read(one.as_fd(), &mut *left)?;
-        let mut rest = &mut right[..length];
-        while !rest.is_empty() {
-            match rustix::io::read(other.as_fd(), &mut *rest)? {
-                0 => return Ok(false),
-                read => rest = &mut rest[read..],
-            }
-        }
-        if left[..length] != right[..length] {
-            return Ok(false);
-        }
-        if length == 0 {
-            return Ok(true);
-        }
-    }
 }

@@ -2,6 +2,7 @@
 //!
 //! One perf event a name, each with a filter, and one without: what no name has is the difference.
 
+use super::perf::Whom;
 use super::perf::{
     control, explain, filter, open_event, read_count, tracepoint_id, PERF_EVENT_IOC_DISABLE,
     PERF_EVENT_IOC_ENABLE,
@@ -42,6 +43,37 @@ const NAMES: &[(&str, libc::c_long)] = &[
     ("clock_nanosleep", libc::SYS_clock_nanosleep),
 ];
 
+/// What copiers and the like do: nobody takes the time of a round in which these are counted.
+const OF_PROGRAMS: &[(&str, libc::c_long)] = &[
+    ("read", libc::SYS_read),
+    ("write", libc::SYS_write),
+    ("pread64", libc::SYS_pread64),
+    ("pwrite64", libc::SYS_pwrite64),
+    ("copy_file_range", libc::SYS_copy_file_range),
+    ("sendfile", libc::SYS_sendfile),
+    ("ioctl", libc::SYS_ioctl),
+    ("openat", libc::SYS_openat),
+    ("openat2", libc::SYS_openat2),
+    ("close", libc::SYS_close),
+    ("newfstatat", libc::SYS_newfstatat),
+    ("fstat", libc::SYS_fstat),
+    ("statx", libc::SYS_statx),
+    ("getdents64", libc::SYS_getdents64),
+    ("utimensat", libc::SYS_utimensat),
+    ("fchmod", libc::SYS_fchmod),
+    ("fchown", libc::SYS_fchown),
+    ("lseek", libc::SYS_lseek),
+    ("mmap", libc::SYS_mmap),
+    ("futex", libc::SYS_futex),
+    ("io_uring_enter", libc::SYS_io_uring_enter),
+    ("select", SYS_SELECT),
+];
+
+#[cfg(target_arch = "x86_64")]
+const SYS_SELECT: libc::c_long = libc::SYS_select;
+#[cfg(not(target_arch = "x86_64"))]
+const SYS_SELECT: libc::c_long = libc::SYS_pselect6;
+
 /// Events that count since [`start`](Self::start).
 #[derive(Debug)]
 pub struct ByName {
@@ -54,11 +86,15 @@ impl ByName {
     ///
     /// # Errors
     /// Why it cannot be done, in words.
-    pub fn prepare() -> Result<ByName, String> {
+    pub fn prepare(whom: Whom) -> Result<ByName, String> {
+        let names = match whom {
+            Whom::Threads => NAMES,
+            Whom::Children => OF_PROGRAMS,
+        };
         let id = tracepoint_id()?;
         // SAFETY: no arguments, cannot fail.
         let own = unsafe { libc::gettid() };
-        let event = || open_event(id, own).map_err(|e| explain(&e));
+        let event = || open_event(id, own, whom).map_err(|e| explain(&e));
         let named = |&(name, number): &(&'static str, libc::c_long)| {
             let event = event()?;
             let expression = CString::new(format!("id == {number}")).expect("there is no zero in it");
@@ -67,7 +103,7 @@ impl ByName {
         };
         Ok(ByName {
             total: event()?,
-            named: NAMES.iter().map(named).collect::<Result<_, String>>()?,
+            named: names.iter().map(named).collect::<Result<_, String>>()?,
         })
     }
 

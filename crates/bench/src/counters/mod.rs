@@ -3,10 +3,18 @@
 //! Everything is of the whole process: all its threads, those that ended meanwhile, and io_uring's workers, which the
 //! kernel counts as threads of the process whose ring they serve. Child processes are not counted.
 
+#[cfg(feature = "bpf")]
+mod bpf;
 mod by_name;
 mod perf;
+mod seen;
+mod tracer;
 
 pub use by_name::{ByName, Calls};
+pub use perf::Whom;
+pub use seen::{Seen, Times};
+pub use tracer::Method;
+pub(crate) use tracer::Tracer;
 
 use perf::{
     control, explain, open_event, read_count, tracepoint_id, PERF_EVENT_IOC_DISABLE, PERF_EVENT_IOC_ENABLE,
@@ -36,6 +44,8 @@ pub struct Counts {
     pub system: Duration,
     /// Context switches, voluntary and forced.
     pub context_switches: u64,
+    /// Those of them of a thread that had to wait.
+    pub voluntary: u64,
     /// Page faults that needed no device.
     pub minor_faults: u64,
     /// Page faults that needed one.
@@ -84,6 +94,7 @@ impl Counters {
             user: usage.user.saturating_sub(before.user),
             system: usage.system.saturating_sub(before.system),
             context_switches: usage.switches - before.switches,
+            voluntary: usage.voluntary - before.voluntary,
             minor_faults: usage.minor_faults - before.minor_faults,
             major_faults: usage.major_faults - before.major_faults,
             device_read_bytes: (usage.blocks_read - before.blocks_read) * BLOCK_BYTES,
@@ -101,6 +112,7 @@ struct Usage {
     user: Duration,
     system: Duration,
     switches: u64,
+    voluntary: u64,
     minor_faults: u64,
     major_faults: u64,
     blocks_read: u64,
@@ -121,6 +133,7 @@ impl Usage {
             user: time(usage.ru_utime),
             system: time(usage.ru_stime),
             switches: (usage.ru_nvcsw + usage.ru_nivcsw) as u64,
+            voluntary: usage.ru_nvcsw as u64,
             minor_faults: usage.ru_minflt as u64,
             major_faults: usage.ru_majflt as u64,
             blocks_read: usage.ru_inblock as u64,
@@ -154,14 +167,14 @@ impl SystemCalls {
             }
             for tid in fresh {
                 known.push(tid);
-                match open_event(id, tid) {
+                match open_event(id, tid, Whom::Threads) {
                     Ok(event) => events.push(event),
                     Err(e) if e.raw_os_error() == Some(libc::ESRCH) => {}
                     Err(e) => return Err(explain(&e)),
                 }
             }
         }
-        events.push(open_event(id, own).map_err(|e| explain(&e))?);
+        events.push(open_event(id, own, Whom::Threads).map_err(|e| explain(&e))?);
         Ok(SystemCalls { events })
     }
 

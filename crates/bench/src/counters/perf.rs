@@ -66,14 +66,27 @@ const INHERIT: u64 = 1 << 1;
 /// Not by child processes. Linux 5.13.
 const INHERIT_THREAD: u64 = 1 << 35;
 
-pub(super) fn open_event(id: u64, tid: i32) -> io::Result<OwnedFd> {
+/// Who is counted beside the thread itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whom {
+    /// The threads that it starts meanwhile (before Linux 5.13 also its child processes).
+    Threads,
+    /// These, and its child processes with all that they start.
+    Children,
+}
+
+pub(super) fn open_event(id: u64, tid: i32, whom: Whom) -> io::Result<OwnedFd> {
     let mut last = None;
-    for inherit in [INHERIT | INHERIT_THREAD, INHERIT] {
+    let ways: &[u64] = match whom {
+        Whom::Threads => &[INHERIT | INHERIT_THREAD, INHERIT],
+        Whom::Children => &[INHERIT],
+    };
+    for inherit in ways {
         let attr = Attr {
             kind: PERF_TYPE_TRACEPOINT,
             size: size_of::<Attr>() as u32,
             config: id,
-            flags: DISABLED | inherit,
+            flags: DISABLED | *inherit,
             ..Attr::default()
         };
         // SAFETY: `attr` is a whole `perf_event_attr` of the size that it states, and outlives the call.

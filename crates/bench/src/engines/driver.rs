@@ -25,6 +25,8 @@ pub(super) struct OnDriver {
     /// Whose op it is; None is a sync.
     slots: HashMap<Token, Option<usize>, BuildHasherDefault<Once>>,
     done: Vec<Completion>,
+    /// How many are taken back together at most.
+    most: usize,
 }
 
 /// Tokens differ in their low bits, so one multiplication spreads them.
@@ -127,6 +129,10 @@ impl Transport for OnDriver {
             buffers,
             slots: HashMap::with_capacity_and_hasher(depth * 2, BuildHasherDefault::default()),
             done: Vec::with_capacity(depth),
+            most: match cell.complete_max {
+                0 => usize::MAX,
+                most => most as usize,
+            },
         })
     }
 
@@ -154,7 +160,7 @@ impl Transport for OnDriver {
     }
 
     fn wait(&mut self, ended: &mut Vec<Ended>) -> Result<(), String> {
-        let waited = self.driver.wait(1, usize::MAX, None, &mut self.done);
+        let waited = self.driver.wait(1, self.most, None, &mut self.done);
         unless_interrupted(waited).map_err(|e| e.to_string())?;
         for completion in self.done.drain(..) {
             let slot = self.slots.remove(&completion.token).expect("every op is noted");

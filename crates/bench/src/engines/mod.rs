@@ -8,6 +8,7 @@ mod driver;
 mod plain;
 mod queue;
 mod raw_aio;
+mod raw_posix;
 
 pub(crate) use driver::config;
 
@@ -18,6 +19,7 @@ use crate::work::{Direction, Sequence, Step};
 use driver::OnDriver;
 use queue::Queue;
 use raw_aio::RawAio;
+use raw_posix::RawPosix;
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -155,6 +157,7 @@ pub fn threads_a_job(cell: &Cell) -> u32 {
 pub fn work(part: &Part<'_>) -> Result<Option<Outcome>, String> {
     match part.cell.engine.base {
         Base::Sync | Base::PsyncThreads => between_the_gates(part, plain::Plain::ready(part)),
+        Base::PosixAio if part.cell.engine.raw => between_the_gates(part, Queue::<RawPosix>::ready(part)),
         _ if part.cell.engine.raw => between_the_gates(part, Queue::<RawAio>::ready(part)),
         _ => between_the_gates(part, Queue::<OnDriver>::ready(part)),
     }

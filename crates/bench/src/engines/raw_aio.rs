@@ -58,6 +58,7 @@ pub(super) struct RawAio {
     /// Slots that were taken and not handed over.
     taken: Vec<usize>,
     in_kernel: usize,
+    /// As long as what is taken back together at most.
     events: Vec<Event>,
     /// Syncs, which are done at once.
     synced: Vec<Ended>,
@@ -117,7 +118,7 @@ impl Transport for RawAio {
             destination: part.destination.map(open).transpose()?,
             iocbs: vec![Iocb::default(); buffers.len()].into(),
             taken: Vec::with_capacity(buffers.len()),
-            events: vec![Event::default(); buffers.len()],
+            events: vec![Event::default(); most(cell)],
             buffers,
             in_kernel: 0,
             synced: Vec::new(),
@@ -191,6 +192,14 @@ impl Transport for RawAio {
             },
         }));
         Ok(())
+    }
+}
+
+/// How many ops are taken back together at most.
+fn most(cell: &crate::job::Cell) -> usize {
+    match cell.complete_max {
+        0 => cell.iodepth as usize,
+        most => most.min(cell.iodepth) as usize,
     }
 }
 

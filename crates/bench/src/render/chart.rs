@@ -11,7 +11,23 @@ const VALUE: f64 = 110.0;
 const PLOT_HEIGHT: f64 = 280.0;
 const MARGIN: f64 = 56.0;
 /// As many as can be told apart.
-pub(super) const COLOURS: usize = 8;
+pub(super) const COLOURS: usize = 12;
+
+/// A colour each for light and for dark, that are told apart also by who sees no red or green.
+pub(super) const PALETTE: [(&str, &str); COLOURS] = [
+    ("#4477aa", "#77aadd"),
+    ("#ee7733", "#ee8866"),
+    ("#228833", "#44bb99"),
+    ("#aa3377", "#ee99bb"),
+    ("#997700", "#eedd88"),
+    ("#0099aa", "#99ddff"),
+    ("#994455", "#ffaabb"),
+    ("#555555", "#bbbbbb"),
+    ("#332288", "#aa99ff"),
+    ("#882255", "#dd77aa"),
+    ("#117733", "#88cc66"),
+    ("#663311", "#cc9977"),
+];
 
 /// A bar with how far its rounds reach.
 pub(super) struct Bar {

@@ -1,16 +1,18 @@
 //! One row for each round of each cell, so that a data frame has all there is.
 
+use crate::job::Cell;
 use crate::report::Report;
 
-/// With a head. No field has a comma or a quote in it.
+/// With a head.
 pub fn csv(report: &Report) -> String {
     let mut out = String::from(
-        "engine,rw,size,bs,iodepth,numjobs,direct,thinktime_us,round,elapsed_s,read_ios,read_bytes,write_ios,\
+        "engine,work,rw,size,bs,iodepth,numjobs,direct,thinktime_us,round,elapsed_s,read_ios,read_bytes,write_ios,\
          write_bytes,iops,bytes_per_s,mean_s,p50_s,p90_s,p99_s,p999_s,max_s,user_s,system_s,voluntary,involuntary,\
          device_read_bytes,peak_rss_bytes,calls_per_op\n",
     );
     for report in &report.cells {
         let cell = &report.cell;
+        let io = |field: &dyn Fn(&Cell) -> String| cell.io().map_or(String::new(), field);
         let calls = report
             .counted
             .as_ref()
@@ -19,14 +21,15 @@ pub fn csv(report: &Report) -> String {
             let optional = |value: Option<u64>| value.map_or(String::new(), |v| v.to_string());
             let all = &round.all;
             let fields = [
-                cell.engine.to_string(),
-                cell.rw.to_string(),
-                cell.size.to_string(),
-                cell.bs.to_string(),
-                cell.iodepth.to_string(),
-                cell.numjobs.to_string(),
-                u8::from(cell.direct).to_string(),
-                cell.thinktime_us.to_string(),
+                quoted(&cell.contender()),
+                quoted(&cell.work()),
+                io(&|cell| cell.rw.to_string()),
+                io(&|cell| cell.size.to_string()),
+                io(&|cell| cell.bs.to_string()),
+                io(&|cell| cell.iodepth.to_string()),
+                io(&|cell| cell.numjobs.to_string()),
+                io(&|cell| u8::from(cell.direct).to_string()),
+                io(&|cell| cell.thinktime_us.to_string()),
                 (number + 1).to_string(),
                 round.elapsed_s.to_string(),
                 round.read.ios.to_string(),
@@ -34,7 +37,7 @@ pub fn csv(report: &Report) -> String {
                 round.write.ios.to_string(),
                 round.write.bytes.to_string(),
                 all.iops.to_string(),
-                round.bandwidth(cell.rw).to_string(),
+                report.bandwidth(round).to_string(),
                 all.mean_s.to_string(),
                 all.p50_s.to_string(),
                 all.p90_s.to_string(),
@@ -54,4 +57,12 @@ pub fn csv(report: &Report) -> String {
         }
     }
     out
+}
+
+/// A text as a field.
+fn quoted(text: &str) -> String {
+    match text.contains([',', '"', '\n']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text.to_owned(),
+    }
 }

@@ -1,6 +1,7 @@
 //! In the shape of fio's JSON (`--output-format=json`), for tools that read that. A cell is a job, and its rounds together
 //! are its run.
 
+use crate::job::{Base, Cell};
 use crate::report::{CellReport, Distribution, Report, Round, Way};
 use serde_json::{json, Map, Value};
 
@@ -11,7 +12,7 @@ pub fn fio(report: &Report) -> String {
         .iter()
         .filter(|c| !c.rounds.is_empty())
         .enumerate()
-        .map(job)
+        .filter_map(job)
         .collect();
     let whole = json!({
         "fio version": format!("proactor-{}", report.environment.proactor),
@@ -25,13 +26,14 @@ pub fn fio(report: &Report) -> String {
     text
 }
 
-fn job((number, report): (usize, &CellReport)) -> Value {
-    let cell = &report.cell;
+/// None for what fio has no words for.
+fn job((number, report): (usize, &CellReport)) -> Option<Value> {
+    let cell = report.cell.io()?;
     let sum = |value: &dyn Fn(&Round) -> f64| report.rounds.iter().map(value).sum::<f64>();
     let elapsed_s = sum(&|r| r.elapsed_s);
     let percent = |seconds: f64| seconds / elapsed_s.max(f64::MIN_POSITIVE) * 100.0;
     let mut options = json!({
-        "ioengine": engine(report),
+        "ioengine": engine(cell),
         "rw": cell.rw.name(),
         "bs": cell.bs.to_string(),
         "size": cell.size.to_string(),
@@ -42,7 +44,7 @@ fn job((number, report): (usize, &CellReport)) -> Value {
     if let (Some(ms), Some(map)) = (cell.runtime_ms, options.as_object_mut()) {
         map.insert("runtime".into(), format!("{ms}ms").into());
     }
-    json!({
+    Some(json!({
         "jobname": format!("{} {}", cell.engine, cell.work()),
         "groupid": number,
         "error": 0,
@@ -58,7 +60,7 @@ fn job((number, report): (usize, &CellReport)) -> Value {
         "majf": sum(&|r| r.used.major_faults as f64) as u64,
         "minf": sum(&|r| r.used.minor_faults as f64) as u64,
         "latency_depth": cell.iodepth,
-    })
+    }))
 }
 
 const NOTHING: Way = Way {
@@ -75,9 +77,8 @@ const NOTHING: Way = Way {
 };
 
 /// fio's name of it, where it has one.
-fn engine(report: &CellReport) -> String {
-    use crate::job::Base;
-    match report.cell.engine.base {
+fn engine(cell: &Cell) -> String {
+    match cell.engine.base {
         Base::Sync | Base::PsyncThreads => "psync".into(),
         Base::PosixAio => "posixaio".into(),
         Base::LinuxAio => "libaio".into(),

@@ -1,16 +1,14 @@
 //! One page with everything in it: no other file, no network, no script.
 
-use super::chart::{self, bars, decades, escaped, lines, steps, Axis, Bar, Line};
-use super::rows::{costs, notes, remarks, sections, Section, HEAD};
-use crate::job::{Base, EngineSpec};
-use crate::report::{CellReport, Distribution, Report};
-use crate::stats::Spread;
+use super::chart::{self, escaped, PALETTE};
+use super::figures::{contenders, figures};
+use super::rows::{costs, notes, remarks, sections, Section};
+use crate::report::Report;
 use crate::units;
-use crate::verdict::{less_is_better, told};
 
 /// The page.
 pub fn html(report: &Report) -> String {
-    let engines = engines(report);
+    let contenders = contenders(report);
     let mut body = String::from("<h1>proactor bench</h1>\n");
     body += &format!(
         "<p>{}, {} rounds, begun {}, took {}.</p>\n",
@@ -30,7 +28,7 @@ pub fn html(report: &Report) -> String {
         );
     }
     for section in sections(report) {
-        body += &part(&section, &engines);
+        body += &part(&section, &contenders);
     }
     body += "<h2>Where and how</h2>\n<table class=\"facts\">\n";
     for (name, value) in report.environment.lines() {
@@ -57,167 +55,22 @@ fn plural(count: usize, one: &str) -> String {
     format!("{count} {one}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Each has its colour on the whole page.
-fn engines(report: &Report) -> Vec<EngineSpec> {
-    let mut engines: Vec<EngineSpec> = Vec::new();
-    for cell in &report.cells {
-        if !engines.contains(&cell.cell.engine) {
-            engines.push(cell.cell.engine);
-        }
-    }
-    engines
-}
-
-fn part(section: &Section<'_>, engines: &[EngineSpec]) -> String {
-    let colour = |cell: &CellReport| engines.iter().position(|e| *e == cell.cell.engine).unwrap_or(0);
-    let label = |cell: &CellReport| format!("{}, {}", cell.cell.engine, cell.cell.iodepth);
+fn part(section: &Section<'_>, contenders: &[String]) -> String {
     let mut out = format!("<h2>{}</h2>\n", escaped(&section.title));
-    let measure = section.measure;
-    let shown: Vec<Bar> = section
-        .cells
-        .iter()
-        .filter_map(|cell| {
-            let spread = Spread::of(&cell.values(measure))?;
-            Some(Bar {
-                label: label(cell),
-                value: spread.median,
-                low: spread.min,
-                high: spread.max,
-                shown: told(spread.median, measure),
-                colour: colour(cell),
-            })
-        })
-        .collect();
-    if !shown.is_empty() {
-        let better = if less_is_better(measure) { "less" } else { "more" };
-        let title =
-            format!("{measure}, by engine and depth; {better} is better, the thin line spans all rounds");
-        out += &figure(&title, &bars(&format!("{}: {title}", section.title), &shown));
+    for figure in figures(section, contenders) {
+        out += &format!(
+            "<figure>{}<figcaption>{}</figcaption></figure>\n",
+            figure.svg,
+            escaped(&figure.caption)
+        );
     }
-    out += &latencies(section, &colour, &label);
-    out += &depths(section, engines);
     out += &table(section);
-    out
-}
-
-fn figure(caption: &str, svg: &str) -> String {
-    format!(
-        "<figure>{svg}<figcaption>{}</figcaption></figure>\n",
-        escaped(caption)
-    )
-}
-
-/// How far a percentile is from 100, as a place: 90, 99 and 99.9 are as far from each other.
-fn nines(percentile: f64) -> f64 {
-    const END: f64 = 99.995;
-    -(1.0 - percentile.min(END) / 100.0).log10()
-}
-
-fn latencies(
-    section: &Section<'_>,
-    colour: &dyn Fn(&CellReport) -> usize,
-    label: &dyn Fn(&CellReport) -> String,
-) -> String {
-    // Lines of many depths would hide each other: those of the deepest tell the engines apart.
-    let deepest = section.cells.iter().map(|c| c.cell.iodepth).max();
-    let chosen = section
-        .cells
-        .iter()
-        .filter(|c| c.cell.engine.base == Base::Sync || Some(c.cell.iodepth) == deepest);
-    let curves: Vec<Line> = chosen
-        .filter_map(|cell| {
-            let latency: &Distribution = cell.read_latency.as_ref().or(cell.write_latency.as_ref())?;
-            Some(Line {
-                label: label(cell),
-                points: latency.percentiles.clone(),
-                colour: colour(cell),
-            })
-        })
-        .collect();
-    if curves.is_empty() {
-        return String::new();
-    }
-    let across = Axis {
-        name: "percentile of the ops".into(),
-        place: nines,
-        marks: [50.0, 90.0, 99.0, 99.9, 99.99]
-            .map(|p| (p, p.to_string()))
-            .to_vec(),
-    };
-    let up = Axis {
-        name: "time of one op".into(),
-        place: f64::log10,
-        marks: decades(curves.iter().flat_map(|c| &c.points).map(|p| p.1), units::seconds),
-    };
-    let title = "how long ops took (reads, where there are some), all rounds together";
-    figure(
-        title,
-        &lines(&format!("{}: {title}", section.title), &across, &up, &curves),
-    )
-}
-
-fn depths(section: &Section<'_>, engines: &[EngineSpec]) -> String {
-    let of = |engine| section.cells.iter().filter(move |c| c.cell.engine == engine);
-    if !engines.iter().any(|engine| of(*engine).count() > 1) {
-        return String::new();
-    }
-    let curve = |value: &dyn Fn(&CellReport) -> Option<f64>| -> Vec<Line> {
-        let line = |(colour, engine): (usize, &EngineSpec)| {
-            let mut points: Vec<(f64, f64)> = of(*engine)
-                .filter_map(|c| Some((f64::from(c.cell.iodepth), value(c)?)))
-                .collect();
-            points.sort_by(|a, b| a.0.total_cmp(&b.0));
-            (!points.is_empty()).then(|| Line {
-                label: engine.to_string(),
-                points,
-                colour,
-            })
-        };
-        engines.iter().enumerate().filter_map(line).collect()
-    };
-    let marks = |lines: &[Line]| {
-        let mut depths: Vec<f64> = lines.iter().flat_map(|l| &l.points).map(|p| p.0).collect();
-        depths.sort_by(f64::total_cmp);
-        depths.dedup();
-        depths
-            .into_iter()
-            .map(|depth| (depth, depth.to_string()))
-            .collect()
-    };
-    let iops = curve(&|c| c.spread(|r| r.all.iops).map(|s| s.median));
-    let p99 = curve(&|c| c.spread(|r| r.all.p99_s).map(|s| s.median));
-    let across = |lines: &[Line]| Axis {
-        name: "depth".into(),
-        place: f64::log2,
-        marks: marks(lines),
-    };
-    let mut out = String::new();
-    let up = Axis {
-        name: "IOPS".into(),
-        place: |value| value,
-        marks: steps(iops.iter().flat_map(|l| &l.points).map(|p| p.1)),
-    };
-    let title = "depth against IOPS, medians of the rounds";
-    out += &figure(
-        title,
-        &lines(&format!("{}: {title}", section.title), &across(&iops), &up, &iops),
-    );
-    let up = Axis {
-        name: "99th percentile".into(),
-        place: f64::log10,
-        marks: decades(p99.iter().flat_map(|l| &l.points).map(|p| p.1), units::seconds),
-    };
-    let title = "depth against the 99th percentile of the time of one op, medians of the rounds";
-    out += &figure(
-        title,
-        &lines(&format!("{}: {title}", section.title), &across(&p99), &up, &p99),
-    );
     out
 }
 
 fn table(section: &Section<'_>) -> String {
     let mut out = String::from("<div class=\"wide\"><table>\n<tr>");
-    for name in HEAD {
+    for name in section.head() {
         out += &format!("<th>{name}</th>");
     }
     out += "</tr>\n";
@@ -234,28 +87,11 @@ fn table(section: &Section<'_>) -> String {
     }
     for cell in &section.cells {
         if let Some(costs) = costs(cell) {
-            out += &format!(
-                "<li>{}, depth {}: {}</li>\n",
-                escaped(&cell.cell.engine.to_string()),
-                cell.cell.iodepth,
-                escaped(&costs)
-            );
+            out += &format!("<li>{}: {}</li>\n", escaped(&cell.cell.label()), escaped(&costs));
         }
     }
     out + "</ul>\n"
 }
-
-/// A colour each for light and for dark, that are told apart also by who sees no red or green.
-const PALETTE: [(&str, &str); chart::COLOURS] = [
-    ("#4477aa", "#77aadd"),
-    ("#ee7733", "#ee8866"),
-    ("#228833", "#44bb99"),
-    ("#aa3377", "#ee99bb"),
-    ("#997700", "#eedd88"),
-    ("#0099aa", "#99ddff"),
-    ("#994455", "#ffaabb"),
-    ("#555555", "#bbbbbb"),
-];
 
 fn style() -> String {
     let colours = |pick: fn(&(&str, &str)) -> String| -> String {

@@ -2,12 +2,15 @@
 
 mod chart;
 mod csv;
+mod figures;
 mod fio;
 mod html;
+mod pictures;
 mod rows;
 mod text;
 
 pub use csv::csv;
 pub use fio::fio;
 pub use html::html;
+pub use pictures::pictures;
 pub use text::{markdown, text};

@@ -1,11 +1,13 @@
 //! The table that the text, the Markdown and the HTML share: a section for each kind of work, a row for each cell.
 
+use crate::counters::{Seen, Times};
 use crate::job::Measure;
 use crate::report::{CellReport, Report, Round};
 use crate::stats::Spread;
 use crate::units;
+use std::collections::BTreeMap;
 
-pub(super) const HEAD: [&str; 12] = [
+const HEAD: [&str; 12] = [
     "engine",
     "depth",
     "time",
@@ -27,7 +29,34 @@ pub(super) struct Section<'a> {
     pub measure: Measure,
 }
 
+/// That of `bench files` and `bench cp`, where nothing has a depth.
+const HEAD_OF_ENTRIES: [&str; 11] = [
+    "contender",
+    "time",
+    "ops/s",
+    "GB/s",
+    "spread",
+    "p50",
+    "p99",
+    "p99.9",
+    "CPU/op",
+    "calls/op",
+    "switches/op",
+];
+
 impl Section<'_> {
+    /// Above the rows.
+    pub fn head(&self) -> &'static [&'static str] {
+        match self.has_depths() {
+            true => &HEAD,
+            false => &HEAD_OF_ENTRIES,
+        }
+    }
+
+    pub fn has_depths(&self) -> bool {
+        self.cells.iter().any(|cell| cell.cell.depth().is_some())
+    }
+
     /// In the order of the job; what has failed has no numbers.
     pub fn rows(&self) -> Vec<Vec<String>> {
         self.cells.iter().map(|cell| row(cell)).collect()
@@ -43,7 +72,7 @@ pub(super) fn sections(report: &Report) -> Vec<Section<'_>> {
             None => sections.push(Section {
                 title,
                 cells: vec![cell],
-                measure: cell.cell.measure,
+                measure: cell.cell.measure(),
             }),
         }
     }
@@ -51,34 +80,35 @@ pub(super) fn sections(report: &Report) -> Vec<Section<'_>> {
 }
 
 fn title(cell: &CellReport) -> String {
-    cell.cell
-        .work()
-        .replacen(&format!(", depth {}", cell.cell.iodepth), "", 1)
+    cell.cell.title()
 }
 
 fn row(cell: &CellReport) -> Vec<String> {
     let median = |value: &dyn Fn(&Round) -> f64| cell.spread(value).map(|s| s.median);
     let show = |value: Option<f64>, how: &dyn Fn(f64) -> String| value.map_or("-".into(), how);
+    // Not every contender takes the time of an op.
+    let latency = |value: &dyn Fn(&Round) -> f64| median(value).filter(|time| *time > 0.0);
     let switches = |r: &Round| (r.used.voluntary + r.used.involuntary) as f64 / r.all.ios.max(1) as f64;
-    vec![
-        cell.cell.engine.to_string(),
-        cell.cell.iodepth.to_string(),
+    let mut row = vec![cell.cell.contender()];
+    row.extend(cell.cell.depth().map(|depth| depth.to_string()));
+    row.extend([
         show(median(&|r| r.elapsed_s), &units::seconds),
         show(median(&|r| r.all.iops), &units::number),
-        show(median(&|r| r.bandwidth(cell.cell.rw) / 1e9), &units::number),
+        show(median(&|r| cell.bandwidth(r) / 1e9), &units::number),
         spread(cell),
-        show(median(&|r| r.all.p50_s), &units::seconds),
-        show(median(&|r| r.all.p99_s), &units::seconds),
-        show(median(&|r| r.all.p999_s), &units::seconds),
+        show(latency(&|r| r.all.p50_s), &units::seconds),
+        show(latency(&|r| r.all.p99_s), &units::seconds),
+        show(latency(&|r| r.all.p999_s), &units::seconds),
         show(median(&Round::cpu_per_op), &units::seconds),
         show(cell.counted.as_ref().map(|c| c.per_op()), &units::number),
         show(median(&switches), &units::number),
-    ]
+    ]);
+    row
 }
 
 /// From the worst to the best round, of the number that counts.
 fn spread(cell: &CellReport) -> String {
-    match Spread::of(&cell.values(cell.cell.measure)) {
+    match Spread::of(&cell.values(cell.cell.measure())) {
         Some(_) if cell.rounds.len() < 2 => "one round".into(),
         Some(spread) => format!("{:.1} %", spread.relative() * 100.0),
         None => "-".into(),
@@ -88,7 +118,7 @@ fn spread(cell: &CellReport) -> String {
 /// What stands below a table: page cache, threads, what failed.
 pub(super) fn notes(section: &Section<'_>) -> Vec<String> {
     let mut notes = Vec::new();
-    let name = |cell: &CellReport| format!("{}, depth {}", cell.cell.engine, cell.cell.iodepth);
+    let name = |cell: &CellReport| cell.cell.label();
     for cell in &section.cells {
         if let Some(why) = &cell.failed {
             notes.push(format!("{}: {why}", name(cell)));
@@ -137,7 +167,18 @@ pub(super) fn costs(cell: &CellReport) -> Option<String> {
         .take(4)
         .map(|t| format!("{} {}", t.name, units::seconds(t.cpu_s)))
         .collect();
-    let mut text = format!("CPU: {}", threads.join(", "));
+    let mut text = match threads.is_empty() {
+        false => format!("CPU: {}", threads.join(", ")),
+        true => format!(
+            "CPU: {} user, {} system",
+            units::seconds(round.used.user_s),
+            units::seconds(round.used.system_s)
+        ),
+    };
+    let late = cell.rounds.iter().filter_map(|r| r.late_max_s);
+    if let Some(late) = late.reduce(f64::max) {
+        text += &format!("; the loop was late by {} at most", units::seconds(late));
+    }
     if let Some(counted) = &cell.counted {
         let mut calls: Vec<(&String, &u64)> = counted.calls.by_name.iter().collect();
         calls.sort_by(|a, b| b.1.cmp(a.1));
@@ -153,6 +194,11 @@ pub(super) fn costs(cell: &CellReport) -> Option<String> {
             calls.join(", ")
         );
     }
+    text += &cell
+        .counted
+        .as_ref()
+        .and_then(|c| c.seen.as_ref())
+        .map_or(String::new(), seen);
     if let Some(bytes) = round.used.process_read_bytes {
         text += &format!(
             "; read from the device: {} MiB",
@@ -166,4 +212,36 @@ pub(super) fn costs(cell: &CellReport) -> Option<String> {
         );
     }
     Some(text)
+}
+
+/// What BPF has seen.
+fn seen(seen: &Seen) -> String {
+    let mut text = format!(
+        "; off the CPU: {} waiting ({} times), {} preempted ({} times)",
+        units::seconds(seen.waiting_s),
+        units::thousands(seen.voluntary as i64),
+        units::seconds(seen.preempted_s),
+        units::thousands(seen.involuntary as i64)
+    );
+    let told = |times: &BTreeMap<String, Times>| {
+        let mut most: Vec<(&String, &Times)> = times.iter().collect();
+        most.sort_by_key(|(_, times)| std::cmp::Reverse(times.count));
+        let one = |(name, times): &(&String, &Times)| {
+            let (half, all) = (units::seconds(times.p50_s), units::seconds(times.p99_s));
+            format!("{name} {half} (99 %: {all})")
+        };
+        most.iter().take(3).map(one).collect::<Vec<_>>().join(", ")
+    };
+    if !seen.op_times.is_empty() {
+        text += &format!("; ops in the kernel: {}", told(&seen.op_times));
+    }
+    if !seen.call_times.is_empty() {
+        text += &format!("; calls took {}", told(&seen.call_times));
+    }
+    if !seen.punts.is_empty() {
+        let one = |(name, n): (&String, &u64)| format!("{name} {}", units::thousands(*n as i64));
+        let all: Vec<String> = seen.punts.iter().map(one).collect();
+        text += &format!("; to io_uring's workers: {}", all.join(", "));
+    }
+    text
 }

@@ -1,6 +1,6 @@
 //! Tables for a terminal, and in Markdown.
 
-use super::rows::{costs, notes, remarks, sections, HEAD};
+use super::rows::{costs, notes, remarks, sections};
 use crate::report::Report;
 
 /// For a terminal.
@@ -8,13 +8,13 @@ pub fn text(report: &Report) -> String {
     let mut out = String::new();
     for section in sections(report) {
         out += &format!("{}\n", section.title);
-        out += &aligned(&section.rows());
+        out += &aligned(section.head(), &section.rows());
         for note in notes(&section) {
             out += &format!("  {note}\n");
         }
         for cell in &section.cells {
             if let Some(costs) = costs(cell) {
-                out += &format!("  {}, depth {}: {costs}\n", cell.cell.engine, cell.cell.iodepth);
+                out += &format!("  {}: {costs}\n", cell.cell.label());
             }
         }
         out.push('\n');
@@ -28,8 +28,8 @@ pub fn text(report: &Report) -> String {
     out
 }
 
-fn aligned(rows: &[Vec<String>]) -> String {
-    let head: Vec<String> = HEAD.iter().map(|name| (*name).to_owned()).collect();
+fn aligned(head: &[&str], rows: &[Vec<String>]) -> String {
+    let head: Vec<String> = head.iter().map(|name| (*name).to_owned()).collect();
     let all: Vec<&Vec<String>> = std::iter::once(&head).chain(rows).collect();
     let width = |column: usize| {
         all.iter()
@@ -37,7 +37,7 @@ fn aligned(rows: &[Vec<String>]) -> String {
             .max()
             .unwrap_or(0)
     };
-    let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
     let mut out = String::new();
     for row in all {
         let cells = row.iter().zip(&widths).enumerate();
@@ -60,7 +60,11 @@ pub fn markdown(report: &Report) -> String {
     }
     for section in sections(report) {
         out += &format!("\n## {}\n\n", section.title);
-        out += &format!("| {} |\n|{}\n", HEAD.join(" | "), " --- |".repeat(HEAD.len()));
+        out += &format!(
+            "| {} |\n|{}\n",
+            section.head().join(" | "),
+            " --- |".repeat(section.head().len())
+        );
         for row in section.rows() {
             out += &format!("| {} |\n", row.join(" | "));
         }
@@ -70,12 +74,7 @@ pub fn markdown(report: &Report) -> String {
         }
         for cell in &section.cells {
             if let Some(costs) = costs(cell) {
-                out += &format!(
-                    "- {}, depth {}: {}\n",
-                    cell.cell.engine,
-                    cell.cell.iodepth,
-                    escaped(&costs)
-                );
+                out += &format!("- {}: {}\n", cell.cell.label(), escaped(&costs));
             }
         }
     }

@@ -1,7 +1,5 @@
 //! How far it is, how long the rest will take, and what time it is.
 
-use super::Plan;
-use crate::job::Cell;
 use std::time::{Duration, SystemTime};
 
 /// How far it is.
@@ -25,12 +23,12 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    pub fn new(plan: &Plan, counting: bool) -> Clock {
-        let times = plan.rounds + u32::from(counting);
+    /// `each`: how long a round of each is planned to take; `times`: how many rounds there are.
+    pub fn new(each: &[Option<Duration>], times: u32) -> Clock {
         Clock {
-            each: plan.cells.iter().map(Cell::planned).collect(),
-            left: vec![times; plan.cells.len()],
-            of: u64::from(times) * plan.cells.len() as u64,
+            each: each.to_vec(),
+            left: vec![times; each.len()],
+            of: u64::from(times) * each.len() as u64,
         }
     }
 
@@ -60,7 +58,7 @@ impl Clock {
 }
 
 /// `2026-11-21T17:00:00Z`.
-pub(super) fn utc(time: SystemTime) -> String {
+pub(crate) fn utc(time: SystemTime) -> String {
     let seconds = time
         .duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0, |t| t.as_secs()) as libc::time_t;

@@ -1,11 +1,14 @@
 //! Rounds: every cell once a round, each round in another order, so that a slow minute hits all of them.
 
 mod clock;
+mod rounds;
 mod session;
 
+pub(crate) use clock::utc;
 pub use clock::Progress;
+pub(crate) use rounds::{Raw, Schedule};
 
-use crate::counters::ByName;
+use crate::counters::Method;
 use crate::environment::Environment;
 use crate::job::{Cell, Rw};
 use crate::refuse;
@@ -13,10 +16,8 @@ use crate::report::{Report, FORMAT};
 use crate::target::{Needs, Place, Target};
 use crate::usage;
 use crate::verdict;
-use clock::{utc, Clock};
 use session::Session;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Instant, SystemTime};
 
 /// Whether system calls are counted.
@@ -28,6 +29,8 @@ pub enum Counters {
     None,
     /// By perf events, or it is an error.
     Perf,
+    /// By BPF, or it is an error. Of `bench io` only.
+    Bpf,
 }
 
 /// All that is to be measured.
@@ -96,6 +99,25 @@ impl Plan {
     }
 }
 
+/// How to count, and what that cannot see; or why not at all.
+///
+/// # Errors
+/// If there is one that must be, and it does not work.
+fn method(wanted: Counters) -> Result<Result<(Method, Vec<String>), String>, String> {
+    let tried = |method: Method| method.try_out().map(|blind_to| (method, blind_to));
+    match wanted {
+        Counters::None => Ok(Err("not asked for".into())),
+        Counters::Perf => tried(Method::Perf)
+            .map(Ok)
+            .map_err(|why| format!("--counters perf: {why}")),
+        Counters::Bpf => tried(Method::Bpf)
+            .map(Ok)
+            .map_err(|why| format!("--counters bpf: {why}")),
+        // A build without BPF, or a user without the right, loses nothing that perf has.
+        Counters::Auto => Ok(tried(Method::Bpf).or_else(|_| tried(Method::Perf))),
+    }
+}
+
 /// Measures all of it. `told` hears how far it is, on the calling thread. When `stop` becomes true, the round under way
 /// is given up and the report has those before it.
 ///
@@ -104,15 +126,8 @@ impl Plan {
 pub fn run(plan: &Plan, stop: &AtomicBool, told: &mut dyn FnMut(&Progress)) -> Result<Report, String> {
     let here = Environment::look(plan.path());
     plan.check(&here)?;
-    let counting = match plan.counters {
-        Counters::None => Err("not asked for".to_owned()),
-        Counters::Auto | Counters::Perf => {
-            thread::scope(|s| s.spawn(ByName::prepare).join().expect("no panic")).map(drop)
-        }
-    };
-    if let (Counters::Perf, Err(why)) = (plan.counters, &counting) {
-        return Err(format!("--counters perf: {why}"));
-    }
+    let counting = method(plan.counters)?;
+    let method = counting.as_ref().ok().map(|(method, _)| *method);
     let begun = Instant::now();
     let started = utc(SystemTime::now());
     let known_threads = usage::thread_ids();
@@ -131,9 +146,9 @@ pub fn run(plan: &Plan, stop: &AtomicBool, told: &mut dyn FnMut(&Progress)) -> R
         device: here.device.as_ref().map(|d| d.sys.clone()),
         generation: 0,
         known_threads,
-        clock: Clock::new(plan, counting.is_ok()),
+        method,
     };
-    let cells = session.measure(counting.is_ok(), told);
+    let cells = session.measure(told);
     let mut report = Report {
         format: FORMAT.into(),
         command: plan.command.clone(),
@@ -144,9 +159,9 @@ pub fn run(plan: &Plan, stop: &AtomicBool, told: &mut dyn FnMut(&Progress)) -> R
         interrupted: stop.load(Ordering::Relaxed),
         environment: here,
         left_out: plan.left_out.clone(),
-        counters: if counting.is_ok() { "perf" } else { "none" }.into(),
+        counters: method.map_or("none", Method::name).into(),
         not_seen: match counting {
-            Ok(()) => vec!["what io_uring's kernel threads do: they make no system calls".into()],
+            Ok((_, blind_to)) => blind_to,
             Err(why) => vec![format!("system calls: {why}")],
         },
         cells,

@@ -1,13 +1,15 @@
 //! The cells of a plan, round by round.
 
-use super::clock::{Clock, Progress};
+use super::clock::Progress;
+use super::rounds::{Raw, Schedule};
 use super::Plan;
 use crate::cache::{self, Resident};
-use crate::counters::{ByName, Calls};
+use crate::counters::{Calls, Method, Seen, Tracer};
 use crate::data;
 use crate::engines::{self, Gate, Outcome, Part};
 use crate::job::{Cache, Cell, Rw};
-use crate::report::{CellReport, Counted, Distribution, Round, Way};
+use crate::report::{CellReport, Round, Way};
+use crate::subject::Subject;
 use crate::tally::Tally;
 use crate::target::Target;
 use crate::usage::{self, Mark};
@@ -26,68 +28,22 @@ pub(super) struct Session<'a> {
     /// Of what is written next.
     pub generation: u64,
     pub known_threads: Vec<i32>,
-    pub clock: Clock,
-}
-
-/// What is known of one cell so far.
-struct Kept {
-    rounds: Vec<Round>,
-    reads: Tally,
-    writes: Tally,
-    counted: Option<Counted>,
-    failed: Option<String>,
-}
-
-/// A round before it is a number.
-struct Raw {
-    round: Round,
-    reads: Tally,
-    writes: Tally,
-    calls: Option<Calls>,
+    /// How system calls are counted, if they are.
+    pub method: Option<Method>,
 }
 
 impl Session<'_> {
-    pub fn measure(&mut self, counting: bool, told: &mut dyn FnMut(&Progress)) -> Vec<CellReport> {
-        let cells = &self.plan.cells;
-        let mut kept: Vec<Kept> = cells
-            .iter()
-            .map(|_| Kept {
-                rounds: Vec::new(),
-                reads: Tally::default(),
-                writes: Tally::default(),
-                counted: None,
-                failed: None,
-            })
-            .collect();
-        for number in 0..self.plan.rounds + u32::from(counting) {
-            let counts = number == self.plan.rounds;
-            for index in shuffled(cells.len(), self.plan.seed, number) {
-                if self.stop.load(Ordering::Relaxed) {
-                    break;
-                }
-                if kept[index].failed.is_some() {
-                    self.clock.skip(index);
-                    continue;
-                }
-                let which = match counts {
-                    true => "counting".into(),
-                    false => format!("round {}/{}", number + 1, self.plan.rounds),
-                };
-                let what = format!("{which}: {}, {}", cells[index].engine, cells[index].work());
-                told(&self.clock.progress(what));
-                let begun = Instant::now();
-                let raw = self.round(&cells[index], counts);
-                self.clock.took(index, begun.elapsed());
-                if !self.stop.load(Ordering::Relaxed) {
-                    kept[index].take(raw, counts);
-                }
-            }
-        }
-        cells
-            .iter()
-            .zip(kept)
-            .map(|(cell, kept)| kept.report(cell))
-            .collect()
+    pub fn measure(&mut self, told: &mut dyn FnMut(&Progress)) -> Vec<CellReport> {
+        let plan = self.plan;
+        let schedule = Schedule {
+            subjects: plan.cells.iter().cloned().map(Subject::Io).collect(),
+            planned: plan.cells.iter().map(Cell::planned).collect(),
+            rounds: plan.rounds,
+            counting: self.method.is_some(),
+            seed: plan.seed,
+            stop: self.stop,
+        };
+        schedule.measure(told, &mut |index, counts| self.round(&plan.cells[index], counts))
     }
 
     fn round(&mut self, cell: &Cell, counting: bool) -> Result<Raw, String> {
@@ -157,7 +113,8 @@ impl Session<'_> {
         sequences: &[Sequence],
         next: &[AtomicU64],
     ) -> Result<Raw, String> {
-        let counters = counting.then(ByName::prepare).transpose()?;
+        let method = self.method.filter(|_| counting);
+        let mut counters = method.map(Tracer::prepare).transpose()?;
         let each = engines::threads_a_job(cell) as usize;
         let gate = Gate::new(each * cell.numjobs as usize);
         let device = self.device.as_deref();
@@ -186,7 +143,7 @@ impl Session<'_> {
             }
             gate.all_ready();
             let mut before = Mark::start(device);
-            let started = counters.as_ref().map(ByName::start).transpose();
+            let started = counters.as_mut().map(Tracer::start).transpose();
             let ramp = Duration::from_millis(cell.ramp_ms);
             let begun = Instant::now();
             gate.begin(ramp, cell.runtime_ms.map(Duration::from_millis));
@@ -195,7 +152,7 @@ impl Session<'_> {
                 before = Mark::start(device);
             }
             gate.all_done();
-            let counted = counters.as_ref().map(ByName::stop).transpose();
+            let counted = counters.as_mut().map(Tracer::stop).transpose();
             let used = before.until(&Mark::now(device));
             gate.release();
             let outcomes: Result<Vec<Option<Outcome>>, String> = workers
@@ -268,7 +225,12 @@ fn resident(files: &[Pair], cell: &Cell) -> Option<Resident> {
         })
 }
 
-fn summed(outcomes: &[Outcome], from: Instant, used: usage::Used, calls: Option<Calls>) -> Raw {
+fn summed(
+    outcomes: &[Outcome],
+    from: Instant,
+    used: usage::Used,
+    calls: Option<(Calls, Option<Seen>)>,
+) -> Raw {
     let (mut reads, mut writes) = (Tally::default(), Tally::default());
     for outcome in outcomes {
         reads.add(&outcome.reads);
@@ -288,47 +250,10 @@ fn summed(outcomes: &[Outcome], from: Instant, used: usage::Used, calls: Option<
             used,
             resident_before: None,
             resident_after: None,
+            late_max_s: None,
         },
         reads,
         writes,
         calls,
     }
-}
-
-impl Kept {
-    fn take(&mut self, raw: Result<Raw, String>, counted: bool) {
-        match raw {
-            Err(why) => self.failed = Some(why),
-            Ok(raw) if counted => {
-                self.counted = raw.calls.map(|calls| Counted {
-                    ios: raw.round.all.ios,
-                    elapsed_s: raw.round.elapsed_s,
-                    calls,
-                });
-            }
-            Ok(raw) => {
-                self.reads.add(&raw.reads);
-                self.writes.add(&raw.writes);
-                self.rounds.push(raw.round);
-            }
-        }
-    }
-
-    fn report(self, cell: &Cell) -> CellReport {
-        CellReport {
-            cell: cell.clone(),
-            read_latency: Distribution::of(&self.reads),
-            write_latency: Distribution::of(&self.writes),
-            rounds: self.rounds,
-            counted: self.counted,
-            failed: self.failed,
-        }
-    }
-}
-
-/// The numbers below `count` in an order that differs by round.
-fn shuffled(count: usize, seed: u64, round: u32) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..count).collect();
-    order.sort_by_key(|i| data::mix(seed ^ data::mix(u64::from(round) << 32 | *i as u64)));
-    order
 }

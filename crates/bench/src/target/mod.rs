@@ -4,7 +4,7 @@
 //! such thing), unless the user has given one; that one is removed when the target is dropped, and only if it was made
 //! here.
 
-mod space;
+pub(crate) mod space;
 
 use crate::cache;
 use crate::data;

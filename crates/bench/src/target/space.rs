@@ -7,7 +7,7 @@ const SPARE_SHARE: u64 = 50;
 
 /// # Errors
 /// If there is not, with the numbers.
-pub(super) fn check(directory: &Path, needed: u64) -> Result<(), String> {
+pub(crate) fn check(directory: &Path, needed: u64) -> Result<(), String> {
     let facts = rustix::fs::statvfs(directory).map_err(|e| format!("{}: {e}", directory.display()))?;
     let free = facts.f_bavail.saturating_mul(facts.f_frsize);
     let usable = free - free / SPARE_SHARE;

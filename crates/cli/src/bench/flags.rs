@@ -20,6 +20,9 @@ pub(super) enum CounterChoice {
     None,
     /// By perf events on the tracepoint of system calls, or not at all and it is an error
     Perf,
+    /// By BPF, or it is an error: also how long the kernel had each op and why threads were off the CPU (bench io; a
+    /// build with the feature bpf, and root)
+    Bpf,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -56,7 +59,7 @@ pub(super) struct Io {
     #[arg(long, conflicts_with = "preset", help_heading = "What is asked")]
     pub task: Option<Task>,
     /// sync, psync-threads, posix-aio, linux-aio, io_uring, and of io_uring the variants fixed, sqpoll and iopoll, as in
-    /// io_uring:fixed+sqpoll; linux-aio:raw is io_submit without our driver [default: the first five, as far as they work here]
+    /// io_uring:fixed+sqpoll; linux-aio:raw and posix-aio:raw are io_submit and aio_read without our driver [default: the first five, as far as they work here]
     #[arg(
         long,
         visible_alias = "ioengine",
@@ -93,6 +96,13 @@ pub(super) struct Io {
         help_heading = "The work"
     )]
     pub batch: Option<u32>,
+    /// The most ops that are taken back together; 0: all that have come back [default: 0; fio's is 1]
+    #[arg(
+        long = "iodepth_batch_complete_max",
+        value_name = "N",
+        help_heading = "The work"
+    )]
+    pub complete_max: Option<u32>,
     /// Jobs beside each other, each with a depth and (without --filename) a file of its own
     #[arg(long, action = ArgAction::Set, value_delimiter = ',', value_name = "LIST", help_heading = "The work")]
     pub numjobs: Option<Vec<u32>>,

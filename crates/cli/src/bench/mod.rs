@@ -5,19 +5,24 @@
 
 mod flags;
 mod outputs;
+mod pictures;
 mod plan;
 mod progress;
+mod race;
 
 use crate::signals::Signals;
+use crate::Host;
 use clap::{Args, Subcommand};
 use proactor_bench::compare;
 use proactor_bench::environment::Environment;
 use proactor_bench::job::EngineSpec;
 use proactor_bench::preset::PRESETS;
+use proactor_bench::refuse;
 use proactor_bench::report::Report;
-use proactor_bench::{refuse, run as measure};
+use proactor_bench::run::{self as measure, Progress};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 
 /// A wrong command line, or one that cannot be done here.
 const MISUSE: u8 = 2;
@@ -37,6 +42,16 @@ enum Command {
     /// --filename the files have no name. What has no value here is the preset's or the task's.
     #[command(after_help = flags::AFTER_HELP)]
     Io(Box<flags::Io>),
+    /// Compare asyncio's ways to files: ours, and the packages that are installed
+    ///
+    /// Each round of each is a fresh Python. Everything is made in a directory of its own, which is removed at the end.
+    #[command(after_help = flags::AFTER_HELP)]
+    Files(Box<race::Files>),
+    /// Compare copiers of trees: proactor cp, and those that are installed
+    ///
+    /// Every run has a new target, each copy is compared with its source, and nothing is deleted before the end.
+    #[command(after_help = flags::AFTER_HELP)]
+    Cp(Box<race::Cp>),
     /// Compare two reports that were made with --json: what changed, and whether that is more than chance
     ///
     /// Exits with 0, or with --fail-if-worse with 1 if anything became worse.
@@ -68,9 +83,11 @@ struct Show {
 }
 
 /// 0 if all was measured, 1 if anything was not, 2 for what cannot be done, 130 or 143 if a signal ended it.
-pub(crate) fn run(args: &Bench, command: &[OsString]) -> u8 {
+pub(crate) fn run(args: &Bench, command: &[OsString], host: &Host<'_>) -> u8 {
     let done = match &args.command {
-        Command::Io(io) => run_io(io, command),
+        Command::Io(io) => run_io(io, &shown(command)),
+        Command::Files(files) => run_files(files, &shown(command), host),
+        Command::Cp(cp) => run_cp(cp, &shown(command), host),
         Command::Compare(args) => run_compare(args),
         Command::Show(args) => read(&args.report).and_then(|report| {
             args.outputs.check()?;
@@ -90,35 +107,81 @@ fn misuse(why: String) -> (u8, String) {
     (MISUSE, why)
 }
 
-fn run_io(io: &flags::Io, command: &[OsString]) -> Outcome {
+/// The command without where the program lies, which is nobody's business who reads the report.
+fn shown(command: &[OsString]) -> Vec<String> {
+    let arguments = command.iter().skip(1);
+    let arguments = arguments.map(|word| word.to_string_lossy().into_owned());
+    std::iter::once("proactor".into()).chain(arguments).collect()
+}
+
+fn run_io(io: &flags::Io, command: &[String]) -> Outcome {
     if io.list {
         crate::print(&list());
         return Ok(0);
     }
     io.outputs.check()?;
-    // Not where the program lies, which is nobody's business who reads the report.
-    let arguments = command
-        .iter()
-        .skip(1)
-        .map(|word| word.to_string_lossy().into_owned());
-    let command: Vec<String> = std::iter::once("proactor".into()).chain(arguments).collect();
-    let plan = plan::plan(io, &command).map_err(misuse)?;
+    let plan = plan::plan(io, command).map_err(misuse)?;
     plan.check(&Environment::look(plan.path())).map_err(misuse)?;
     if io.dry_run {
         crate::print(&plan::described(&plan));
         return Ok(0);
     }
+    reported(&io.outputs, io.progress, |stop, told| {
+        measure::run(&plan, stop, told)
+    })
+}
+
+fn run_files(files: &race::Files, command: &[String], host: &Host<'_>) -> Outcome {
+    if files.shared.list {
+        crate::print(&files.list(host).map_err(misuse)?);
+        return Ok(0);
+    }
+    files.shared.outputs.check()?;
+    let plan = files.plan(host, command).map_err(misuse)?;
+    plan.check().map_err(misuse)?;
+    if files.shared.dry_run {
+        crate::print(&race::files_described(&plan));
+        return Ok(0);
+    }
+    reported(&files.shared.outputs, files.shared.progress, |stop, told| {
+        proactor_bench::race::files::run(&plan, stop, told)
+    })
+}
+
+fn run_cp(cp: &race::Cp, command: &[String], host: &Host<'_>) -> Outcome {
+    if cp.shared.list {
+        crate::print(&cp.list(host).map_err(misuse)?);
+        return Ok(0);
+    }
+    cp.shared.outputs.check()?;
+    let plan = cp.plan(host, command).map_err(misuse)?;
+    plan.check().map_err(misuse)?;
+    if cp.shared.dry_run {
+        crate::print(&race::cp_described(&plan));
+        return Ok(0);
+    }
+    reported(&cp.shared.outputs, cp.shared.progress, |stop, told| {
+        proactor_bench::race::copiers::run(&plan, stop, told)
+    })
+}
+
+/// Measures until it is done or a signal comes, and writes the report.
+fn reported(
+    outputs: &outputs::Outputs,
+    progress: flags::When,
+    measure: impl FnOnce(&AtomicBool, &mut dyn FnMut(&Progress)) -> Result<Report, String>,
+) -> Outcome {
     let signals = Signals::listen().map_err(|e| (FAILURE, format!("signals: {e}")))?;
     let report = {
-        let mut shown = progress::Bar::new(io.progress);
-        measure::run(&plan, signals.flag(), &mut |progress| shown.show(progress))
+        let mut bar = progress::Bar::new(progress);
+        measure(signals.flag(), &mut |progress| bar.show(progress))
     };
     let report = match (report, signals.status()) {
         (Ok(report), _) => report,
         (Err(_), Some(status)) => return Err((status, "interrupted before anything was measured".into())),
         (Err(why), None) => return Err(misuse(why)),
     };
-    io.outputs.write(&report).map_err(|e| (FAILURE, e))?;
+    outputs.write(&report).map_err(|e| (FAILURE, e))?;
     let failed = report.cells.iter().any(|cell| cell.failed.is_some());
     Ok(signals.status().unwrap_or(if failed { FAILURE } else { 0 }))
 }
@@ -128,6 +191,7 @@ fn list() -> String {
     let mut text = String::from("engines:\n");
     let mut variants = EngineSpec::usual();
     let extra = [
+        "posix-aio:raw",
         "linux-aio:raw",
         "io_uring:fixed",
         "io_uring:sqpoll",

@@ -1,6 +1,6 @@
 //! Where a report goes.
 
-use super::{misuse, FAILURE};
+use super::{misuse, pictures, FAILURE};
 use clap::Args;
 use proactor_bench::render;
 use proactor_bench::report::Report;
@@ -30,6 +30,12 @@ pub(super) struct Outputs {
     /// Write a page with charts, in one file that needs no other
     #[arg(long, value_name = "FILE", help_heading = "What is said")]
     html: Option<PathBuf>,
+    /// Write each chart as an SVG file into this directory
+    #[arg(long, value_name = "DIR", help_heading = "What is said")]
+    svg: Option<PathBuf>,
+    /// Write each chart as a PNG file into this directory, by rsvg-convert, resvg, inkscape or chromium, if one is installed
+    #[arg(long, value_name = "DIR", help_heading = "What is said")]
+    png: Option<PathBuf>,
 }
 
 impl Outputs {
@@ -47,12 +53,21 @@ impl Outputs {
         named.collect()
     }
 
+    /// For what fio has no words for.
+    pub fn refuse_fio(&self) -> Result<(), String> {
+        match self.fio_json {
+            Some(_) => Err("--fio-json: fio's reports are of `bench io` only".into()),
+            None => Ok(()),
+        }
+    }
+
     /// That it can be written, before an hour is spent on it.
     pub fn check(&self) -> Result<(), (u8, String)> {
         let wanted = self.wanted();
         if wanted.iter().filter(|(path, _)| *path == Path::new("-")).count() > 1 {
             return Err(misuse("only one report can go to stdout".into()));
         }
+        pictures::check(self.svg.as_deref(), self.png.as_deref()).map_err(misuse)?;
         for (path, _) in wanted.iter().filter(|(path, _)| *path != Path::new("-")) {
             let there = path.exists();
             let opened = OpenOptions::new().append(true).create(true).open(path);
@@ -80,6 +95,6 @@ impl Outputs {
                 fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))?;
             }
         }
-        Ok(())
+        pictures::write(report, self.svg.as_deref(), self.png.as_deref())
     }
 }

@@ -11,8 +11,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-const ROUNDS: u32 = 5;
-const QUICK_ROUNDS: u32 = 4;
+pub(super) const ROUNDS: u32 = 5;
+pub(super) const QUICK_ROUNDS: u32 = 4;
 const QUICK_BYTES: u64 = 64 << 20;
 const QUICK: Duration = Duration::from_millis(500);
 
@@ -64,6 +64,7 @@ pub(super) fn plan(io: &Io, command: &[String]) -> Result<Plan, String> {
             CounterChoice::Auto => Counters::Auto,
             CounterChoice::None => Counters::None,
             CounterChoice::Perf => Counters::Perf,
+            CounterChoice::Bpf => Counters::Bpf,
         },
         command: command.iter().map(|word| quoted(word)).collect(),
         left_out,
@@ -106,6 +107,7 @@ fn put_over(job: &mut Job, io: &Io) {
     set(&mut job.bs, &io.bs);
     set(&mut job.iodepth, &io.iodepth);
     set(&mut job.batch, &io.batch);
+    set(&mut job.complete_max, &io.complete_max);
     set(&mut job.numjobs, &io.numjobs);
     set(
         &mut job.direct,
@@ -142,7 +144,7 @@ fn shorten(job: &mut Job) {
 }
 
 /// As a shell takes it.
-fn quoted(word: &str) -> String {
+pub(super) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+:,./@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();

@@ -1,0 +1,90 @@
+//! How a round is counted: by perf events, or by BPF where this build has it.
+
+use super::seen::Seen;
+use super::{ByName, Calls, Whom};
+use std::thread;
+
+/// What is counted with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// Perf events on the tracepoint of system calls.
+    Perf,
+    /// A BPF program on this and others.
+    Bpf,
+}
+
+/// One that is ready.
+pub(crate) enum Tracer {
+    Perf(ByName),
+    #[cfg(feature = "bpf")]
+    Bpf(Box<super::bpf::Bpf>),
+}
+
+impl Method {
+    /// As in a report.
+    pub fn name(self) -> &'static str {
+        match self {
+            Method::Perf => "perf",
+            Method::Bpf => "bpf",
+        }
+    }
+
+    /// Whether it works here, and what it cannot see.
+    ///
+    /// # Errors
+    /// Why it does not, in words.
+    pub fn try_out(self) -> Result<Vec<String>, String> {
+        // On a thread of its own, for a tracer is of the thread that makes it ready.
+        let tried = || Ok(Tracer::prepare(self)?.blind_to());
+        thread::scope(|scope| scope.spawn(tried).join().expect("no panic"))
+    }
+}
+
+impl Tracer {
+    /// On the thread that starts all that is to be counted.
+    pub fn prepare(method: Method) -> Result<Tracer, String> {
+        match method {
+            Method::Perf => ByName::prepare(Whom::Threads).map(Tracer::Perf),
+            #[cfg(feature = "bpf")]
+            Method::Bpf => Ok(Tracer::Bpf(Box::new(super::bpf::Bpf::prepare()?))),
+            #[cfg(not(feature = "bpf"))]
+            Method::Bpf => {
+                Err("this program was built without it (cargo build --features bpf, with clang)".into())
+            }
+        }
+    }
+
+    fn blind_to(&self) -> Vec<String> {
+        match self {
+            Tracer::Perf(_) => vec![
+                "what io_uring's kernel threads do: they make no system calls".into(),
+                "why and how long threads were off the CPU, and how long the kernel had each op: --counters bpf".into(),
+            ],
+            #[cfg(feature = "bpf")]
+            Tracer::Bpf(bpf) => {
+                let mut list = vec![
+                    "which of the process's threads: what runs beside the cell is in it".to_owned(),
+                    "how long the kernel had an op of Linux AIO: it has no tracepoint".to_owned(),
+                ];
+                list.extend_from_slice(bpf.missing());
+                list
+            }
+        }
+    }
+
+    pub fn start(&mut self) -> Result<(), String> {
+        match self {
+            Tracer::Perf(events) => events.start(),
+            #[cfg(feature = "bpf")]
+            Tracer::Bpf(bpf) => bpf.start(),
+        }
+    }
+
+    pub fn stop(&mut self) -> Result<(Calls, Option<Seen>), String> {
+        match self {
+            Tracer::Perf(events) => Ok((events.stop()?, None)),
+            #[cfg(feature = "bpf")]
+            Tracer::Bpf(bpf) => bpf.stop().map(|(calls, seen)| (calls, Some(seen))),
+        }
+    }
+}

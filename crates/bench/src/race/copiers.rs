@@ -1,0 +1,400 @@
+//! `bench cp`: whole trees, by the copiers that are there.
+//!
+//! Every run has a new directory, and nothing is deleted before the end: on ext4, creating files is ten times slower for a
+//! while after many were deleted. What earlier runs have written is on the device before the next one begins. Each
+//! copy is compared with its source, out of the time.
+
+use super::child::{self, Ran};
+use super::frame::{self, Frame};
+use super::{found, Common};
+use crate::cache::Resident;
+use crate::counters::Calls;
+use crate::job::Cache;
+use crate::report::{Report, Round, Way};
+use crate::run::{Progress, Raw, Schedule};
+use crate::subject::{Entry, Subject};
+use crate::tally::Tally;
+use crate::target::space;
+use crate::tree::{self, Kind, Size};
+use crate::units;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+/// What a copier has to keep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keeps {
+    Contents,
+    Attributes,
+}
+
+/// A copier: the command to which source and target are appended.
+#[derive(Debug, Clone)]
+pub struct Copier {
+    /// As in the report.
+    pub name: String,
+    command: Vec<OsString>,
+    keeps: Keeps,
+    /// rsync copies what is in a directory, and so to a name of its own, if its name has a slash at the end.
+    slash: bool,
+}
+
+/// Which copiers there are, and why others are not there. `own`: how this program is started.
+pub fn copiers(own: &[OsString]) -> (Vec<Copier>, Vec<String>) {
+    const OTHERS: &[(&str, &[&str], Keeps)] = &[
+        ("cp -r", &["cp", "-r"], Keeps::Contents),
+        ("cp -a", &["cp", "-a"], Keeps::Attributes),
+        ("rsync -a", &["rsync", "-a"], Keeps::Attributes),
+        ("cpz", &["cpz"], Keeps::Contents),
+        ("xcp -r", &["xcp", "-r", "--no-progress"], Keeps::Contents),
+        ("fcp", &["fcp"], Keeps::Contents),
+    ];
+    let ours = |option: &str, keeps| Copier {
+        name: format!("proactor cp {option}"),
+        command: own.iter().cloned().chain(["cp".into(), option.into()]).collect(),
+        keeps,
+        slash: false,
+    };
+    let mut there = vec![ours("-r", Keeps::Contents), ours("-a", Keeps::Attributes)];
+    let mut missing = Vec::new();
+    for (name, words, keeps) in OTHERS {
+        match found(words[0]) {
+            Some(program) => there.push(Copier {
+                name: (*name).to_owned(),
+                command: std::iter::once(program.into_os_string())
+                    .chain(words[1..].iter().map(OsString::from))
+                    .collect(),
+                keeps: *keeps,
+                slash: words[0] == "rsync",
+            }),
+            None => missing.push(format!("{name}: no {} on PATH", words[0])),
+        }
+    }
+    (there, missing)
+}
+
+impl Copier {
+    /// One that the user names, by its words.
+    ///
+    /// # Errors
+    /// If there is no such program.
+    pub fn named(text: &str) -> Result<Copier, String> {
+        let mut words = text.split_whitespace();
+        let program = words.next().ok_or("a copier needs a name")?;
+        let file = found(program).ok_or_else(|| format!("{text}: no program {program}"))?;
+        Ok(Copier {
+            name: text.to_owned(),
+            command: std::iter::once(file.into_os_string())
+                .chain(words.map(OsString::from))
+                .collect(),
+            keeps: Keeps::Contents,
+            slash: program == "rsync" || program.ends_with("/rsync"),
+        })
+    }
+
+    fn command(&self, source: &Path, target: &Path) -> Command {
+        let mut command = Command::new(&self.command[0]);
+        command.args(&self.command[1..]);
+        for path in [source, target] {
+            let mut word = path.as_os_str().to_owned();
+            if self.slash {
+                word.push("/");
+            }
+            command.arg(word);
+        }
+        command
+    }
+}
+
+/// What is copied.
+#[derive(Debug, Clone)]
+pub enum Source {
+    /// Made for it; a part of it for a quick look.
+    Made(&'static Kind, u64),
+    /// A directory that is there, which is read.
+    There(PathBuf),
+}
+
+/// All that is to be measured.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Where, how often and so on.
+    pub common: Common,
+    /// Who.
+    pub copiers: Vec<Copier>,
+    /// What.
+    pub sources: Vec<Source>,
+    /// Whether what was copied is on the device when the time ends.
+    pub end_fsync: bool,
+    /// For the report: who is not there.
+    pub left_out: Vec<String>,
+}
+
+/// One of the sources, when it is there.
+struct Tree {
+    root: PathBuf,
+    words: String,
+    size: Size,
+    files: Vec<PathBuf>,
+}
+
+/// Beside the contents, for names and inodes.
+const A_FILE_BYTES: u64 = 2 << 10;
+const BLOCK_BYTES: u64 = 4 << 10;
+
+impl Plan {
+    /// # Errors
+    /// What can be known to be wrong before anything is made.
+    pub fn check(&self) -> Result<(), String> {
+        self.common.check()?;
+        if self.copiers.is_empty() || self.sources.is_empty() {
+            return Err("there is nothing to measure".into());
+        }
+        for source in &self.sources {
+            if let Source::There(path) = source {
+                if !path.is_dir() {
+                    return Err(format!("{}: no directory", path.display()));
+                }
+                let inside = |a: &Path, b: &Path| {
+                    a.canonicalize()
+                        .is_ok_and(|a| b.canonicalize().is_ok_and(|b| a.starts_with(b)))
+                };
+                if inside(&self.common.directory, path) {
+                    return Err(format!(
+                        "{}: the copies would be in what is copied: --directory is another place",
+                        path.display()
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// In the order of the report.
+    pub fn pairs(&self) -> Vec<(usize, usize)> {
+        let each = |source| (0..self.copiers.len()).map(move |copier| (source, copier));
+        (0..self.sources.len()).flat_map(each).collect()
+    }
+}
+
+impl Source {
+    /// What it is, in words.
+    pub fn words(&self) -> String {
+        match self {
+            Source::Made(kind, 1) => format!("{}: {}", kind.name, kind.about),
+            Source::Made(kind, part) => format!("{}: a {part}th of {}", kind.name, kind.about),
+            Source::There(path) => path.display().to_string(),
+        }
+    }
+}
+
+/// Measures all of it: as `proactor_bench::run::run` does.
+///
+/// # Errors
+/// If nothing could be measured at all.
+pub fn run(plan: &Plan, stop: &AtomicBool, told: &mut dyn FnMut(&Progress)) -> Result<Report, String> {
+    plan.check()?;
+    let frame = Frame::open(&plan.common)?;
+    let place = plan.common.place()?;
+    let said = |what: String| Progress {
+        what,
+        done: 0,
+        of: 0,
+        left: None,
+    };
+    let mut trees = Vec::new();
+    for (number, source) in plan.sources.iter().enumerate() {
+        told(&said(format!("making {}", source.words())));
+        trees.push(made(
+            source,
+            &place.path().join(format!("source{number}")),
+            plan.common.seed,
+        )?);
+    }
+    room(plan, &trees, place.path(), frame.counts())?;
+    let pairs = plan.pairs();
+    let subject = |(source, copier): &(usize, usize)| {
+        Subject::Entry(Entry {
+            contender: plan.copiers[*copier].name.clone(),
+            task: trees[*source].words.clone() + if plan.end_fsync { ", synced" } else { "" },
+            cache: plan.common.cache,
+        })
+    };
+    let schedule = Schedule {
+        subjects: pairs.iter().map(subject).collect(),
+        planned: vec![None; pairs.len()],
+        rounds: plan.common.rounds,
+        counting: frame.counts(),
+        seed: plan.common.seed,
+        stop,
+    };
+    let mut number = 0;
+    let cells = schedule.measure(told, &mut |index, counts| {
+        number += 1;
+        let (source, copier) = pairs[index];
+        let target = place.path().join(format!("run{number}"));
+        fs::create_dir(&target).map_err(|e| format!("{}: {e}", target.display()))?;
+        let one = One {
+            plan,
+            tree: &trees[source],
+            copier: &plan.copiers[copier],
+            target: target.join("copy"),
+            device: frame.device(),
+            stop,
+        };
+        one.run(counts)
+    });
+    told(&said("removing the copies".into()));
+    // Not by its drop, which would hide what goes wrong.
+    place.close().map_err(|e| format!("removing the copies: {e}"))?;
+    Ok(frame.close(cells, plan.left_out.clone(), versions(&plan.copiers), stop))
+}
+
+/// What each program says of itself in its first line.
+fn versions(copiers: &[Copier]) -> BTreeMap<String, String> {
+    let said = |copier: &Copier| {
+        let program = copier.command.first()?;
+        let done = Command::new(program)
+            .arg("--version")
+            .stdin(Stdio::null())
+            .output()
+            .ok()?;
+        let text = String::from_utf8_lossy(&done.stdout);
+        let name = Path::new(program).file_name()?.to_string_lossy().into_owned();
+        Some((name, text.lines().next()?.trim().to_owned()))
+    };
+    copiers.iter().filter_map(said).collect()
+}
+
+fn made(source: &Source, root: &Path, seed: u64) -> Result<Tree, String> {
+    let failed = |e: std::io::Error| format!("{}: {e}", root.display());
+    let root = match source {
+        Source::Made(kind, part) => {
+            fs::create_dir(root).map_err(failed)?;
+            kind.make(root, seed, *part).map_err(failed)?;
+            root.to_owned()
+        }
+        Source::There(path) => path.clone(),
+    };
+    let told = |e: std::io::Error| format!("{}: {e}", root.display());
+    let size = tree::size(&root).map_err(told)?;
+    let files = tree::files(&root).map_err(told)?;
+    let name = match source {
+        Source::Made(kind, _) => kind.name.to_owned(),
+        Source::There(path) => path.display().to_string(),
+    };
+    let words = format!(
+        "copy of {name}: {} files, {} MiB",
+        units::thousands(size.files as i64),
+        units::number(size.bytes as f64 / f64::from(1 << 20))
+    );
+    Ok(Tree {
+        root,
+        words,
+        size,
+        files,
+    })
+}
+
+/// Whether all copies have room beside each other.
+fn room(plan: &Plan, trees: &[Tree], place: &Path, counting: bool) -> Result<(), String> {
+    let runs = plan.copiers.len() as u64 * u64::from(plan.common.rounds + u32::from(counting));
+    let each = |tree: &Tree| {
+        let names = tree.size.files + tree.size.others;
+        tree.size.bytes + tree.size.files * BLOCK_BYTES + names * A_FILE_BYTES
+    };
+    let needed: u64 = trees.iter().map(each).sum();
+    space::check(place, needed.saturating_mul(runs)).map_err(|e| {
+        format!("{e}: every run has a copy of its own, so fewer --rounds or copiers need less")
+    })?;
+    let names: u64 = trees.iter().map(|tree| tree.size.files + tree.size.others).sum();
+    let facts = rustix::fs::statvfs(place).map_err(|e| format!("{}: {e}", place.display()))?;
+    if facts.f_files > 0 && facts.f_favail < names * runs {
+        return Err(format!(
+            "{}: {} inodes are needed, and {} are free",
+            place.display(),
+            names * runs,
+            facts.f_favail
+        ));
+    }
+    Ok(())
+}
+
+/// One run of one copier.
+struct One<'a> {
+    plan: &'a Plan,
+    tree: &'a Tree,
+    copier: &'a Copier,
+    target: PathBuf,
+    device: Option<&'a str>,
+    stop: &'a AtomicBool,
+}
+
+impl One<'_> {
+    fn run(&self, counts: bool) -> Result<Raw, String> {
+        let failed = |e: std::io::Error| format!("preparing the page cache: {e}");
+        let files = &self.tree.files;
+        self.synced().map_err(failed)?;
+        match self.plan.common.cache {
+            Cache::Dropped => tree::drop_data(files).map_err(failed)?,
+            Cache::Warmed => tree::warm(files).map_err(failed)?,
+            Cache::Left => {}
+        }
+        let resident_before = tree::resident(files);
+        let mut command = self.copier.command(&self.tree.root, &self.target);
+        let (mut ran, calls) = match counts {
+            false => (child::run(&mut command, self.device, self.stop)?, None),
+            true => {
+                let (ran, calls) = frame::counted(&mut command, self.device, self.stop)?;
+                (ran, Some(calls))
+            }
+        };
+        if self.plan.end_fsync {
+            let begun = Instant::now();
+            self.synced().map_err(|e| format!("sync: {e}"))?;
+            ran.elapsed_s += begun.elapsed().as_secs_f64();
+        }
+        let attributes = self.copier.keeps == Keeps::Attributes;
+        tree::same(&self.tree.root, &self.target, attributes)
+            .map_err(|why| format!("its copy is wrong: {why}"))?;
+        let resident_after = tree::resident(files);
+        Ok(self.raw(ran, resident_before, resident_after, calls))
+    }
+
+    /// What was written is on the device.
+    fn synced(&self) -> std::io::Result<()> {
+        let place = tree::open_dir(self.target.parent().expect("it is in a directory of its own"))?;
+        Ok(rustix::fs::syncfs(place)?)
+    }
+
+    fn raw(
+        &self,
+        ran: Ran,
+        resident_before: Option<Resident>,
+        resident_after: Option<Resident>,
+        calls: Option<Calls>,
+    ) -> Raw {
+        let elapsed_s = ran.elapsed_s;
+        let all = Way::counted(self.tree.size.files, self.tree.size.bytes, elapsed_s);
+        Raw {
+            round: Round {
+                elapsed_s,
+                read: all,
+                write: all,
+                all,
+                fsyncs: 0,
+                used: ran.used,
+                resident_before,
+                resident_after,
+                late_max_s: None,
+            },
+            reads: Tally::default(),
+            writes: Tally::default(),
+            calls: calls.map(|calls| (calls, None)),
+        }
+    }
+}

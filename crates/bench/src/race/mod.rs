@@ -1,0 +1,67 @@
+//! Packages and programs that do the same task: `bench files` and `bench cp`. Each round of each is a process of its own.
+//!
+//! Knows what they are started with and what they leave; nothing of how they work.
+
+mod child;
+pub mod copiers;
+pub mod files;
+mod frame;
+
+use crate::job::Cache;
+use crate::run::Counters;
+use std::path::{Path, PathBuf};
+
+/// What both kinds of race are told.
+#[derive(Debug, Clone)]
+pub struct Common {
+    /// In whose file system everything is made, and removed at the end.
+    pub directory: PathBuf,
+    /// How often.
+    pub rounds: u32,
+    /// Of the order, and of what is made.
+    pub seed: u64,
+    /// Whether to count system calls.
+    pub counters: Counters,
+    /// What each round finds in the page cache.
+    pub cache: Cache,
+    /// For the report.
+    pub command: Vec<String>,
+}
+
+/// The beginning of the name of the directory in which everything is made.
+const PREFIX: &str = ".proactor-bench-";
+
+impl Common {
+    fn place(&self) -> Result<tempfile::TempDir, String> {
+        let made = tempfile::Builder::new()
+            .prefix(PREFIX)
+            .tempdir_in(&self.directory);
+        made.map_err(|e| format!("{}: {e}", self.directory.display()))
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.rounds == 0 {
+            return Err("--rounds 0 measures nothing".into());
+        }
+        if !self.directory.is_dir() {
+            return Err(format!("{}: no directory", self.directory.display()));
+        }
+        Ok(())
+    }
+}
+
+/// A program's file, if it is on the path.
+pub fn found(program: &str) -> Option<PathBuf> {
+    use std::os::unix::fs::PermissionsExt;
+    let is_program = |path: &Path| {
+        path.metadata()
+            .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+    };
+    if program.contains('/') {
+        return Some(PathBuf::from(program)).filter(|path| is_program(path));
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|place| place.join(program))
+        .find(|path| is_program(path))
+}

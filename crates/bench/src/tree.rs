@@ -1,0 +1,406 @@
+//! Trees of files: made, read, dropped from the page cache, and compared.
+
+use crate::cache::{self, Resident};
+use crate::data;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, Dir as ReadDir, FileType, Mode, OFlags, CWD};
+use std::ffi::{CString, OsStr};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{symlink, FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// What stays in a core's second-level cache.
+pub const BUFFER_BYTES: usize = 256 << 10;
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+/// A directory of a tree, by its path below the root.
+#[derive(Debug)]
+pub struct Dir {
+    /// Below the root.
+    pub path: PathBuf,
+    /// What is in it, without directories: name, kind and number of the inode, by that number.
+    pub entries: Vec<(CString, FileType, u64)>,
+}
+
+/// All directories of a tree, parents first.
+///
+/// # Errors
+/// What reading a directory says.
+pub fn walk(root: &Path) -> io::Result<Vec<Dir>> {
+    let mut found = Vec::new();
+    let mut left = vec![PathBuf::new()];
+    while let Some(path) = left.pop() {
+        let mut entries = Vec::new();
+        for entry in ReadDir::read_from(open_dir(&root.join(&path))?)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if name != c"." && name != c".." {
+                entries.push((name.to_owned(), entry.file_type(), entry.ino()));
+            }
+        }
+        entries.sort_unstable_by_key(|(_, _, ino)| *ino);
+        let is_dir = |kind: &FileType| *kind == FileType::Directory;
+        for (name, ..) in entries.iter().filter(|(_, kind, _)| is_dir(kind)) {
+            left.push(path.join(name_of(name)));
+        }
+        entries.retain(|(_, kind, _)| !is_dir(kind));
+        found.push(Dir { path, entries });
+    }
+    Ok(found)
+}
+
+/// A directory, to be read.
+///
+/// # Errors
+/// What opening it says.
+pub fn open_dir(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat(CWD, path, flags, Mode::empty())?)
+}
+
+/// A name as a path.
+pub fn name_of(name: &CString) -> &Path {
+    Path::new(OsStr::from_bytes(name.to_bytes()))
+}
+
+/// The regular files of a tree, by the numbers of their inodes.
+///
+/// # Errors
+/// What reading a directory says.
+pub fn files(root: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for dir in walk(root)? {
+        let place = root.join(&dir.path);
+        let regular = dir
+            .entries
+            .iter()
+            .filter(|(_, kind, _)| *kind == FileType::RegularFile);
+        files.extend(regular.map(|(name, _, ino)| (*ino, place.join(name_of(name)))));
+    }
+    files.sort_unstable();
+    Ok(files.into_iter().map(|(_, path)| path).collect())
+}
+
+/// How much is in a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    /// Names of regular files.
+    pub files: u64,
+    /// Of everything else, the root included.
+    pub others: u64,
+    /// Of the files, without holes being left out; what has many names counts as often.
+    pub bytes: u64,
+}
+
+/// Counts it.
+///
+/// # Errors
+/// What looking says.
+pub fn size(root: &Path) -> io::Result<Size> {
+    let mut size = Size {
+        files: 0,
+        others: 0,
+        bytes: 0,
+    };
+    for dir in walk(root)? {
+        size.others += 1;
+        let place = open_dir(&root.join(&dir.path))?;
+        for (name, kind, _) in &dir.entries {
+            if *kind == FileType::RegularFile {
+                size.files += 1;
+                size.bytes += rustix::fs::statat(&place, name, AtFlags::SYMLINK_NOFOLLOW)?.st_size as u64;
+            } else {
+                size.others += 1;
+            }
+        }
+    }
+    Ok(size)
+}
+
+/// Reads all files, so that they are in the page cache.
+///
+/// # Errors
+/// What reading says.
+pub fn warm(files: &[PathBuf]) -> io::Result<()> {
+    files.iter().try_for_each(|path| {
+        let file = File::open(path)?;
+        let len = file.metadata()?.len();
+        cache::warm(&file, len)
+    })
+}
+
+/// Takes the files' data out of the page cache. Names and inodes stay in memory.
+///
+/// # Errors
+/// What writing back says.
+pub fn drop_data(files: &[PathBuf]) -> io::Result<()> {
+    files
+        .iter()
+        .try_for_each(|path| cache::write_and_drop(&File::open(path)?))
+}
+
+/// How much of the files is in the page cache.
+pub fn resident(files: &[PathBuf]) -> Option<Resident> {
+    files.iter().try_fold(Resident { pages: 0, of: 0 }, |sum, path| {
+        let file = File::open(path).ok()?;
+        let len = file.metadata().ok()?.len();
+        // An empty file has no page, and cachestat takes no length of 0 for none.
+        let one = match len {
+            0 => Resident { pages: 0, of: 0 },
+            _ => cache::resident(&file, len)?,
+        };
+        Some(Resident {
+            pages: sum.pages + one.pages,
+            of: sum.of + one.of,
+        })
+    })
+}
+
+/// A tree that can be made.
+#[derive(Debug)]
+pub struct Kind {
+    /// As on the command line.
+    pub name: &'static str,
+    /// What it is, in a line.
+    pub about: &'static str,
+    make: fn(&Path, u64, u64) -> io::Result<()>,
+}
+
+/// All of them.
+pub static KINDS: &[Kind] = &[
+    Kind {
+        name: "small",
+        about: "5,000 files of 4 KiB in 50 directories",
+        make: |root, seed, part| {
+            let directories = 50 / part;
+            (0..directories * 100).try_for_each(|number| {
+                let place = root.join(format!("{:03}", number / 100));
+                fs::create_dir_all(&place)?;
+                file(&place.join(format!("{number:05}.bin")), seed ^ number, 4 * KIB)
+            })
+        },
+    },
+    Kind {
+        name: "large",
+        about: "4 files of 16 MiB",
+        make: |root, seed, part| {
+            (0..4).try_for_each(|number| {
+                file(&root.join(format!("{number}.bin")), seed ^ number, 16 * MIB / part)
+            })
+        },
+    },
+    Kind {
+        name: "mixed",
+        about: "a data set: 1,000 pictures of 1 to 200 KiB with labels, links, hard links, 2 shards of 4 MiB and a sparse index",
+        make: mixed,
+    },
+];
+
+impl Kind {
+    /// By its name.
+    ///
+    /// # Errors
+    /// The names there are.
+    pub fn named(name: &str) -> Result<&'static Kind, String> {
+        KINDS.iter().find(|kind| kind.name == name).ok_or_else(|| {
+            let all: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
+            format!("no tree is called {name:?}: choose from {}", all.join(", "))
+        })
+    }
+
+    /// Makes it in a directory that is there; `part`: as much as this part of it.
+    ///
+    /// # Errors
+    /// What writing says.
+    pub fn make(&self, root: &Path, seed: u64, part: u64) -> io::Result<()> {
+        (self.make)(root, data::mix(seed), part)
+    }
+}
+
+fn file(path: &Path, seed: u64, len: u64) -> io::Result<()> {
+    let file = File::create_new(path)?;
+    let mut buffer = vec![0; MIB.min(len) as usize];
+    let mut offset = 0;
+    while offset < len {
+        let part = buffer.len().min((len - offset) as usize);
+        data::fill(&mut buffer[..part], seed, 0, offset);
+        file.write_all_at(&buffer[..part], offset)?;
+        offset += part as u64;
+    }
+    Ok(())
+}
+
+fn mixed(root: &Path, seed: u64, part: u64) -> io::Result<()> {
+    for number in 0..1_000 / part {
+        let place = root.join(format!("class{:02}", number % 40));
+        fs::create_dir_all(&place)?;
+        let chance = data::mix(seed ^ number);
+        let picture = place.join(format!("{number:05}.jpg"));
+        // From 1 to 200 KiB, small ones more often.
+        let share = (chance % 1000) as f64 / 1000.0;
+        file(
+            &picture,
+            chance,
+            KIB + (share * share * 199.0 * KIB as f64) as u64,
+        )?;
+        file(
+            &place.join(format!("{number:05}.json")),
+            chance ^ 1,
+            300 + chance % 500,
+        )?;
+        if number % 20 == 0 {
+            symlink(
+                format!("{number:05}.jpg"),
+                place.join(format!("{number:05}.link")),
+            )?;
+        }
+        if number % 50 == 0 {
+            fs::hard_link(&picture, place.join(format!("{number:05}.same")))?;
+        }
+    }
+    let shards = root.join("shards");
+    fs::create_dir(&shards)?;
+    (0..2).try_for_each(|number| {
+        file(
+            &shards.join(format!("{number}.tar")),
+            seed ^ !number,
+            8 * MIB / part,
+        )
+    })?;
+    let index = File::create_new(root.join("index.bin"))?;
+    let mut block = vec![0; 64 << 10];
+    data::fill(&mut block, seed, 0, 0);
+    (0..8).try_for_each(|number| index.write_all_at(&block, number * MIB))?;
+    index.set_len(8 * MIB)
+}
+
+/// Fails unless both have the same names, kinds, contents and targets of links; with `attributes` also the same
+/// permissions and times of modification.
+///
+/// # Errors
+/// The first difference, in words.
+pub fn same(left: &Path, right: &Path, attributes: bool) -> Result<(), String> {
+    let told = |path: &Path, e: io::Error| format!("{}: {e}", path.display());
+    let names = |root: &Path| -> Result<Vec<(PathBuf, FileType)>, String> {
+        let in_dir = |dir: &Dir| {
+            let entry = |(name, kind, _): &(CString, FileType, u64)| (dir.path.join(name_of(name)), *kind);
+            let own = std::iter::once((dir.path.clone(), FileType::Directory));
+            own.chain(dir.entries.iter().map(entry)).collect::<Vec<_>>()
+        };
+        let dirs = walk(root).map_err(|e| told(root, e))?;
+        let mut names: Vec<_> = dirs.iter().flat_map(in_dir).collect();
+        names.sort_by(|one, other| one.0.cmp(&other.0));
+        Ok(names)
+    };
+    let (here, there) = (names(left)?, names(right)?);
+    if here != there {
+        let missing = here.iter().find(|name| !there.contains(name));
+        let missing = missing.map_or(String::new(), |(name, _)| format!(", without {}", name.display()));
+        return Err(format!(
+            "{} names instead of {}{missing}",
+            there.len(),
+            here.len()
+        ));
+    }
+    let mut buffers = [vec![0; BUFFER_BYTES], vec![0; BUFFER_BYTES]];
+    for (name, kind) in here {
+        let (one, other) = (left.join(&name), right.join(&name));
+        let equal = match kind {
+            FileType::Symlink => fs::read_link(&one).and_then(|a| Ok(a == fs::read_link(&other)?)),
+            FileType::RegularFile => same_file(&one, &other, &mut buffers),
+            _ => Ok(true),
+        };
+        if !equal.map_err(|e| told(&other, e))? {
+            return Err(format!("{} differs", name.display()));
+        }
+        if attributes && kind != FileType::Symlink {
+            let facts = |path: &Path| path.metadata().map_err(|e| told(path, e));
+            let (a, b) = (facts(&one)?, facts(&other)?);
+            if (a.mode(), a.mtime(), a.mtime_nsec()) != (b.mode(), b.mtime(), b.mtime_nsec()) {
+                return Err(format!("{} has another mode or time", name.display()));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn same_file(one: &Path, other: &Path, [left, right]: &mut [Vec<u8>; 2]) -> io::Result<bool> {
+    let (one, other) = (File::open(one)?, File::open(other)?);
+    if one.metadata()?.len() != other.metadata()?.len() {
+        return Ok(false);
+    }
+    loop {
+        let length = rustix::io::read(one.as_fd(), &mut *left)?;
+        let mut rest = &mut right[..length];
+        while !rest.is_empty() {
+            match rustix::io::read(other.as_fd(), &mut *rest)? {
+                0 => return Ok(false),
+                read => rest = &mut rest[read..],
+            }
+        }
+        if left[..length] != right[..length] {
+            return Ok(false);
+        }
+        if length == 0 {
+            return Ok(true);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn made_twice_and_compared() {
+        let place = tempfile::tempdir().unwrap();
+        for kind in KINDS {
+            let roots = ["one", "other"].map(|name| place.path().join(kind.name).join(name));
+            for root in &roots {
+                fs::create_dir_all(root).unwrap();
+                kind.make(root, 7, 50).unwrap();
+            }
+            same(&roots[0], &roots[1], false).unwrap();
+            let size = size(&roots[0]).unwrap();
+            assert!(size.files > 3 && size.bytes > 1 << 16, "{}: {size:?}", kind.name);
+            let list = files(&roots[1]).unwrap();
+            assert_eq!(list.len() as u64, size.files);
+            warm(&list).unwrap();
+            assert!(resident(&list).is_none_or(|r| r.pages == r.of), "{}", kind.name);
+            // One byte, then a name.
+            let victim = list
+                .iter()
+                .max_by_key(|path| path.metadata().unwrap().len())
+                .unwrap();
+            let changed = fs::OpenOptions::new().write(true).open(victim).unwrap();
+            changed
+                .write_all_at(b"?!", 77_777 % changed.metadata().unwrap().len())
+                .unwrap();
+            assert!(same(&roots[0], &roots[1], false).unwrap_err().contains("differs"));
+            fs::remove_file(victim).unwrap();
+            assert!(same(&roots[0], &roots[1], false).unwrap_err().contains("without"));
+        }
+    }
+
+    #[test]
+    fn attributes() {
+        let place = tempfile::tempdir().unwrap();
+        let [a, b] = ["a", "b"].map(|name| place.path().join(name));
+        for root in [&a, &b] {
+            fs::create_dir(root).unwrap();
+            fs::write(root.join("file"), "text").unwrap();
+        }
+        let times = fs::FileTimes::new().set_modified(std::time::UNIX_EPOCH);
+        File::options()
+            .write(true)
+            .open(b.join("file"))
+            .unwrap()
+            .set_times(times)
+            .unwrap();
+        same(&a, &b, false).unwrap();
+        assert!(same(&a, &b, true).unwrap_err().contains("mode or time"));
+    }
+}

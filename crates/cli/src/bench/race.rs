@@ -1,0 +1,373 @@
+//! `proactor bench files` and `proactor bench cp`: from flags to a plan.
+
+use super::flags::{CounterChoice, When};
+use super::outputs::Outputs;
+use super::plan::{quoted, QUICK_ROUNDS, ROUNDS};
+use crate::Host;
+use clap::{ArgAction, Args, ValueEnum};
+use proactor_bench::job::Cache;
+use proactor_bench::race::copiers::{self, Copier, Source};
+use proactor_bench::race::files::{self, Offer, Python};
+use proactor_bench::race::Common;
+use proactor_bench::run::Counters;
+use proactor_bench::tree::{Kind, KINDS};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// How much less `--quick` copies.
+const QUICK_PART: u64 = 10;
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum CacheChoice {
+    /// Nothing of the files' data; names and inodes stay in memory
+    Dropped,
+    /// All of it
+    Warmed,
+    /// What the run before has left
+    Left,
+}
+
+#[derive(Args)]
+pub(super) struct Shared {
+    /// How often everything is measured; 4 are needed to tell contenders apart [default: 5]
+    #[arg(long, value_name = "N", help_heading = "How long")]
+    rounds: Option<u32>,
+    /// A first look: a tenth of the work, 4 rounds
+    #[arg(long, help_heading = "How long")]
+    pub quick: bool,
+    /// Make everything in this directory, and remove it at the end [default: the current one]
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = ".",
+        hide_default_value = true,
+        help_heading = "Where"
+    )]
+    directory: PathBuf,
+    /// What each round finds in the page cache
+    #[arg(
+        long,
+        value_enum,
+        default_value = "warmed",
+        value_name = "WHAT",
+        help_heading = "How it is measured"
+    )]
+    cache: CacheChoice,
+    /// Of the contents and of the order
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        help_heading = "How it is measured"
+    )]
+    seed: u64,
+    /// Whether system calls are counted, in a round of its own
+    #[arg(
+        long,
+        value_enum,
+        default_value = "auto",
+        value_name = "HOW",
+        help_heading = "How it is measured"
+    )]
+    counters: CounterChoice,
+    /// Measure nothing: list what is there, and what is not
+    #[arg(long, help_heading = "How it is measured")]
+    pub list: bool,
+    /// Measure nothing: say what would be measured
+    #[arg(long, help_heading = "How it is measured")]
+    pub dry_run: bool,
+
+    #[command(flatten)]
+    pub outputs: Outputs,
+    /// Show how far it is
+    #[arg(
+        long,
+        value_enum,
+        default_value = "auto",
+        value_name = "WHEN",
+        help_heading = "What is said"
+    )]
+    pub progress: When,
+}
+
+/// An option that is given again counts as it was given last.
+#[derive(Args)]
+#[command(args_override_self = true)]
+pub(super) struct Files {
+    /// small-files, chunks, random, lines, write-lines [default: all]
+    #[arg(long, action = ArgAction::Set, value_delimiter = ',', value_name = "LIST", help_heading = "What is asked")]
+    task: Option<Vec<String>>,
+    /// Only those whose name begins with one of these, as in aiofiles,proactor [default: all that are installed]
+    #[arg(long, action = ArgAction::Set, value_delimiter = ',', value_name = "LIST", help_heading = "What is asked")]
+    only: Option<Vec<String>>,
+    /// A Python that has the package and what is to be compared [default: the one that runs this command]
+    #[arg(long, value_name = "FILE", help_heading = "Where")]
+    python: Option<PathBuf>,
+    /// Check every byte that is read (small-files, random; the others count). The times then have the checking in them
+    #[arg(long, help_heading = "How it is measured")]
+    verify: bool,
+    #[command(flatten)]
+    pub shared: Shared,
+}
+
+/// An option that is given again counts as it was given last.
+#[derive(Args)]
+#[command(args_override_self = true)]
+pub(super) struct Cp {
+    /// small, large, mixed [default: all; --list describes them]
+    #[arg(long, action = ArgAction::Set, value_delimiter = ',', value_name = "LIST", help_heading = "What is asked")]
+    tree: Option<Vec<String>>,
+    /// Copy this directory instead; it is read only
+    #[arg(
+        long,
+        value_name = "DIR",
+        conflicts_with = "tree",
+        help_heading = "What is asked"
+    )]
+    source: Option<PathBuf>,
+    /// Only those whose name begins with one of these [default: all that are installed]
+    #[arg(long, action = ArgAction::Set, value_delimiter = ',', value_name = "LIST", help_heading = "What is asked")]
+    only: Option<Vec<String>>,
+    /// One more copier: a command to which source and target are appended. May be given again
+    #[arg(long, action = ArgAction::Append, value_name = "COMMAND", help_heading = "What is asked")]
+    also: Vec<String>,
+    /// Have the copies on the device when the time ends (syncfs): 1 or 0 [default: 0]
+    #[arg(long = "end_fsync", value_parser = ["0", "1"], num_args = 0..=1, default_missing_value = "1",
+          value_name = "0|1", help_heading = "How it is measured")]
+    end_fsync: Option<String>,
+    #[command(flatten)]
+    pub shared: Shared,
+}
+
+impl Shared {
+    fn common(&self, command: &[String]) -> Result<Common, String> {
+        self.outputs.refuse_fio()?;
+        Ok(Common {
+            directory: self.directory.clone(),
+            rounds: self
+                .rounds
+                .unwrap_or(if self.quick { QUICK_ROUNDS } else { ROUNDS }),
+            seed: self.seed,
+            counters: match self.counters {
+                CounterChoice::Auto => Counters::Auto,
+                CounterChoice::None => Counters::None,
+                CounterChoice::Perf => Counters::Perf,
+                CounterChoice::Bpf => Counters::Bpf,
+            },
+            cache: match self.cache {
+                CacheChoice::Dropped => Cache::Dropped,
+                CacheChoice::Warmed => Cache::Warmed,
+                CacheChoice::Left => Cache::Left,
+            },
+            command: command.iter().map(|word| quoted(word)).collect(),
+        })
+    }
+}
+
+/// Whether somebody has asked for this one, and that everything that was asked for is there.
+struct Wanted<'a>(&'a Option<Vec<String>>);
+
+impl Wanted<'_> {
+    fn has(&self, name: &str) -> bool {
+        self.0
+            .as_ref()
+            .is_none_or(|list| list.iter().any(|start| name.starts_with(start.as_str())))
+    }
+
+    fn check<'n>(&self, option: &str, names: impl Iterator<Item = &'n str> + Clone) -> Result<(), String> {
+        let unknown = self.0.iter().flatten();
+        let unknown = unknown.filter(|start| !names.clone().any(|name| name.starts_with(start.as_str())));
+        match unknown.clone().next() {
+            None => Ok(()),
+            Some(start) => {
+                let mut all: Vec<&str> = names.collect();
+                all.sort_unstable();
+                all.dedup();
+                Err(format!(
+                    "{option} {start}: nothing here is called so: there are {}",
+                    all.join(", ")
+                ))
+            }
+        }
+    }
+}
+
+const NO_PYTHON: &str = "bench files measures Python packages, and this binary has no Python: \
+    run it from the package (pip install proactor; python -m proactor bench files), or name an interpreter \
+    that has the package with --python FILE";
+
+impl Files {
+    fn python(&self, host: &Host<'_>) -> Result<Python, String> {
+        let program = self
+            .python
+            .clone()
+            .or_else(|| host.python.clone())
+            .ok_or(NO_PYTHON)?;
+        Ok(Python {
+            program: program.into_os_string(),
+            quick: self.shared.quick,
+        })
+    }
+
+    /// What is to be measured.
+    ///
+    /// # Errors
+    /// What cannot be done, in words.
+    pub fn plan(&self, host: &Host<'_>, command: &[String]) -> Result<files::Plan, String> {
+        let python = self.python(host)?;
+        let Offer { mut tasks, versions } = python.offer()?;
+        let task = Wanted(&self.task);
+        task.check("--task", tasks.iter().map(|task| task.name.as_str()))?;
+        tasks.retain(|each| task.has(&each.name));
+        let only = Wanted(&self.only);
+        let all = tasks.iter().flat_map(|task| &task.contenders);
+        only.check("--only", all.clone().map(|each| each.name.as_str()))?;
+        let missing = all
+            .filter(|each| only.has(&each.name))
+            .filter_map(|each| each.missing.clone());
+        let mut left_out: Vec<String> = missing.collect();
+        left_out.sort_unstable();
+        left_out.dedup();
+        for task in &mut tasks {
+            task.contenders
+                .retain(|each| only.has(&each.name) && each.missing.is_none());
+        }
+        Ok(files::Plan {
+            common: self.shared.common(command)?,
+            python,
+            tasks,
+            verify: self.verify,
+            left_out,
+            versions,
+        })
+    }
+
+    /// What can be chosen.
+    ///
+    /// # Errors
+    /// Without a Python.
+    pub fn list(&self, host: &Host<'_>) -> Result<String, String> {
+        let offer = self.python(host)?.offer()?;
+        let mut text = String::new();
+        for task in &offer.tasks {
+            text += &format!("{}\n", task.about);
+            for each in &task.contenders {
+                let state = each.missing.as_deref().unwrap_or("works");
+                text += &format!("  {:<28}{state}\n", each.name);
+            }
+        }
+        let versions = offer
+            .versions
+            .iter()
+            .map(|(name, version)| format!("{name} {version}"));
+        Ok(text + &format!("versions: {}\n", versions.collect::<Vec<_>>().join(", ")))
+    }
+}
+
+impl Cp {
+    fn copiers(&self, host: &Host<'_>) -> Result<(Vec<Copier>, Vec<String>), String> {
+        let (mut there, missing) = copiers::copiers(&own(host)?);
+        for command in &self.also {
+            there.push(Copier::named(command)?);
+        }
+        Ok((there, missing))
+    }
+
+    /// What is to be measured.
+    ///
+    /// # Errors
+    /// What cannot be done, in words.
+    pub fn plan(&self, host: &Host<'_>, command: &[String]) -> Result<copiers::Plan, String> {
+        let (mut there, missing) = self.copiers(host)?;
+        let only = Wanted(&self.only);
+        only.check("--only", there.iter().map(|each| each.name.as_str()))?;
+        there.retain(|each| only.has(&each.name) || self.also.contains(&each.name));
+        let part = if self.shared.quick { QUICK_PART } else { 1 };
+        let sources = match (&self.source, &self.tree) {
+            (Some(path), _) => vec![Source::There(path.clone())],
+            (None, Some(names)) => {
+                let named = |name: &String| Ok(Source::Made(Kind::named(name)?, part));
+                names.iter().map(named).collect::<Result<_, String>>()?
+            }
+            (None, None) => KINDS.iter().map(|kind| Source::Made(kind, part)).collect(),
+        };
+        Ok(copiers::Plan {
+            common: self.shared.common(command)?,
+            copiers: there,
+            sources,
+            end_fsync: self.end_fsync.as_deref() == Some("1"),
+            left_out: missing,
+        })
+    }
+
+    /// What can be chosen.
+    ///
+    /// # Errors
+    /// If one that is named is not there.
+    pub fn list(&self, host: &Host<'_>) -> Result<String, String> {
+        let (there, missing) = self.copiers(host)?;
+        let mut text = String::from("copiers:\n");
+        for copier in there {
+            text += &format!("  {:<24}works\n", copier.name);
+        }
+        for why in missing {
+            text += &format!("  {why}\n");
+        }
+        text += "trees:\n";
+        for kind in KINDS {
+            text += &format!("  {:<24}{}\n", kind.name, kind.about);
+        }
+        Ok(text)
+    }
+}
+
+/// How this program is started.
+fn own(host: &Host<'_>) -> Result<Vec<OsString>, String> {
+    if let Some(python) = &host.python {
+        return Ok(vec![
+            python.clone().into_os_string(),
+            "-m".into(),
+            "proactor".into(),
+        ]);
+    }
+    let path = std::env::current_exe().map_err(|e| format!("this program: {e}"))?;
+    Ok(vec![path.into_os_string()])
+}
+
+/// What `--dry-run` says of it.
+pub(super) fn files_described(plan: &files::Plan) -> String {
+    let mut text = String::new();
+    for task in &plan.tasks {
+        for each in &task.contenders {
+            text += &format!("{}: {}\n", each.name, task.about);
+        }
+    }
+    let cells = plan.tasks.iter().map(|task| task.contenders.len()).sum();
+    text + &ending(cells, &plan.common, &plan.left_out)
+}
+
+/// What `--dry-run` says of it.
+pub(super) fn cp_described(plan: &copiers::Plan) -> String {
+    let mut text = String::new();
+    let pairs = plan.pairs();
+    for (source, copier) in &pairs {
+        text += &format!(
+            "{}: {}\n",
+            plan.copiers[*copier].name,
+            plan.sources[*source].words()
+        );
+    }
+    text + &ending(pairs.len(), &plan.common, &plan.left_out)
+}
+
+fn ending(cells: usize, common: &Common, left_out: &[String]) -> String {
+    let mut text = format!(
+        "{cells} cells, {} rounds, in {}\n",
+        common.rounds,
+        common.directory.display()
+    );
+    for why in left_out {
+        text += &format!("left out: {why}\n");
+    }
+    text
+}
