@@ -55,6 +55,7 @@ COMMANDS = {
     "rsync -a": ["rsync", "-a"],
     "proactor cp -r": ["proactor", "cp", "-r"],
     "proactor cp -a": ["proactor", "cp", "-a"],
+    "proactor cp -a, uring": ["proactor", "cp", "-a", "--engine=uring"],
 }
 
 

@@ -60,6 +60,8 @@ pub struct Options {
     pub dry_run: bool,
     /// Threads; 0, the default, lets the copier choose.
     pub jobs: usize,
+    /// How small and medium files are copied.
+    pub engine: Engine,
 }
 
 impl Default for Options {
@@ -88,6 +90,7 @@ impl Default for Options {
             bwlimit: 0,
             dry_run: false,
             jobs: 0,
+            engine: Engine::Auto,
         }
     }
 }
@@ -110,6 +113,7 @@ impl Options {
             bwlimit: 0,
             resume: false,
             jobs: 0,
+            engine: Engine::Auto,
             ..self.clone()
         }
     }
@@ -270,4 +274,17 @@ pub enum Fsync {
     End,
     /// Each file, before it gets its name.
     Each,
+}
+
+/// How small and medium files are copied. All make the same of the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Engine {
+    /// What is fastest by measurement: threads.
+    #[default]
+    Auto,
+    /// Each thread copies one file after the other, by plain system calls.
+    Threads,
+    /// Each thread has a ring of io_uring with up to 64 files in it. Where there is no io_uring nothing is copied, and the
+    /// reason is told: no other engine is taken.
+    Uring,
 }

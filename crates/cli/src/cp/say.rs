@@ -31,6 +31,7 @@ pub(super) fn sentence(diagnostic: &Diagnostic) -> String {
             name(target),
             name(source)
         ),
+        Diagnostic::NoEngine { engine, reason, .. } => format!("cannot use --engine {engine}: {reason}"),
         Diagnostic::Warning { warning, path } => format!("warning: {}", warned(*warning, path)),
     }
 }
