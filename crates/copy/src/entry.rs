@@ -54,7 +54,8 @@ impl Worker<'_> {
         }
         match kind {
             Ok(kind) => match self.entry_as(entry, kind) {
-                Err(End::Skipped) | Err(End::Failed) | Err(End::Stopped) | Ok(()) => {}
+                Err(End::Skipped | End::Failed | End::Stopped) | Ok(()) => {}
+                Err(End::TooManyNames) => unreachable!("it is copied then"),
             },
             Err(error) => {
                 self.failed(Step::StatSource, entry.source(), error);

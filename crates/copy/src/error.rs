@@ -232,6 +232,8 @@ pub enum Warning {
     Grew,
     /// What a copy in shards has met is not what was there when it was planned. It is what was there when it was read.
     ChangedSincePlanned,
+    /// A name of a file that has as many as the file system allows: it is a file of its own here.
+    NamesSplit,
     /// A copy to this target was interrupted, and can be resumed. The path is its journal.
     LeftJournal,
     /// There is a tree of a copy to this target that was interrupted, or that has just begun.

@@ -50,6 +50,9 @@ pub struct Options {
     /// Go on where a run with the same sources, target and options was killed; begin if there was none. Refused if a
     /// run was, but not with the same.
     pub resume: bool,
+    /// Write down what is finished, for a run that resumes this one. Without it nothing can be resumed, and nothing is left
+    /// beside the target by a run that was killed.
+    pub journal: bool,
     /// Read back what was written, before it gets its name, and compare it with the source. A file that differs is a
     /// failure, and does not appear. What has no size (FIFOs, files in /proc) cannot be read again, and is not verified.
     pub verify: bool,
@@ -86,6 +89,7 @@ impl Default for Options {
             context: None,
             fsync: Fsync::None,
             resume: false,
+            journal: true,
             verify: false,
             bwlimit: 0,
             dry_run: false,

@@ -50,6 +50,8 @@ pub(crate) enum End {
     Skipped,
     /// The copy was asked to stop.
     Stopped,
+    /// The file has as many names as the file system allows: the only end of which nobody has been told.
+    TooManyNames,
 }
 
 pub(crate) type Outcome<T> = Result<T, End>;
@@ -195,7 +197,7 @@ impl Run<'_> {
     /// Whether finished files are worth being written down.
     pub(crate) fn is_journaled(&self) -> bool {
         let options = self.options;
-        self.copies_contents() && (options.recursive || self.sources.len() > 1)
+        options.journal && self.copies_contents() && (options.recursive || self.sources.len() > 1)
     }
 
     /// What earlier runs have finished, if this one goes on with them.

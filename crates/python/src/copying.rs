@@ -339,6 +339,9 @@ fn warned(warning: Warning) -> &'static str {
         Warning::LeftJournal => "left by a copy that was interrupted; resume=True goes on with it",
         Warning::LeftTree => "left by a copy that was interrupted, or of one that has just begun",
         Warning::Grew => "grew while it was read; the copy has the length that it had at first",
+        Warning::NamesSplit => {
+            "a file of its own; no more names can be given to the file that it is a name of"
+        }
         Warning::ChangedSincePlanned => {
             "has changed since it was planned; what was there when it was read is copied"
         }

@@ -20,6 +20,7 @@ pub(super) fn parse(given: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
             "attributes_only" => options.attributes_only = value.is_truthy()?,
             "in_place" => options.in_place = value.is_truthy()?,
             "resume" => options.resume = value.is_truthy()?,
+            "journal" => options.journal = value.is_truthy()?,
             "force" => options.overwrite.force = value.is_truthy()?,
             "keep_directory_symlink" => options.keep_directory_symlink = value.is_truthy()?,
             "dry_run" => options.dry_run = value.is_truthy()?,
