@@ -15,8 +15,6 @@ from capabilities import require
 from cp_helpers import Ours, Runner, Same, denied, snapshot
 from test_overwrite import *  # noqa: F403
 from test_preserve import *  # noqa: F403
-from test_sparse import *  # noqa: F403
-from test_special import *  # noqa: F403
 
 pytest_plugins = ["cp_fixtures"]
 

@@ -16,7 +16,7 @@ impl Worker<'_> {
         let moves_contents = self.run.copies_contents();
         match self.options().engine {
             Engine::Uring if moves_contents => self.ring = Some(Ring::new(self.run.depth)?),
-            // Threads are the faster way wherever it was measured (docs/copy.md).
+            // Threads need less CPU time (docs/copy.md has the figures).
             Engine::Uring | Engine::Auto | Engine::Threads => {}
         }
         Ok(())

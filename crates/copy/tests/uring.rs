@@ -10,8 +10,6 @@ mod filters;
 mod hostile;
 #[path = "limits.rs"]
 mod limits;
-#[path = "quick.rs"]
-mod quick;
 #[path = "resume.rs"]
 mod resume;
 #[path = "resume_hostile.rs"]

@@ -162,8 +162,8 @@ pub(super) struct Flags {
     /// Threads [default: as many as help here]
     #[arg(long, value_name = "N", action = ArgAction::Append, help_heading = "How it is copied")]
     pub jobs: Vec<OsString>,
-    /// How small and medium files are copied: threads, uring (many at once in a ring of io_uring, an error where there
-    /// is none), or what is fastest by measurement (auto, today threads)
+    /// How small and medium files are copied: by threads (auto, threads), or by each with many at once in a ring of
+    /// io_uring (uring; an error where there is none)
     #[arg(long, value_name = "NAME", action = ArgAction::Append, help_heading = "How it is copied")]
     pub engine: Vec<OsString>,
 

@@ -21,8 +21,7 @@ pub(crate) const DEPTH: usize = 64;
 /// What a file in flight holds: itself, its copy, and their directories.
 pub(crate) const DESCRIPTORS_PER_FILE: usize = 4;
 
-/// Longer files are copied in pieces, by the worker itself: read-ahead serves them as well as a ring does. 64 buffers of
-/// this size are 8 MiB.
+/// Longer files are copied in pieces, by the worker itself. 64 buffers of this size are 8 MiB, for each worker.
 pub(crate) const MOST_BYTES: u64 = 128 << 10;
 
 /// Where a page begins, copies between user and kernel are fastest.
