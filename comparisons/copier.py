@@ -212,6 +212,12 @@ def kept(results: Path) -> dict[Key, lib.Measured]:
     return {(cell["fs"], cell["tree"], cell["state"]): cell for cell in cells}
 
 
+def added(cells: list[lib.Measured], results: Path) -> list[lib.Measured]:
+    """With what was measured before of other cells."""
+    new = {(cell["fs"], cell["tree"], cell["state"]): cell for cell in cells}
+    return in_order(kept(results) | new)
+
+
 def in_order(measured: dict[Key, lib.Measured]) -> list[lib.Measured]:
     trees = list(places.trees(1))
     order = {fs: number for number, fs in enumerate(FILE_SYSTEMS)}
@@ -308,8 +314,7 @@ def main() -> None:
         for cell in [Cell(fs, tree, state, args)]
     ]
     if args.add:
-        new = {(cell["fs"], cell["tree"], cell["state"]): cell for cell in cells}
-        cells = in_order(kept(args.results) | new)
+        cells = added(cells, args.results)
     data = {"environment": environment, "cells": cells}
     tables.finish("copier", data, groups(data), args)
 

@@ -145,7 +145,7 @@ async def copy(
     - `jobs`: threads; 0 (the default) is one for each CPU, up to what file systems have use for.
     - `engine`: "threads", "uring" (a ring of io_uring for each thread, with up to 64 small and medium files
       in it; without io_uring nothing is copied, and the CopyError says why there is none), or "auto", the
-      default, which is threads.
+      default: rings for `fsync="each"`, where there are any, and threads for all else.
     - `progress`: called in the loop's thread every 0.1 s while the copy goes on, and once at its end. What it
       raises ends the copy.
 

@@ -13,7 +13,6 @@ import arrangements
 import pytest
 from capabilities import require
 from cp_helpers import Ours, Runner, Same, denied, snapshot
-from test_overwrite import *  # noqa: F403
 from test_preserve import *  # noqa: F403
 
 pytest_plugins = ["cp_fixtures"]
@@ -64,8 +63,9 @@ def test_where_it_is_forbidden_for_programs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ["auto", "threads"])
-def test_others_do_not_need_it(tmp_path: Path, engine: str) -> None:
-    done = refused(tmp_path, errno.EPERM, f"--engine={engine}")
+@pytest.mark.parametrize("sync", ["none", "each"])
+def test_others_do_not_need_it(tmp_path: Path, engine: str, sync: str) -> None:
+    done = refused(tmp_path, errno.EPERM, f"--engine={engine}", f"--fsync={sync}")
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "target" / "file").read_text() == "contents\n"
 

@@ -3,7 +3,7 @@
 
 use crate::entry::Entry;
 use crate::error::Diagnostic;
-use crate::options::Engine;
+use crate::options::{Engine, Fsync};
 use crate::ring::Ring;
 use crate::run::Worker;
 use rustix::fs::FileType;
@@ -15,9 +15,12 @@ impl Worker<'_> {
     pub(crate) fn start_engine(&mut self) -> io::Result<()> {
         let moves_contents = self.run.copies_contents();
         match self.options().engine {
-            Engine::Uring if moves_contents => self.ring = Some(Ring::new(self.run.depth)?),
-            // Threads need less CPU time (docs/copy.md has the figures).
-            Engine::Uring | Engine::Auto | Engine::Threads => {}
+            _ if !moves_contents => {}
+            Engine::Uring => self.ring = Some(Ring::new(self.run.depth)?),
+            // Many syncs at once are a few of the disk's; for all else threads are as fast or faster (docs/copy.md has the
+            // figures).
+            Engine::Auto if self.options().fsync == Fsync::Each => self.ring = Ring::new(self.run.depth).ok(),
+            Engine::Auto | Engine::Threads => {}
         }
         Ok(())
     }

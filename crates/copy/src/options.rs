@@ -283,7 +283,7 @@ pub enum Fsync {
 /// How small and medium files are copied. All make the same of the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Engine {
-    /// Threads.
+    /// What is fastest by measurement: with `Fsync::Each` rings, where there are any, and threads for all else.
     #[default]
     Auto,
     /// Each thread copies one file after the other, by plain system calls.

@@ -8,7 +8,7 @@ use crate::journal::{Asked, Batch, Before, Digest, Journal};
 use crate::links::Links;
 use crate::listing;
 use crate::observer::{Copied, Kind, Observer, Paths};
-use crate::options::{Dereference, Engine, Method, Options};
+use crate::options::{Dereference, Engine, Fsync, Method, Options};
 use crate::pace::{self, Pace};
 use crate::report::Report;
 use crate::ring::{self, Ring};
@@ -114,6 +114,7 @@ impl<'a> Run<'a> {
         let depth = (share / 2 / ring::DESCRIPTORS_PER_FILE).clamp(1, ring::DEPTH);
         let share = match options.engine {
             Engine::Uring => share - share / 2,
+            Engine::Auto if options.fsync == Fsync::Each => share - share / 2,
             Engine::Auto | Engine::Threads => share,
         };
         Run {
