@@ -191,11 +191,14 @@ impl Left {
         left.remove(0)
     }
 
-    /// A tree has its name when everything is in it.
+    /// A tree has its name when everything is in it. One that has it may be gone on with: what that makes anew has partial
+    /// names until it is whole.
     pub fn is_whole(source: &Path, target: &Path) -> bool {
+        let is_partial = |path: &&PathBuf| path.to_string_lossy().contains(".partial-");
+        let target = super::support::look(target);
         super::support::look(source)
             .keys()
-            .eq(super::support::look(target).keys())
+            .eq(target.keys().filter(|path| !is_partial(path)))
     }
 
     /// Makes the journal one of another boot: of the records that begin a run, the life is another one.
