@@ -12,6 +12,7 @@ is cold, only reads. CPU: the process's own; in brackets the machine's, with wha
     python comparisons/copier.py --fs ext4 --tree "50,000 x 4 KB" --state warm
     python comparisons/copier.py --setup    # builds proactor, cpz and xcp (once); rsync is the system's
     python comparisons/copier.py --add      # puts what it measures to the newest result that is kept
+    python comparisons/copier.py --slice 4  # 4 minutes of what is left to do, put to that result
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ import itertools
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,6 +39,8 @@ RIVALS = lib.ROOT / "target" / "rivals"
 FILE_SYSTEMS = ("ext4", "xfs", "btrfs", "tmpfs")
 STATES = ("warm", "cold")
 SMOKE_SCALE = 500
+# A round of a tree with so many files takes longer than a slice, and one is enough.
+LONG_FILES = 200_000
 CLONES = ("xfs", "btrfs")
 # With less there is a minute in which the allocator looks for room.
 SIZE_GIB = 10.0
@@ -55,6 +60,7 @@ COMMANDS = {
     "rsync -a": ["rsync", "-a"],
     "proactor cp -r": ["proactor", "cp", "-r"],
     "proactor cp -a": ["proactor", "cp", "-a"],
+    "proactor cp -a, uring": ["proactor", "cp", "-a", "--engine=uring"],
 }
 
 
@@ -127,14 +133,18 @@ class Cell:
         self._args = args
         self._settle_s = 0.0 if args.smoke else lib.SETTLE_S
 
-    def measure(self, rounds: int, seconds: float | None = None) -> dict[str, list[lib.Measured]]:
+    def rows(self) -> dict[str, list[str]]:
         chosen = tables.chosen(COMMANDS, self._args.only, CP)
         rows = {name: COMMANDS[name] for name in chosen}
         missing = {row for row, command in rows.items() if program(command[0], self._args.binaries) is None}
         for row in missing:
             print(f"{row} is left out: it is not installed (--setup)", file=sys.stderr)
             del rows[row]
-        rows = floors(self.file_system, self.state) | rows
+        return floors(self.file_system, self.state) | rows
+
+    def measure(
+        self, rows: dict[str, list[str]], rounds: int, seconds: float | None = None
+    ) -> dict[str, list[lib.Measured]]:
         tree = places.trees(SMOKE_SCALE if self._args.smoke else 1)[self.tree]
         both = 2 if self.state == "cold" else 1
         self._memory_mib = both * (tree.bytes + tree.files * KERNEL_PER_FILE_BYTES) // places.MIB + 1
@@ -192,18 +202,66 @@ def groups(data: lib.Measured) -> Iterator[tables.Group]:
         yield tables.Group(f"{cell['tree']}, {cell['fs']}, {cell['state']}", "ms", rows, HEAD)
 
 
+Key = tuple[str, str, str]
+
+
+def kept(results: Path) -> dict[Key, lib.Measured]:
+    """The cells of the newest result that is kept."""
+    files = sorted(results.glob("*-copier.json"))
+    cells = json.loads(files[-1].read_text())["cells"] if files else []
+    return {(cell["fs"], cell["tree"], cell["state"]): cell for cell in cells}
+
+
 def added(cells: list[lib.Measured], results: Path) -> list[lib.Measured]:
     """With what was measured before of other cells."""
-    kept = sorted(results.glob("*-copier.json"))
-    if not kept:
-        return cells
-    measured = {
-        (cell["fs"], cell["tree"], cell["state"]): cell for cell in json.loads(kept[-1].read_text())["cells"]
-    }
-    measured |= {(cell["fs"], cell["tree"], cell["state"]): cell for cell in cells}
+    new = {(cell["fs"], cell["tree"], cell["state"]): cell for cell in cells}
+    return in_order(kept(results) | new)
+
+
+def in_order(measured: dict[Key, lib.Measured]) -> list[lib.Measured]:
     trees = list(places.trees(1))
     order = {fs: number for number, fs in enumerate(FILE_SYSTEMS)}
     return sorted(measured.values(), key=lambda c: (order[c["fs"]], trees.index(c["tree"]), -len(c["state"])))
+
+
+class Slices:
+    """A comparison made in pieces: one round of one cell at a time, the one of which least is kept, and of
+    a tree that takes longer than a slice one row at a time. Run until it says that nothing is left to do."""
+
+    def __init__(self, keys: list[Key], args: argparse.Namespace) -> None:
+        self._args, self._end = args, time.monotonic() + args.slice * 60
+        self.measured = kept(args.results)
+        self._cells = {key: Cell(*key, args) for key in keys}
+
+    def run(self) -> None:
+        """Until the time is up, or nothing is left to do."""
+        longest_s = 0.0
+        while (piece := self._next()) and time.monotonic() + longest_s < self._end:
+            begin = time.monotonic()
+            key, rows = piece
+            found = self._cells[key].measure(rows, 1)
+            file_system, tree, state = key
+            new = {"fs": file_system, "tree": tree, "state": state, "timed": {}}
+            timed = self.measured.setdefault(key, new)["timed"]
+            for row, rounds in found.items():
+                timed.setdefault(row, []).extend(rounds)
+            longest_s = max(longest_s, time.monotonic() - begin)
+        left = "nothing" if self._next() is None else "more"
+        print(f"{left} is left to do", file=sys.stderr)
+
+    def _next(self) -> tuple[Key, dict[str, list[str]]] | None:
+        """The cell with the fewest rounds, and the rows that have no more than that."""
+        best: tuple[int, Key, dict[str, list[str]]] | None = None
+        for key, cell in self._cells.items():
+            timed = self.measured.get(key, {}).get("timed", {})
+            rows = cell.rows()
+            done = {row: len(timed.get(row, [])) for row in rows}
+            fewest = min(done.values())
+            is_long = places.trees(1)[key[1]].files >= LONG_FILES
+            if fewest < (1 if is_long else self._args.rounds) and (best is None or fewest < best[0]):
+                least = [row for row in rows if done[row] == fewest]
+                best = fewest, key, {row: rows[row] for row in (least[:1] if is_long else least)}
+        return best and best[1:]
 
 
 def main() -> None:
@@ -217,7 +275,10 @@ def main() -> None:
     parser.add_argument("--binaries", type=Path, default=RELEASE, help="with proactor and copyfloor")
     parser.add_argument("--setup", action="store_true", help="build what is compared, and end")
     parser.add_argument("--add", action="store_true", help="to what is kept of other cells")
+    parser.add_argument("--slice", type=float, metavar="M", help="so many minutes of what is left to do")
     args = tables.parse(parser)
+    # Ended from outside, it keeps what it has and unmounts.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
     if args.setup:
         set_up()
         return
@@ -231,10 +292,25 @@ def main() -> None:
         print(f"{name} is left out: {places.missing(name)}", file=sys.stderr)
     if not here:
         return
+    keys = list(itertools.product(here, chosen, args.state))
+    if args.slice:
+        slices = Slices(keys, args)
+        try:
+            slices.run()
+        finally:
+            data = {"environment": environment, "cells": in_order(slices.measured)}
+            args.save = True
+            tables.finish("copier", data, groups(data), args)
+        return
     budget = lib.Budget(args.minutes, len(here) * len(chosen) * len(args.state))
     cells = [
-        {"fs": fs, "tree": tree, "state": state, "timed": cell.measure(args.rounds, budget.part())}
-        for fs, tree, state in itertools.product(here, chosen, args.state)
+        {
+            "fs": fs,
+            "tree": tree,
+            "state": state,
+            "timed": cell.measure(cell.rows(), args.rounds, budget.part()),
+        }
+        for fs, tree, state in keys
         for cell in [Cell(fs, tree, state, args)]
     ]
     if args.add:

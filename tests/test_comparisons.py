@@ -288,7 +288,7 @@ def test_copier(tmp_path: Path, state: str) -> None:
         "esac\n"
     )
     ours = binaries / "proactor"
-    ours.write_text('#!/bin/sh\n"$@"\n')
+    ours.write_text('#!/bin/sh\nfor a; do shift; [ $a = --engine=uring ] || set -- "$@" "$a"; done\n"$@"\n')
     for program in (floor, ours):
         program.chmod(0o755)
     arguments = ["--binaries", str(binaries), "--dir", str(tmp_path), "--size", "0.5", "--only", "proactor"]

@@ -1,4 +1,6 @@
-"""`copytree`: a walker enters directories in the standard library's order; files are copied beside it."""
+"""`copytree`: by the copier of `proactor.copy` where that does what the standard library does, otherwise by a
+walker, which enters directories in the standard library's order while files are copied beside it.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,9 @@ from contextlib import suppress
 from enum import Enum
 from typing import Any
 
+from proactor import _copy
+from proactor._copying import watched
+from proactor._native import Copying
 from proactor._steps import in_steps, once
 
 # As many as there are threads for them.
@@ -20,6 +25,61 @@ Copy = Callable[[Any, Any], Awaitable[Any]]
 Ignore = Callable[[Any, "list[str]"], Iterable[str]]
 # Where an error belongs in the order of the standard library: an entry's index, its entries' indices ...
 Place = tuple[int, ...]
+
+
+# New entries in a directory with such an attribute get a list of their own, which a copy would take away.
+DEFAULT_LIST = "system.posix_acl_default"
+
+
+async def by_copier(src: Any, dst: Any, symlinks: bool) -> bool:
+    """Copies a tree to a name that is free, as `copytree` does with `copy2`. Says whether it has.
+
+    Where anything failed, or is no file, directory or link, nothing is left: what the standard library does
+    about it, and in which words, the walker knows. Cancelled, it leaves what was copied.
+    """
+    if not await in_steps(once(_make_top, src, dst)):
+        return False
+    copying = Copying(
+        [src],
+        dst,
+        False,
+        False,
+        recursive=True,
+        preserve=["mode", "timestamps", "xattr", "context"],
+        dereference="command-line" if symlinks else "always",
+        in_place=True,
+        journal=False,
+    )
+    outcome = await watched(copying, None)
+    if not outcome["failures"] and not outcome["specials"]:
+        return True
+    await in_steps(_copy.remove_tree(os.fsdecode(dst), None, _raised))
+    return False
+
+
+def _make_top(src: Any, dst: Any) -> bool:
+    """Makes the top directory, if nothing has its name and the copier serves there."""
+    os.scandir(src).close()
+    if os.path.lexists(dst):
+        return False
+    sys.audit("shutil.copytree", src, dst)
+    with suppress(FileExistsError):
+        os.makedirs(dst)
+        if DEFAULT_LIST not in _attributes(dst):
+            return True
+        os.rmdir(dst)
+    return False
+
+
+def _attributes(path: Any) -> list[str]:
+    try:
+        return os.listxattr(path)
+    except OSError:
+        return []
+
+
+def _raised(_: Callable[..., Any], __: str, error: OSError) -> None:
+    raise error
 
 
 class Kind(Enum):

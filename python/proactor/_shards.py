@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -64,6 +64,8 @@ async def copy_plan(
     *,
     shards: int = 64,
     preserve: Preserved = ("all",),
+    exclude: Iterable[str | bytes] = (),
+    include: Iterable[str | bytes] = (),
     dereference: Literal["never", "command-line", "always"] = "never",
     link: Literal["none", "hard", "symbolic"] = "none",
     sparse: Literal["auto", "always", "never"] = "auto",
@@ -71,7 +73,9 @@ async def copy_plan(
     fsync: Literal["none", "end", "each"] = "none",
     one_file_system: bool = False,
     attributes_only: bool = False,
+    verify: bool = False,
     jobs: int = 0,
+    engine: Literal["auto", "threads", "uring", "io_uring"] = "auto",
 ) -> CopyPlan:
     """Walks the directory `src`, and plans how to copy it to the name `dst`, in at most so many `shards`.
 
@@ -91,6 +95,8 @@ async def copy_plan(
         dst,
         shards,
         preserve=as_list(preserve),
+        exclude=as_list(exclude),
+        include=as_list(include),
         dereference=dereference,
         link=link,
         sparse=sparse,
@@ -98,7 +104,9 @@ async def copy_plan(
         fsync=fsync,
         one_file_system=one_file_system,
         attributes_only=attributes_only,
+        verify=verify,
         jobs=jobs,
+        engine=engine,
     )
     planned = await watched(planning, None)
     assert isinstance(planned, str)

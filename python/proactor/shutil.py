@@ -30,7 +30,7 @@ from shutil import (
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from proactor import _copy
-from proactor._copytree import Tree
+from proactor._copytree import Tree, by_copier
 from proactor._native import BinaryFile
 from proactor._pool import run, threaded
 from proactor._steps import in_steps, once
@@ -135,7 +135,11 @@ async def copytree(
     ignore_dangling_symlinks: bool = False,
     dirs_exist_ok: bool = False,
 ) -> D:
-    """Copies a tree, up to 16 files at a time, and returns `dst`.
+    """Copies a tree, and returns `dst`.
+
+    A new tree is copied by threads, as `proactor.copy` does it, if there is no `ignore`, `copy_function` is
+    `copy2`, nothing fails and there are only files, directories and links. All else is copied up to 16 files
+    at a time; after a failure, from the beginning.
 
     - `symlinks`: copy links as links, and not what they lead to.
     - `ignore`: called in a thread with a directory and the names in it; returns those to leave out.
@@ -150,6 +154,9 @@ async def copytree(
     Cancelled, it leaves what was copied: files in hand in part, and directories without their times and
     permissions.
     """
+    is_plain = ignore is None and copy_function in (copy2, _shutil.copy2)
+    if is_plain and await by_copier(src, dst, symlinks):
+        return dst
     await Tree(symlinks, ignore, _awaited(copy_function), ignore_dangling_symlinks, dirs_exist_ok).copy(
         src, dst
     )

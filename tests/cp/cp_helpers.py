@@ -48,6 +48,34 @@ def proactor_command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "proactor", *arguments]
 
 
+# Installs a filter that answers one system call with an errno, and becomes a command.
+DENY = """
+import ctypes, os, struct, sys
+number, errno, *command = sys.argv[1:]
+
+def instruction(code, to, unless, value):
+    return struct.pack("=HBBI", code, to, unless, value)
+
+program = b"".join([
+    instruction(0x20, 0, 0, 0),  # load the system call's number
+    instruction(0x15, 0, 1, int(number)),
+    instruction(0x06, 0, 0, 0x00050000 | int(errno)),  # SECCOMP_RET_ERRNO
+    instruction(0x06, 0, 0, 0x7FFF0000),  # SECCOMP_RET_ALLOW
+])
+memory = ctypes.create_string_buffer(program, len(program))
+filter = struct.pack("HxxxxxxP", 4, ctypes.addressof(memory))
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0  # PR_SET_NO_NEW_PRIVS
+assert libc.prctl(22, 2, filter, 0, 0) == 0, ctypes.get_errno()  # PR_SET_SECCOMP
+os.execv(command[0], command)
+"""
+
+
+def denied(number: int, error: int, *arguments: str) -> list[str]:
+    """The command where a system call fails."""
+    return [sys.executable, "-c", DENY, str(number), str(error), *proactor_command(*arguments)]
+
+
 class Runner:
     """Runs commands by the zygote, without an interpreter's start for each.
 
@@ -131,12 +159,13 @@ def differences(expected: Outcome, found: Outcome) -> list[str]:
 class Ours:
     """`cp(*arguments)`: `proactor cp` in the test's directory."""
 
-    def __init__(self, runner: Runner, directory: Path) -> None:
-        self._runner, self.directory = runner, directory
+    def __init__(self, runner: Runner, directory: Path, *options: str) -> None:
+        self._runner, self.directory, self._options = runner, directory, options
 
     def __call__(
         self, *arguments: str, stdin: bytes = b"", environment: Mapping[str, str] | None = None
     ) -> Outcome:
+        arguments = (*self._options, *arguments)
         done = self._runner.proactor(self.directory, "cp", *arguments, stdin=stdin, environment=environment)
         return outcome_of(done, self.directory)
 
@@ -149,8 +178,8 @@ class Same:
 
     _runs = itertools.count(1)
 
-    def __init__(self, runner: Runner, place: Path) -> None:
-        self._runner, self._place = runner, place
+    def __init__(self, runner: Runner, place: Path, *options: str) -> None:
+        self._runner, self._place, self._options = runner, place, options
 
     def __call__(self, arrange: Arrange, *arguments: str, **more: Any) -> Outcome:
         expected, found = self.both(arrange, *arguments, **more)
@@ -186,7 +215,7 @@ class Same:
             if after is not None:
                 after(directory)
         expected = self._runner.run(gnu, "cp", *arguments, **more)
-        found = self._runner.proactor(ours, "cp", *arguments, **more)
+        found = self._runner.proactor(ours, "cp", *self._options, *arguments, **more)
         return outcome_of(expected, gnu), outcome_of(found, ours)
 
 

@@ -19,6 +19,7 @@ import pytest
 from conftest import Run
 from file_helpers import content, in_time, until
 from proactor import shutil as ours
+from proactor._copytree import by_copier
 from proactor._pool import run as run_in_thread
 from tree_helpers import make_tree, outcome, plain, snapshot
 
@@ -172,6 +173,41 @@ class TestCopytree:
         assert times(tmp_path / "dst") == times(src)
         assert snapshot(tmp_path / "dst") == snapshot(src)
 
+    @pytest.mark.parametrize("symlinks", [False, True])
+    def test_by_the_copier(self, run: Run, tmp_path: Path, symlinks: bool) -> None:
+        """What has nothing but files, directories and links that lead somewhere is no work for the loop."""
+        src = tmp_path / "src"
+        (src / "sub" / "empty").mkdir(parents=True)
+        for number in range(200):
+            (src / "sub" / str(number)).write_bytes(content(number * 50, number))
+            (src / "sub" / str(number)).chmod(0o400 | number)
+        (src / "link").symlink_to("sub/7")
+        (src / "folder").symlink_to("sub")
+        os.link(src / "sub" / "7", src / "same")
+        (src / "sub").chmod(0o2750)
+        assert run(by_copier(src, tmp_path / "our", symlinks))
+        shutil.copytree(src, tmp_path / "std", symlinks)
+        assert snapshot(tmp_path / "our") == snapshot(tmp_path / "std")
+        assert (tmp_path / "our" / "same").stat().st_nlink == 1
+        assert sorted(os.listdir(tmp_path)) == ["our", "src", "std"]
+
+    def test_not_by_the_copier(self, run: Run, tmp_path: Path) -> None:
+        src = tmp_path / "src"
+        src.mkdir()
+        (src / "file").touch()
+        os.mkfifo(src / "fifo")
+        assert not run(by_copier(src, tmp_path / "dst", False))
+        (src / "fifo").unlink()
+        (src / "gone").symlink_to("nowhere")
+        assert not run(by_copier(src, tmp_path / "dst", False))
+        assert os.listdir(tmp_path) == ["src"]
+        (tmp_path / "dst").mkdir()
+        assert not run(by_copier(src, tmp_path / "dst", True))
+        assert os.listdir(tmp_path / "dst") == []
+        with pytest.raises(FileNotFoundError):
+            run(by_copier(tmp_path / "none", tmp_path / "new" / "dst", True))
+        assert not (tmp_path / "new").exists()
+
     def test_sixteen_files_at_a_time(self, run: Run, tmp_path: Path) -> None:
         for folder in range(5):
             (tmp_path / "src" / str(folder)).mkdir(parents=True)
@@ -323,7 +359,9 @@ class TestCancelled:
     ) -> None:
         make_tree(tmp_path / "src", "file")
         gate = Gate(monkeypatch, "copy_file_range", 1)
-        run(gate.cancel(ours.copytree(tmp_path / "src", tmp_path / "dst")))
+        # With a copy function of its own, it is not the copier's.
+        copying = ours.copytree(tmp_path / "src", tmp_path / "dst", copy_function=shutil.copy)
+        run(gate.cancel(copying))
 
     def test_a_move_keeps_its_source(self, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def refuse(*arguments: Any) -> None:
@@ -333,7 +371,7 @@ class TestCancelled:
         before = snapshot(tmp_path / "src")
         monkeypatch.setattr(os, "rename", refuse)
         gate = Gate(monkeypatch, "copy_file_range", 1)
-        run(gate.cancel(ours.move(tmp_path / "src", tmp_path / "dst")))
+        run(gate.cancel(ours.move(tmp_path / "src", tmp_path / "dst", copy_function=shutil.copy)))
         assert snapshot(tmp_path / "src") == before
 
 

@@ -202,6 +202,17 @@ impl Worker<'_> {
         Ok(moved)
     }
 
+    /// Whether sharing blocks is wanted, and not known to be in vain.
+    pub(crate) fn may_clone(&self, stat: &Stat, to_device: u64) -> bool {
+        let options = self.options();
+        match options.reflink {
+            Reflink::Never => false,
+            Reflink::Auto if stat.size < WORTH_CLONING_BYTES => false,
+            Reflink::Auto => options.sparse != Sparse::Never && self.no_clone != Some((stat.id.0, to_device)),
+            Reflink::Always => true,
+        }
+    }
+
     /// Shares the blocks, if that is wanted and works.
     fn cloned(
         &mut self,
@@ -210,16 +221,10 @@ impl Worker<'_> {
         stat: &Stat,
         to_device: u64,
     ) -> Result<Option<Moved>, Trouble> {
-        let options = self.options();
-        let devices = (stat.id.0, to_device);
-        match options.reflink {
-            Reflink::Never => return Ok(None),
-            Reflink::Auto if stat.size < WORTH_CLONING_BYTES => return Ok(None),
-            Reflink::Auto if options.sparse == Sparse::Never || self.no_clone == Some(devices) => {
-                return Ok(None)
-            }
-            Reflink::Auto | Reflink::Always => {}
+        if !self.may_clone(stat, to_device) {
+            return Ok(None);
         }
+        let options = self.options();
         match rustix::fs::ioctl_ficlone(to, from) {
             Ok(()) => {
                 self.run.observer.progress(stat.size);
@@ -235,7 +240,7 @@ impl Worker<'_> {
                     error,
                     Errno::OPNOTSUPP | Errno::XDEV | Errno::NOTTY | Errno::NOSYS
                 ) {
-                    self.no_clone = Some(devices);
+                    self.no_clone = Some((stat.id.0, to_device));
                 }
                 Ok(None)
             }
@@ -277,10 +282,14 @@ impl Worker<'_> {
 }
 
 /// Whether there may be holes.
-fn has_holes(fd: BorrowedFd<'_>, stat: &Stat, attributes: bool) -> bool {
-    let missing = stat.blocks.saturating_mul(512) < stat.size;
+pub(crate) fn has_holes(fd: BorrowedFd<'_>, stat: &Stat, attributes: bool) -> bool {
     let unclear = attributes || stat.size >= UNCLEAR_BYTES;
-    missing || unclear && !is_dense(fd, stat.size)
+    misses_blocks(stat) || unclear && !is_dense(fd, stat.size)
+}
+
+/// Whether there are fewer blocks than bytes.
+pub(crate) fn misses_blocks(stat: &Stat) -> bool {
+    stat.blocks.saturating_mul(512) < stat.size
 }
 
 fn is_dense(fd: BorrowedFd<'_>, size: u64) -> bool {

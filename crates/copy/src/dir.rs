@@ -156,6 +156,7 @@ pub(crate) enum Side {
 }
 
 /// Both directories of a pair, held open.
+#[derive(Clone)]
 pub(crate) struct Opened {
     pub(crate) dir: Arc<Dir>,
     source: Arc<OwnedFd>,

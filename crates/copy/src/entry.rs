@@ -7,6 +7,7 @@ use crate::options::Method;
 use crate::run::{End, Outcome, Worker};
 use crate::schedule::Job;
 use crate::sys::{self, Stat};
+use rustix::fd::OwnedFd;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::ffi::CStr;
@@ -53,7 +54,8 @@ impl Worker<'_> {
         }
         match kind {
             Ok(kind) => match self.entry_as(entry, kind) {
-                Err(End::Skipped) | Err(End::Failed) | Err(End::Stopped) | Ok(()) => {}
+                Err(End::Skipped | End::Failed | End::Stopped) | Ok(()) => {}
+                Err(End::TooManyNames) => unreachable!("it is copied then"),
             },
             Err(error) => {
                 self.failed(Step::StatSource, entry.source(), error);
@@ -73,7 +75,14 @@ impl Worker<'_> {
         }
     }
 
-    fn entry_as(&mut self, entry: &Entry<'_>, kind: FileType) -> Outcome<()> {
+    /// Whether the entry is to be copied at all, of which kind it is known to be.
+    pub(crate) fn is_wanted(&mut self, entry: &Entry<'_>, kind: FileType) -> bool {
+        !self.run.stopped()
+            && !self.leaves_out(entry, Some(kind))
+            && self.is_to_be_copied(entry).unwrap_or(false)
+    }
+
+    pub(crate) fn entry_as(&mut self, entry: &Entry<'_>, kind: FileType) -> Outcome<()> {
         match kind {
             FileType::Directory if self.options().recursive => self.directory(entry),
             FileType::Directory => Err(self.refused(Refusal::OmittingDirectory, entry)),
@@ -118,10 +127,7 @@ impl Worker<'_> {
             Ok((fd, stat))
         });
         match found {
-            Ok((fd, stat)) if stat.is_file() || (!stat.is_dir() && self.reads_specials()) => {
-                self.file_once(entry, fd, stat)
-            }
-            Ok((_, stat)) => self.became(entry, &stat),
+            Ok((fd, stat)) => self.file_as(entry, fd, stat),
             Err(error) if !follow && sys::is(&error, &[Errno::LOOP, Errno::NXIO]) => {
                 match sys::stat_at(entry.at.source(), entry.source, false) {
                     Ok(stat) if !stat.is_file() => self.became(entry, &stat),
@@ -130,6 +136,14 @@ impl Worker<'_> {
             }
             Err(error) => Err(self.failed(Step::OpenSource, entry.source(), error)),
         }
+    }
+
+    /// Copies what was opened as what it is.
+    pub(crate) fn file_as(&mut self, entry: &Entry<'_>, fd: OwnedFd, stat: Stat) -> Outcome<()> {
+        if stat.is_file() || (!stat.is_dir() && self.reads_specials()) {
+            return self.file_once(entry, fd, stat);
+        }
+        self.became(entry, &stat)
     }
 
     fn became(&mut self, entry: &Entry<'_>, stat: &Stat) -> Outcome<()> {

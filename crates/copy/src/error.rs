@@ -48,6 +48,15 @@ pub enum Diagnostic {
         /// The first byte that is another one.
         offset: u64,
     },
+    /// The engine that was asked for cannot be had here: nothing was copied.
+    NoEngine {
+        /// What it is called, as in `--engine`.
+        engine: String,
+        /// What the kernel said, as far as that is known: EOPNOTSUPP otherwise.
+        errno: i32,
+        /// Why, in words for a person.
+        reason: String,
+    },
     /// The copy is fine, but may not be what was meant.
     Warning {
         /// What looks wrong.
@@ -99,6 +108,15 @@ impl Diagnostic {
                 source: source.clone(),
                 target: target.clone(),
                 offset: *offset,
+            },
+            Diagnostic::NoEngine {
+                engine,
+                errno,
+                reason,
+            } => Diagnostic::NoEngine {
+                engine: engine.clone(),
+                errno: *errno,
+                reason: reason.clone(),
             },
             Diagnostic::Warning { warning, path } => Diagnostic::Warning {
                 warning: *warning,
@@ -214,6 +232,8 @@ pub enum Warning {
     Grew,
     /// What a copy in shards has met is not what was there when it was planned. It is what was there when it was read.
     ChangedSincePlanned,
+    /// A name of a file that has as many as the file system allows: it is a file of its own here.
+    NamesSplit,
     /// A copy to this target was interrupted, and can be resumed. The path is its journal.
     LeftJournal,
     /// There is a tree of a copy to this target that was interrupted, or that has just begun.

@@ -6,7 +6,7 @@ use crate::entry::Entry;
 use crate::error::{Diagnostic, Refusal, Step, Warning};
 use crate::how::How;
 use crate::links::First;
-use crate::metadata::Dress;
+use crate::metadata::{Dress, Modes};
 use crate::observer::{Kind, Paths};
 use crate::options::{Backup, Dereference, Fsync};
 use crate::place::Place;
@@ -22,21 +22,51 @@ use std::path::PathBuf;
 const ATTEMPTS: usize = 3;
 
 /// A source that is open.
-struct Source {
-    fd: OwnedFd,
-    stat: Stat,
+pub(crate) struct Source {
+    pub(crate) fd: OwnedFd,
+    pub(crate) stat: Stat,
     /// Whether it is known to have attributes.
-    attributes: bool,
+    pub(crate) attributes: bool,
+}
+
+impl Source {
+    pub(crate) fn new(fd: OwnedFd, stat: Stat) -> Source {
+        Source {
+            fd,
+            stat,
+            attributes: false,
+        }
+    }
+}
+
+/// How a new file is to be made.
+pub(crate) struct Prepared {
+    names: Names,
+    pub(crate) modes: Modes,
+    /// It stands for the file that it replaces.
+    is_heir: bool,
+    /// It gets its name at once.
+    pub(crate) direct: bool,
+}
+
+impl Prepared {
+    /// What the finished file gets. Who owns new files is known when one has been made.
+    pub(crate) fn dress<'d>(&'d self, entry: &Entry<'_>, old: Option<&'d Stat>) -> Dress<'d> {
+        let dir = &entry.at.dir;
+        Dress {
+            old: old.filter(|_| self.is_heir),
+            owner: dir.owner_of_new.get().copied(),
+            may_have_list: dir.inherits,
+            names: &self.names,
+            mode: self.modes.set,
+        }
+    }
 }
 
 impl Worker<'_> {
     /// Copies an open file, unless a name of it is in the target already: then it becomes another one.
     pub(crate) fn file_once(&mut self, entry: &Entry<'_>, fd: OwnedFd, stat: Stat) -> Outcome<()> {
-        let mut source = Source {
-            fd,
-            stat,
-            attributes: false,
-        };
+        let mut source = Source::new(fd, stat);
         self.once(entry, &stat, |worker| worker.copy_file(entry, &mut source))
     }
 
@@ -68,7 +98,13 @@ impl Worker<'_> {
         if self.stays(entry, &source.stat)? {
             return Ok(());
         }
-        let (moved, backup) = match self.place(entry, &source.stat)? {
+        let place = self.place(entry, &source.stat)?;
+        self.copy_to(entry, source, place)
+    }
+
+    /// Copies a file to where it goes.
+    pub(crate) fn copy_to(&mut self, entry: &Entry<'_>, source: &mut Source, place: Place) -> Outcome<()> {
+        let (moved, backup) = match place {
             place if self.options().dry_run => {
                 let backup = self.rehearse(entry, &place, (Step::CreateFile, None))?;
                 (Moved::all_of(&source.stat), backup)
@@ -77,6 +113,18 @@ impl Worker<'_> {
             Place::New => self.create_new(entry, source, None)?,
             Place::Replace(old) => self.create_new(entry, source, Some(&old))?,
         };
+        self.is_copied(entry, source, &moved, backup);
+        Ok(())
+    }
+
+    /// Counts a file that is in its place, and tells of it.
+    pub(crate) fn is_copied(
+        &mut self,
+        entry: &Entry<'_>,
+        source: &Source,
+        moved: &Moved,
+        backup: Option<PathBuf>,
+    ) {
         self.report.files += 1;
         self.report.bytes += moved.written;
         self.report.shared_bytes += moved.shared;
@@ -84,11 +132,10 @@ impl Worker<'_> {
         let options = self.options();
         let how = (!options.dry_run && !options.attributes_only).then(|| {
             let devices = (source.stat.id.0, self.device_of(entry));
-            How::of(&moved, options, self.no_clone == Some(devices))
+            How::of(moved, options, self.no_clone == Some(devices))
         });
         let bytes = source.stat.size.max(moved.written);
         self.copied_how(entry, Kind::File, bytes, backup, how);
-        Ok(())
     }
 
     /// Makes a new file, and gives it its name when it is whole.
@@ -98,12 +145,36 @@ impl Worker<'_> {
         source: &mut Source,
         old: Option<&Stat>,
     ) -> Outcome<(Moved, Option<PathBuf>)> {
+        let prepared = self.prepare(entry, source, old)?;
+        self.create_prepared(entry, source, old, &prepared)
+    }
+
+    /// Decides how a new file is made.
+    pub(crate) fn prepare(
+        &mut self,
+        entry: &Entry<'_>,
+        source: &mut Source,
+        old: Option<&Stat>,
+    ) -> Outcome<Prepared> {
         let names = self.attributes_of(entry, source)?;
         let dir = &entry.at.dir;
         let heir = old.filter(|old| self.is_heir(entry, old));
-        let modes = self.modes(dir, &source.stat, heir, names.any());
-        let direct = dir.state.is_private() || (self.options().in_place && old.is_none());
-        let (name, to) = match self.create(entry, direct, modes.create) {
+        Ok(Prepared {
+            modes: self.modes(dir, &source.stat, heir, names.any()),
+            is_heir: heir.is_some(),
+            direct: dir.state.is_private() || (self.options().in_place && old.is_none()),
+            names,
+        })
+    }
+
+    pub(crate) fn create_prepared(
+        &mut self,
+        entry: &Entry<'_>,
+        source: &mut Source,
+        old: Option<&Stat>,
+        prepared: &Prepared,
+    ) -> Outcome<(Moved, Option<PathBuf>)> {
+        let (name, to) = match self.create(entry, prepared.direct, prepared.modes.create) {
             Ok(created) => created,
             // Nothing can be created beside it, but it may be writable itself. What is to be kept or removed
             // is not written to.
@@ -118,21 +189,8 @@ impl Worker<'_> {
             }
             Err(error) => return Err(self.failed(Step::CreateFile, entry.target(), error)),
         };
-        let owner = dir.owner_of_new.get().copied();
-        let dress = Dress {
-            old: heir,
-            owner,
-            may_have_list: dir.inherits,
-            names: &names,
-            mode: modes.set,
-        };
-        match self.fill(entry, source, to, &dress) {
-            Ok(moved) if direct => Ok((moved, None)),
-            Ok(moved) => match self.give_name(entry, &name, old) {
-                Ok(backup) => Ok((moved, backup)),
-                Err(NotNamed::NeedsInPlace) => Ok((self.again_in_place(entry, source)?, None)),
-                Err(NotNamed::End(end)) => Err(end),
-            },
+        match self.fill(entry, source, to, &prepared.dress(entry, old)) {
+            Ok(moved) => self.named(entry, source, old, prepared, &name, moved),
             Err(end) => {
                 self.remove_own(entry, &name);
                 Err(end)
@@ -140,7 +198,27 @@ impl Worker<'_> {
         }
     }
 
-    /// Creates the file under its name or a partial one. The first one in a directory tells who owns new files there.
+    /// Gives a finished file its name, if it has not got it.
+    pub(crate) fn named(
+        &mut self,
+        entry: &Entry<'_>,
+        source: &mut Source,
+        old: Option<&Stat>,
+        prepared: &Prepared,
+        name: &CStr,
+        moved: Moved,
+    ) -> Outcome<(Moved, Option<PathBuf>)> {
+        if prepared.direct {
+            return Ok((moved, None));
+        }
+        match self.give_name(entry, name, old) {
+            Ok(backup) => Ok((moved, backup)),
+            Err(NotNamed::NeedsInPlace) => Ok((self.again_in_place(entry, source)?, None)),
+            Err(NotNamed::End(end)) => Err(end),
+        }
+    }
+
+    /// Creates the file under its name or a partial one.
     fn create(&mut self, entry: &Entry<'_>, direct: bool, mode: u32) -> std::io::Result<(CString, OwnedFd)> {
         let reads = self.options().verify;
         let (name, fd) = if direct {
@@ -153,12 +231,17 @@ impl Worker<'_> {
                 sys::create(entry.at.target(), name, mode, reads)
             })?
         };
+        self.learn_owner(entry, fd.as_fd())?;
+        Ok((name, fd))
+    }
+
+    /// The first new file in a directory tells who owns new files there.
+    pub(crate) fn learn_owner(&self, entry: &Entry<'_>, made: BorrowedFd<'_>) -> std::io::Result<()> {
         let dir = &entry.at.dir;
         if self.options().preserve.ownership && dir.owner_of_new.get().is_none() {
-            let owner = sys::stat(fd.as_fd())?.owner();
-            let _ = dir.owner_of_new.set(owner);
+            let _ = dir.owner_of_new.set(sys::stat(made)?.owner());
         }
-        Ok((name, fd))
+        Ok(())
     }
 
     /// Makes something under a partial name that is free.
@@ -191,7 +274,7 @@ impl Worker<'_> {
             Moved::default()
         } else {
             let device = self.device_of(entry);
-            self.contents_checked(entry, source, to.as_fd(), device)?
+            self.contents_checked(entry, source, to.as_fd(), device, 1)?
         };
         self.dress_file(entry, source.fd.as_fd(), &source.stat, to.as_fd(), dress);
         if self.options().fsync == Fsync::Each {
@@ -217,15 +300,31 @@ impl Worker<'_> {
         entry.at.dir.target.id().0
     }
 
-    /// Copies the contents, again if the source changes meanwhile.
+    /// What was moved, if the source has not changed meanwhile; else it is read again.
+    pub(crate) fn unless_changed(
+        &mut self,
+        entry: &Entry<'_>,
+        source: &mut Source,
+        to: BorrowedFd<'_>,
+        moved: Moved,
+    ) -> Outcome<Moved> {
+        if !self.has_changed(entry, source)? {
+            return Ok(moved);
+        }
+        self.rewind(entry, source, to)?;
+        self.contents_checked(entry, source, to, self.device_of(entry), 2)
+    }
+
+    /// Copies the contents, again if the source changes meanwhile. `first` counts the attempts, from 1 on.
     fn contents_checked(
         &mut self,
         entry: &Entry<'_>,
         source: &mut Source,
         to: BorrowedFd<'_>,
         device: u64,
+        first: usize,
     ) -> Outcome<Moved> {
-        for attempt in 1.. {
+        for attempt in first.. {
             let from = source.fd.as_fd();
             let moved = if source.stat.is_file() {
                 self.contents(from, to, &source.stat, source.attributes, device)
@@ -280,7 +379,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    fn trouble(&mut self, entry: &Entry<'_>, trouble: Trouble) -> End {
+    pub(crate) fn trouble(&mut self, entry: &Entry<'_>, trouble: Trouble) -> End {
         match trouble {
             Trouble::Read(error) => self.failed(Step::Read, entry.source(), error),
             Trouble::Write(error) => self.failed(Step::Write, entry.target(), error),
@@ -313,7 +412,7 @@ impl Worker<'_> {
         } else if there.is_file() {
             rustix::fs::ftruncate(&to, 0)
                 .map_err(|error| self.failed(Step::Write, entry.target(), error.into()))?;
-            self.contents_checked(entry, source, to.as_fd(), there.id.0)?
+            self.contents_checked(entry, source, to.as_fd(), there.id.0, 1)?
         } else {
             self.stream(source.fd.as_fd(), to.as_fd(), u64::MAX)
                 .map_err(|trouble| self.trouble(entry, trouble))?

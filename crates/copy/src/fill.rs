@@ -118,7 +118,7 @@ impl Worker<'_> {
             if kind == FileType::Directory && self.options().recursive {
                 directories.push(entry.later(kind));
             } else {
-                self.entry(&entry, kind);
+                self.begin(&entry, kind);
             }
         }
         let others = entries - (directories.len() - before);

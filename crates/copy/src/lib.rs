@@ -25,6 +25,7 @@ mod backup;
 mod buffer;
 mod content;
 mod dir;
+mod engine;
 mod entry;
 mod error;
 mod file;
@@ -48,6 +49,7 @@ mod rehearse;
 mod remove;
 mod report;
 mod resume;
+mod ring;
 mod run;
 mod schedule;
 pub mod shards;
@@ -62,7 +64,8 @@ pub use glob::BadPattern;
 pub use how::{Answer, Detection, How};
 pub use observer::{Copied, Kind, Observer, Question};
 pub use options::{
-    Backup, Dereference, Fsync, Method, Mode, Options, Overwrite, Preserve, Reflink, Sparse, When, Wish,
+    Backup, Dereference, Engine, Fsync, Method, Mode, Options, Overwrite, Preserve, Reflink, Sparse, When,
+    Wish,
 };
 pub use report::Report;
 

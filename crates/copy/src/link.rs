@@ -3,7 +3,7 @@
 
 use crate::dir::Side;
 use crate::entry::Entry;
-use crate::error::{Refusal, Step};
+use crate::error::{Diagnostic, Refusal, Step, Warning};
 use crate::file::NotNamed;
 use crate::links::{Claim, First};
 use crate::observer::{Kind, Paths};
@@ -87,7 +87,10 @@ impl Worker<'_> {
         match claim {
             Claim::Later => unreachable!("it has returned"),
             Claim::Link(_) if self.link_from_farm(entry, stat)? => Ok(()),
-            Claim::Link(first) => self.link_to_first(entry, stat, &first),
+            Claim::Link(first) => match self.link_to_first(entry, stat, &first) {
+                Err(End::TooManyNames) => self.begin_new_first(entry, stat, &first, make),
+                linked => linked,
+            },
             Claim::Copy => {
                 let failures = self.report.failures;
                 let done = self.first_of_several(entry, stat, make);
@@ -96,6 +99,29 @@ impl Worker<'_> {
                 done
             }
         }
+    }
+
+    /// A copy takes the place of the name that cannot be had, and the names to come are names of the copy.
+    fn begin_new_first(
+        &mut self,
+        entry: &Entry<'_>,
+        stat: &Stat,
+        first: &First,
+        make: impl FnOnce(&mut Self) -> Outcome<()>,
+    ) -> Outcome<()> {
+        let failures = self.report.failures;
+        make(self)?;
+        self.tell(&Diagnostic::Warning {
+            warning: Warning::NamesSplit,
+            path: entry.target(),
+        });
+        let new = First {
+            dir: entry.at.dir.clone(),
+            name: entry.target.into(),
+            whole: self.report.failures == failures,
+        };
+        self.run.links.renew(stat.id, first, new);
+        Ok(())
     }
 
     /// Gives another name to a file that is in the target already.
@@ -251,6 +277,7 @@ impl Worker<'_> {
             Place::Into { .. } => unreachable!("only contents are written in place"),
         };
         self.make_room(entry)?;
+        let keeps_names = !dress && self.options().method == Method::Contents;
         let dir = entry.at.target();
         let private = entry.at.dir.state.is_private();
         let made = if private {
@@ -263,6 +290,8 @@ impl Worker<'_> {
         };
         let name = match made {
             Ok(name) => name,
+            // A link that was asked for by itself is told of as any failure is.
+            Err(error) if keeps_names && sys::is(&error, &[Errno::MLINK]) => return Err(End::TooManyNames),
             Err(error) => return Err(self.failed_with(step, entry.target(), other, error)),
         };
         if dress {

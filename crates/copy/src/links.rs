@@ -64,6 +64,16 @@ impl Links {
         }
     }
 
+    /// Further names are of `new`, unless somebody else has said so meanwhile: no more can be given to `old`.
+    pub(crate) fn renew(&self, id: FileId, old: &First, new: First) {
+        let mut files = self.files.lock().unwrap();
+        if let Some(Known::At { first, .. }) = files.get_mut(&id) {
+            if Arc::ptr_eq(&first.dir, &old.dir) && first.name == old.name {
+                *first = new;
+            }
+        }
+    }
+
     /// The file has been copied to this name, or not at all. Gives back who waited. The file is kept for all of its
     /// `names`, or if that is 0 for ever.
     pub(crate) fn finished(&self, id: FileId, names: u32, first: Option<First>) -> Vec<Job> {

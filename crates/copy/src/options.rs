@@ -50,6 +50,9 @@ pub struct Options {
     /// Go on where a run with the same sources, target and options was killed; begin if there was none. Refused if a
     /// run was, but not with the same.
     pub resume: bool,
+    /// Write down what is finished, for a run that resumes this one. Without it nothing can be resumed, and nothing is left
+    /// beside the target by a run that was killed.
+    pub journal: bool,
     /// Read back what was written, before it gets its name, and compare it with the source. A file that differs is a
     /// failure, and does not appear. What has no size (FIFOs, files in /proc) cannot be read again, and is not verified.
     pub verify: bool,
@@ -60,6 +63,8 @@ pub struct Options {
     pub dry_run: bool,
     /// Threads; 0, the default, lets the copier choose.
     pub jobs: usize,
+    /// How small and medium files are copied.
+    pub engine: Engine,
 }
 
 impl Default for Options {
@@ -84,10 +89,12 @@ impl Default for Options {
             context: None,
             fsync: Fsync::None,
             resume: false,
+            journal: true,
             verify: false,
             bwlimit: 0,
             dry_run: false,
             jobs: 0,
+            engine: Engine::Auto,
         }
     }
 }
@@ -110,6 +117,7 @@ impl Options {
             bwlimit: 0,
             resume: false,
             jobs: 0,
+            engine: Engine::Auto,
             ..self.clone()
         }
     }
@@ -270,4 +278,17 @@ pub enum Fsync {
     End,
     /// Each file, before it gets its name.
     Each,
+}
+
+/// How small and medium files are copied. All make the same of the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Engine {
+    /// What is fastest by measurement: with `Fsync::Each` rings, where there are any, and threads for all else.
+    #[default]
+    Auto,
+    /// Each thread copies one file after the other, by plain system calls.
+    Threads,
+    /// Each thread has a ring of io_uring with up to 64 files in it. Where there is no io_uring nothing is copied, and the
+    /// reason is told: no other engine is taken.
+    Uring,
 }

@@ -61,6 +61,7 @@ pub(crate) fn carry_out(run: &Run<'_>, sources: &[PathBuf], target: &Target) -> 
     let mut worker = Worker::new(run);
     let mut total = Report::default();
     match Plan::new(target) {
+        _ if !worker.has_engine() => {}
         Ok(mut plan) => {
             if !run.part.is_whole() || worker.open_journal(&plan.top).is_ok() {
                 plan.add_all(&mut worker, sources, &mut total);
@@ -269,9 +270,11 @@ impl<'a> Plan<'a> {
             let spawn = |number: usize| {
                 let thread = std::thread::Builder::new().name(format!("copy-{number}"));
                 thread.spawn_scoped(scope, || {
-                    run.schedule.enter();
                     let mut worker = Worker::new(run);
-                    worker.work();
+                    if worker.start_engine().is_ok() {
+                        run.schedule.enter();
+                        worker.work();
+                    }
                     worker.report
                 })
             };

@@ -8,9 +8,10 @@ use crate::journal::{Asked, Batch, Before, Digest, Journal};
 use crate::links::Links;
 use crate::listing;
 use crate::observer::{Copied, Kind, Observer, Paths};
-use crate::options::{Dereference, Method, Options};
+use crate::options::{Dereference, Engine, Fsync, Method, Options};
 use crate::pace::{self, Pace};
 use crate::report::Report;
+use crate::ring::{self, Ring};
 use crate::schedule::Schedule;
 use crate::shards::Part;
 use crate::sys::{self, FileId};
@@ -49,6 +50,8 @@ pub(crate) enum End {
     Skipped,
     /// The copy was asked to stop.
     Stopped,
+    /// The file has as many names as the file system allows: the only end of which nobody has been told.
+    TooManyNames,
 }
 
 pub(crate) type Outcome<T> = Result<T, End>;
@@ -82,6 +85,8 @@ pub(crate) struct Run<'a> {
     /// Levels of a chain of directories that are kept open.
     pub(crate) keep: usize,
     pub(crate) jobs: usize,
+    /// Files in a worker's ring.
+    pub(crate) depth: usize,
     /// What each source is of the whole, if somebody wants to know how much is done.
     pub(crate) part_of_source: Option<f64>,
     stopped: AtomicBool,
@@ -104,6 +109,14 @@ impl<'a> Run<'a> {
         };
         let descriptors = sys::descriptor_limit().saturating_sub(SPARE_DESCRIPTORS);
         let jobs = jobs.min(descriptors / DESCRIPTORS_PER_JOB).max(1);
+        let share = descriptors / jobs;
+        // Half of what a worker may have open is for its ring.
+        let depth = (share / 2 / ring::DESCRIPTORS_PER_FILE).clamp(1, ring::DEPTH);
+        let share = match options.engine {
+            Engine::Uring => share - share / 2,
+            Engine::Auto if options.fsync == Fsync::Each => share - share / 2,
+            Engine::Auto | Engine::Threads => share,
+        };
         Run {
             options,
             observer,
@@ -126,8 +139,9 @@ impl<'a> Run<'a> {
                 rustix::process::getegid().as_raw(),
             ),
             // Each level is two descriptors, and a worker needs a few more for what it has in hand.
-            keep: (descriptors / jobs / 2).saturating_sub(4).clamp(2, 64),
+            keep: (share / 2).saturating_sub(4).clamp(2, 64),
             jobs,
+            depth,
             part_of_source: observer.measures().then(|| 1.0 / sources.len() as f64),
             stopped: AtomicBool::new(false),
         }
@@ -143,6 +157,12 @@ impl<'a> Run<'a> {
             self.stopped.store(true, Ordering::Relaxed);
         }
         stop
+    }
+
+    /// Whether contents are copied, and not only looked at or named.
+    pub(crate) fn copies_contents(&self) -> bool {
+        let options = self.options;
+        options.method == Method::Contents && !options.attributes_only && !options.dry_run
     }
 
     pub(crate) fn follows(&self, dir: &dir::Dir) -> bool {
@@ -178,8 +198,7 @@ impl Run<'_> {
     /// Whether finished files are worth being written down.
     pub(crate) fn is_journaled(&self) -> bool {
         let options = self.options;
-        let contents = options.method == Method::Contents && !options.attributes_only && !options.dry_run;
-        contents && (options.recursive || self.sources.len() > 1)
+        options.journal && self.copies_contents() && (options.recursive || self.sources.len() > 1)
     }
 
     /// What earlier runs have finished, if this one goes on with them.
@@ -279,6 +298,8 @@ pub(crate) struct Worker<'a> {
     /// Devices between which blocks cannot be shared.
     pub(crate) no_clone: Option<(u64, u64)>,
     pub(crate) ahead: Ahead,
+    /// What files are in at once, if the engine is a ring.
+    pub(crate) ring: Option<Ring>,
 }
 
 impl<'a> Worker<'a> {
@@ -294,6 +315,7 @@ impl<'a> Worker<'a> {
             part: 0.0,
             no_clone: None,
             ahead: Ahead::default(),
+            ring: None,
         }
     }
 

@@ -62,6 +62,13 @@ pub(crate) enum Work {
     Help(Arc<Batch>),
 }
 
+impl State {
+    fn ready(&mut self) -> Option<Work> {
+        let job = self.jobs.pop().map(Work::Entry);
+        job.or_else(|| self.batches.front().cloned().map(Work::Help))
+    }
+}
+
 #[derive(Default)]
 pub(crate) struct Schedule {
     state: Mutex<State>,
@@ -137,6 +144,15 @@ impl Schedule {
         state.busy -= 1;
     }
 
+    /// The next thing to do, if there is one now.
+    pub(crate) fn ready(&self) -> Option<Work> {
+        let mut state = self.state.lock().unwrap();
+        if state.broken {
+            return None;
+        }
+        state.ready()
+    }
+
     /// The next thing to do, for a thread that has done its last. `None` when all is done and none can come.
     pub(crate) fn next(&self) -> Option<Work> {
         let mut state = self.state.lock().unwrap();
@@ -144,11 +160,8 @@ impl Schedule {
             if state.broken {
                 return None;
             }
-            if let Some(job) = state.jobs.pop() {
-                return Some(Work::Entry(job));
-            }
-            if let Some(batch) = state.batches.front().cloned() {
-                return Some(Work::Help(batch));
+            if let Some(work) = state.ready() {
+                return Some(work);
             }
             if state.busy == 1 {
                 // The last one awake: nobody can bring more.

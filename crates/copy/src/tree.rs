@@ -34,7 +34,13 @@ impl Worker<'_> {
     pub(crate) fn work(&mut self) {
         let schedule = &self.run.schedule;
         let _end = BreakOff(schedule);
-        while let Some(work) = schedule.next() {
+        loop {
+            let work = schedule.ready().or_else(|| {
+                // Nobody waits for somebody else with files in hand.
+                self.settle();
+                schedule.next()
+            });
+            let Some(work) = work else { break };
             match work {
                 Work::Entry(job) => self.job(job),
                 Work::Help(batch) => self.help(&batch),

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::os::unix::fs::{symlink, FileExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use support::{names, on_copied, on_progress, place, run};
+use support::{engaged, in_ring, names, on_copied, on_progress, place, run};
 
 /// More than one buffer, so that there is a middle.
 const LARGE: usize = 3 << 20;
@@ -81,6 +81,9 @@ fn a_link_in_an_existing_tree_is_replaced_and_not_followed() {
 
 #[test]
 fn a_source_directory_that_becomes_a_link_is_not_followed() {
+    if in_ring() {
+        return; // It is open by then; `uring.rs` has this for many.
+    }
     let (here, source, target) = place();
     tree(&source);
     let secret = here.path().join("secret");
@@ -99,6 +102,9 @@ fn a_source_directory_that_becomes_a_link_is_not_followed() {
 
 #[test]
 fn a_file_that_becomes_a_link_or_a_fifo_is_copied_as_one() {
+    if in_ring() {
+        return; // It is open by then; `uring.rs` has this for many.
+    }
     let (here, source, target) = place();
     fs::create_dir(&source).unwrap();
     for name in ["1", "2", "3"] {
@@ -136,6 +142,9 @@ fn a_file_that_becomes_a_link_or_a_fifo_is_copied_as_one() {
 
 #[test]
 fn what_vanishes_is_told_and_the_rest_is_copied() {
+    if in_ring() {
+        return; // It is open by then; `uring.rs` has this for many.
+    }
     let (_here, source, target) = place();
     tree(&source);
     let hooks = on_copied(once("sub", || {
@@ -307,7 +316,7 @@ fn a_stop_takes_back_the_file_in_hand_and_gives_no_tree_its_name() {
         }
     }
     let report = proactor_copy::copy(
-        &one_job(),
+        &engaged(&one_job()),
         std::slice::from_ref(&source),
         &Target::As(target.clone()),
         &Stopping(&hooks),

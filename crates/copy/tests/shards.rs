@@ -3,7 +3,7 @@
 mod support;
 
 use proactor_copy::shards::{finish, plan, run_shard, Error, Plan};
-use proactor_copy::{Copied, Diagnostic, Observer, Options, Report, Silent, Target};
+use proactor_copy::{Action, Copied, Diagnostic, Observer, Options, Report, Rule, Silent, Target};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -11,7 +11,7 @@ use std::os::unix::fs::{symlink, PermissionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use support::{assert_same, names, place, run, Notes};
+use support::{assert_same, engaged, look, names, place, run, Notes};
 
 /// Directories in directories, one with many entries, links of both kinds, odd names, a FIFO, large files.
 fn tree(top: &Path) {
@@ -54,7 +54,11 @@ impl Observer for StopAfter<'_> {
 }
 
 fn planned(source: &Path, target: &Path, shards: usize) -> Plan {
-    let planned = plan(&Options::archive(), source, target, shards, &Silent).unwrap();
+    planned_with(&Options::archive(), source, target, shards)
+}
+
+fn planned_with(options: &Options, source: &Path, target: &Path, shards: usize) -> Plan {
+    let planned = plan(&engaged(options), source, target, shards, &Silent).unwrap();
     // As if it had gone to another machine.
     let again = Plan::from_json(planned.to_json().as_bytes()).unwrap();
     assert_eq!(again, planned);
@@ -342,4 +346,50 @@ fn what_failed_is_tried_again() {
     shard(&plan, 0);
     finished(&plan);
     assert_same(&source, &target);
+}
+
+#[test]
+fn what_is_left_out_is_left_out_by_all_of_them() {
+    let (here, source, target) = place();
+    tree(&source);
+    let rules = [
+        (Action::Include, "1*"),
+        (Action::Exclude, "/flat/*"),
+        (Action::Exclude, "b/"),
+    ];
+    let options = Options {
+        filter: rules
+            .iter()
+            .map(|(action, pattern)| Rule::new(*action, pattern).unwrap())
+            .collect(),
+        ..Options::archive()
+    };
+    let whole = here.path().join("whole");
+    let expected = support::copy_as(&options, &source, &whole);
+    let plan = planned_with(&options, &source, &target, 5);
+    assert!(plan.shards().len() > 1);
+    for number in 0..plan.shards().len() {
+        shard(&plan, number);
+    }
+    let report = finished(&plan);
+    assert_eq!(
+        (report.files, report.excluded),
+        (expected.files, expected.excluded)
+    );
+    support::assert_looks(look(&whole), &look(&target));
+    assert!(!target.join("a/b").exists() && !target.join("flat/200").exists());
+    assert!(target.join("flat/100").exists());
+    // The tree itself must be in it.
+    let options = Options {
+        filter: vec![Rule::new(Action::Exclude, "source").unwrap()],
+        ..Options::archive()
+    };
+    let other = here.path().join("other");
+    let refused = plan_error(&options, &source, &other);
+    assert!(matches!(refused, Error::Unfit(_)), "{refused:?}");
+    assert_eq!(names(here.path()), ["source", "target", "whole"]);
+}
+
+fn plan_error(options: &Options, source: &Path, target: &Path) -> Error {
+    plan(options, source, target, 3, &Silent).unwrap_err()
 }

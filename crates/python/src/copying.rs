@@ -1,12 +1,12 @@
 //! `Copying`: a copy of files and trees, run by a thread of the caller's and watched from another. No I/O is here.
 
+mod options;
+
 use crate::errors;
 use crate::path::c_path;
+use options::parse;
 use proactor_copy::shards::{self, Plan};
-use proactor_copy::{
-    copy, Action, Backup, Copied, Dereference, Diagnostic, Fsync, Kind, Method, Mode, Observer, Options,
-    Preserve, Reflink, Refusal, Report, Rule, Sparse, Target, Warning, When, Wish,
-};
+use proactor_copy::{copy, Copied, Diagnostic, Kind, Observer, Options, Refusal, Report, Target, Warning};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
@@ -61,7 +61,8 @@ struct Told {
     failure: bool,
     errno: i32,
     why: Cow<'static, str>,
-    first: PathBuf,
+    /// None if it is about no file.
+    first: Option<PathBuf>,
     second: Option<PathBuf>,
 }
 
@@ -208,7 +209,8 @@ impl Copying {
             if told.failure {
                 errors.push(told.exception(py)?);
             } else {
-                warnings.push(format!("{}: {}", told.first.display(), told.why));
+                let of = told.first.iter().map(|path| format!("{}: ", path.display()));
+                warnings.push(of.chain([told.why.to_string()]).collect::<String>());
             }
         }
         let result = numbers(py, report)?;
@@ -300,13 +302,22 @@ impl From<&Diagnostic> for Told {
                 (errno, why.into(), source, Some(target))
             }
             Diagnostic::Changed(path) => (libc::EBUSY, "Changed while it was read".into(), path, None),
+            Diagnostic::NoEngine { errno, reason, .. } => {
+                return Told {
+                    failure: true,
+                    errno: *errno,
+                    why: reason.clone().into(),
+                    first: None,
+                    second: None,
+                }
+            }
             Diagnostic::Warning { warning, path } => (0, warned(*warning).into(), path, None),
         };
         Told {
             failure: diagnostic.is_failure(),
             errno,
             why,
-            first: first.clone(),
+            first: Some(first.clone()),
             second: second.cloned(),
         }
     }
@@ -315,8 +326,9 @@ impl From<&Diagnostic> for Told {
 impl Told {
     /// With errno, filename and filename2.
     fn exception<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let first = self.first.as_ref().map(|path| path.as_os_str());
         let second = self.second.as_ref().map(|path| path.as_os_str());
-        let arguments = (self.errno, &*self.why, self.first.as_os_str(), py.None(), second);
+        let arguments = (self.errno, &*self.why, first, py.None(), second);
         py.get_type::<PyOSError>().call1(arguments)
     }
 }
@@ -327,6 +339,9 @@ fn warned(warning: Warning) -> &'static str {
         Warning::LeftJournal => "left by a copy that was interrupted; resume=True goes on with it",
         Warning::LeftTree => "left by a copy that was interrupted, or of one that has just begun",
         Warning::Grew => "grew while it was read; the copy has the length that it had at first",
+        Warning::NamesSplit => {
+            "a file of its own; no more names can be given to the file that it is a name of"
+        }
         Warning::ChangedSincePlanned => {
             "has changed since it was planned; what was there when it was read is copied"
         }
@@ -358,128 +373,4 @@ fn refused(refusal: Refusal) -> (i32, &'static str) {
         R::ResumeOtherOptions => (libc::EINVAL, "What is to be resumed was begun with other options"),
         R::ResumeAmbiguous => (libc::EINVAL, "There are several copies that could be resumed"),
     }
-}
-
-fn parse(given: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
-    let mut options = Options::archive();
-    for (name, value) in given.into_iter().flat_map(|given| given.iter()) {
-        let name: String = name.extract()?;
-        match name.as_str() {
-            "recursive" => options.recursive = value.is_truthy()?,
-            "one_file_system" => options.one_file_system = value.is_truthy()?,
-            "attributes_only" => options.attributes_only = value.is_truthy()?,
-            "in_place" => options.in_place = value.is_truthy()?,
-            "resume" => options.resume = value.is_truthy()?,
-            "force" => options.overwrite.force = value.is_truthy()?,
-            "keep_directory_symlink" => options.keep_directory_symlink = value.is_truthy()?,
-            "dry_run" => options.dry_run = value.is_truthy()?,
-            "verify" => options.verify = value.is_truthy()?,
-            "bwlimit" => options.bwlimit = value.extract()?,
-            "include" => options
-                .filter
-                .splice(..0, rules(Action::Include, &name, &value)?)
-                .for_each(drop),
-            "exclude" => options.filter.extend(rules(Action::Exclude, &name, &value)?),
-            "jobs" => options.jobs = value.extract()?,
-            "preserve" => options.preserve = preserve(value.extract()?)?,
-            "dereference" => {
-                let choices = [
-                    ("never", Dereference::Never),
-                    ("command-line", Dereference::CommandLine),
-                    ("always", Dereference::Always),
-                ];
-                options.dereference = choice(&name, &value, &choices)?;
-            }
-            "update" => {
-                let choices = [
-                    ("all", When::All),
-                    ("none", When::None),
-                    ("none-fail", When::NoneFail),
-                    ("older", When::Older),
-                ];
-                options.overwrite.when = choice(&name, &value, &choices)?;
-            }
-            "backup" => {
-                let choices = [
-                    ("none", Backup::None),
-                    ("simple", Backup::Simple),
-                    ("numbered", Backup::Numbered),
-                    ("existing", Backup::Existing),
-                ];
-                options.backup = choice(&name, &value, &choices)?;
-            }
-            "link" => {
-                let choices = [
-                    ("none", Method::Contents),
-                    ("hard", Method::HardLink),
-                    ("symbolic", Method::SymbolicLink),
-                ];
-                options.method = choice(&name, &value, &choices)?;
-            }
-            "sparse" => {
-                let choices = [
-                    ("auto", Sparse::Auto),
-                    ("always", Sparse::Always),
-                    ("never", Sparse::Never),
-                ];
-                options.sparse = choice(&name, &value, &choices)?;
-            }
-            "reflink" => {
-                let choices = [
-                    ("auto", Reflink::Auto),
-                    ("always", Reflink::Always),
-                    ("never", Reflink::Never),
-                ];
-                options.reflink = choice(&name, &value, &choices)?;
-            }
-            "fsync" => {
-                let choices = [("none", Fsync::None), ("end", Fsync::End), ("each", Fsync::Each)];
-                options.fsync = choice(&name, &value, &choices)?;
-            }
-            _ => return Err(PyValueError::new_err(format!("no such option: {name}"))),
-        }
-    }
-    Ok(options)
-}
-
-/// A rule for each pattern. What is included comes before what is excluded, whichever was named first.
-fn rules(action: Action, option: &str, patterns: &Bound<'_, PyAny>) -> PyResult<Vec<Rule>> {
-    let rule = |pattern: PyResult<Bound<'_, PyAny>>| {
-        let pattern = path(&pattern?)?;
-        let rule = Rule::new(action, &pattern);
-        rule.map_err(|problem| PyValueError::new_err(format!("{option}: {}: {problem}", pattern.display())))
-    };
-    patterns.try_iter()?.map(rule).collect()
-}
-
-/// Which of these it names.
-fn choice<T: Copy>(option: &str, value: &Bound<'_, PyAny>, choices: &[(&str, T)]) -> PyResult<T> {
-    let value: String = value.extract()?;
-    let found = choices.iter().find(|(name, _)| *name == value);
-    found.map(|(_, choice)| *choice).ok_or_else(|| {
-        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
-        PyValueError::new_err(format!("{option} is one of {}, not '{value}'", names.join(", ")))
-    })
-}
-
-/// Everything by default; these alone if they are named, and then each must succeed.
-fn preserve(names: Vec<String>) -> PyResult<Preserve> {
-    let mut preserve = Preserve::default();
-    for name in names {
-        match name.as_str() {
-            "all" => preserve = Preserve::all(),
-            "mode" => preserve.mode = Mode::Preserve,
-            "ownership" => preserve.ownership = true,
-            "timestamps" => preserve.timestamps = true,
-            "links" => preserve.links = true,
-            "context" => preserve.context = Wish::Must,
-            "xattr" => preserve.xattr = Wish::Must,
-            _ => {
-                return Err(PyValueError::new_err(format!(
-                "preserve is some of mode, ownership, timestamps, links, context, xattr, all; not '{name}'"
-            )))
-            }
-        }
-    }
-    Ok(preserve)
 }

@@ -143,6 +143,7 @@ impl Event {
                 complaint.source = Some(Name::of(source));
                 complaint.target = Some(Name::of(target));
             }
+            Diagnostic::NoEngine { errno, .. } => complaint.errno = Some(*errno),
             Diagnostic::Changed(path) | Diagnostic::Warning { path, .. } => {
                 complaint.path = Some(Name::of(path))
             }

@@ -31,6 +31,7 @@ pub(super) fn sentence(diagnostic: &Diagnostic) -> String {
             name(target),
             name(source)
         ),
+        Diagnostic::NoEngine { engine, reason, .. } => format!("cannot use --engine {engine}: {reason}"),
         Diagnostic::Warning { warning, path } => format!("warning: {}", warned(*warning, path)),
     }
 }
@@ -133,6 +134,10 @@ fn warned(warning: Warning, path: &Path) -> String {
             format!("source {kind} {} specified more than once", name(path))
         }
         Warning::Grew => format!("{} grew while it was read", name(path)),
+        Warning::NamesSplit => format!(
+            "{} is a file of its own: no more names can be given to the file that it is a name of",
+            name(path)
+        ),
         Warning::ChangedSincePlanned => format!("{} has changed since it was planned", name(path)),
         Warning::LeftJournal => format!(
             "{} is of a copy that was interrupted: --resume goes on with it; to give it up, remove {}*",

@@ -8,7 +8,7 @@ use super::values::{choose, Table};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use proactor_copy::{
-    Action, Backup, Dereference, Fsync, Method, Mode, Options, Preserve, Reflink, Sparse, When, Wish,
+    Action, Backup, Dereference, Engine, Fsync, Method, Mode, Options, Preserve, Reflink, Sparse, When, Wish,
 };
 use std::ffi::{OsStr, OsString};
 
@@ -111,6 +111,11 @@ const FSYNC: Table<Fsync> = &[
     (Fsync::End, &["end"]),
     (Fsync::Each, &["each"]),
 ];
+const ENGINE: Table<Engine> = &[
+    (Engine::Auto, &["auto"]),
+    (Engine::Threads, &["threads"]),
+    (Engine::Uring, &["uring", "io_uring"]),
+];
 const PROGRESS: Table<Occasion> = &[
     (Occasion::Auto, &["auto"]),
     (Occasion::Always, &["always"]),
@@ -210,6 +215,7 @@ impl Wishes {
             "fsync" => options.fsync = choose("--fsync", value, FSYNC)?,
             "progress" => self.progress = choose("--progress", value, PROGRESS)?,
             "bwlimit" => options.bwlimit = bytes("--bwlimit", value)?,
+            "engine" => options.engine = choose("--engine", value, ENGINE)?,
             "jobs" => options.jobs = number("--jobs", value)?,
             "shards" => self.shards = Some(number("--shards", value)?),
             "shard" => self.shard = Some(index("--shard", value)?),

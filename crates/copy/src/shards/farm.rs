@@ -83,7 +83,8 @@ impl Worker<'_> {
         let link = |to: &CStr| rustix::fs::linkat(farm, name, dir, to, AtFlags::empty());
         let done = match link(entry.target) {
             Ok(()) => return Ok(true),
-            Err(Errno::NOENT) => return Ok(false),
+            // Not there, or with as many names as it can have: it is copied, or linked to a copy of this shard.
+            Err(Errno::NOENT | Errno::MLINK) => return Ok(false),
             Err(Errno::EXIST) => {
                 let id = |dir, name: &CStr| sys::stat_at(dir, name, false).map(|stat| stat.id);
                 match (id(dir, entry.target), id(farm, name)) {
@@ -100,7 +101,10 @@ impl Worker<'_> {
             }
             Err(error) => Err(error.into()),
         };
-        done.map(|_| true).map_err(|error| self.farm_failed(entry, error))
+        match done {
+            Err(error) if sys::is(&error, &[Errno::MLINK]) => Ok(false),
+            done => done.map(|_| true).map_err(|error| self.farm_failed(entry, error)),
+        }
     }
 }
 

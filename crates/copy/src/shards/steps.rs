@@ -104,6 +104,9 @@ impl Plan {
         if report.stopped {
             return Err(Error::Stopped);
         }
+        if report.directories == 0 && report.excluded > 0 {
+            return Err(Error::Unfit("with a pattern that leaves out the source itself"));
+        }
         let Part::Plan { scales, .. } = part else {
             unreachable!("it was put there");
         };
@@ -130,8 +133,10 @@ fn of_new_tree(options: &Options) -> Result<Options, Error> {
         (options.parents, "with --parents"),
         (options.in_place, "with --in-place"),
         (options.overwrite.ask, "with questions"),
-        (options.dry_run, "with --dry-run"),
-        (!options.filter.is_empty(), "with --exclude or --include"),
+        (
+            options.dry_run,
+            "with --dry-run: without --plan it says what would be copied",
+        ),
         (
             options.resume,
             "with --resume: a shard that is run again goes on by itself",

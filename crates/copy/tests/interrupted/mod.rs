@@ -64,7 +64,7 @@ fn child() {
         Target::As(path)
     };
     let bomb = Bomb(AtomicU64::new(point.parse().unwrap()));
-    let report = copy(&options, &sources, &target, &bomb);
+    let report = copy(&super::support::engaged(&options), &sources, &target, &bomb);
     assert_eq!(report.failures, 0);
 }
 
@@ -128,9 +128,10 @@ fn order(point: u64, options: &Options, sources: &[PathBuf], target: &Path) -> C
     let paths = [target].into_iter().chain(sources.iter().map(PathBuf::as_path));
     let paths: Vec<&str> = paths.map(|path| path.to_str().unwrap()).collect();
     let order = format!("{point}\n{}\n{}", flags_of(options), paths.join("\n"));
+    let child = format!("{}child", super::support::module(module_path!()));
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
-        .args(["--exact", "interrupted::child", "--nocapture"])
+        .args(["--exact", &child, "--nocapture"])
         .env(ORDER, order)
         .stdout(Stdio::null());
     command
@@ -190,11 +191,14 @@ impl Left {
         left.remove(0)
     }
 
-    /// A tree has its name when everything is in it.
+    /// A tree has its name when everything is in it. One that has it may be gone on with: what that makes anew has partial
+    /// names until it is whole.
     pub fn is_whole(source: &Path, target: &Path) -> bool {
+        let is_partial = |path: &&PathBuf| path.to_string_lossy().contains(".partial-");
+        let target = super::support::look(target);
         super::support::look(source)
             .keys()
-            .eq(super::support::look(target).keys())
+            .eq(target.keys().filter(|path| !is_partial(path)))
     }
 
     /// Makes the journal one of another boot: of the records that begin a run, the life is another one.

@@ -2,7 +2,7 @@
 
 #![allow(dead_code)] // Each test uses a part of it.
 
-use proactor_copy::{copy, Copied, Dereference, Diagnostic, Observer, Options, Report, Target};
+use proactor_copy::{copy, Copied, Dereference, Diagnostic, Engine, Observer, Options, Report, Target};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CString, OsString};
 use std::fs;
@@ -12,8 +12,26 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use tempfile::TempDir;
+
+/// The same, with the engine that these tests are for: `uring.rs` has all of them for a ring.
+pub fn engaged(options: &Options) -> Options {
+    Options {
+        engine: if in_ring() { Engine::Uring } else { options.engine },
+        ..options.clone()
+    }
+}
+
+/// Whether files are in flight at once. Without a ring, the tests for one are the others once more.
+pub fn in_ring() -> bool {
+    static HAS_RING: OnceLock<bool> = OnceLock::new();
+    env!("CARGO_CRATE_NAME") == "uring"
+        && *HAS_RING.get_or_init(|| {
+            let report = proactor::probe::report(proactor::Engine::IoUring);
+            require("uring", "io_uring", report.usable.is_ok())
+        })
+}
 
 /// Remembers what went wrong; stops when told to.
 #[derive(Default)]
@@ -47,7 +65,7 @@ pub struct Hooks<C, P> {
 
 impl<C: Fn(&Copied<'_>) + Sync, P: Fn(u64) + Sync> Hooks<C, P> {
     pub fn run(&self, options: &Options, source: &Path, target: Target) -> Report {
-        copy(options, &[source.into()], &target, self)
+        copy(&engaged(options), &[source.into()], &target, self)
     }
 }
 
@@ -91,7 +109,7 @@ pub fn on_progress<P: Fn(u64) + Sync>(progress: P) -> Hooks<fn(&Copied<'_>), P> 
 pub fn run(options: &Options, sources: &[&Path], target: Target) -> (Report, String) {
     let notes = Notes::default();
     let sources: Vec<PathBuf> = sources.iter().map(PathBuf::from).collect();
-    let report = copy(options, &sources, &target, &notes);
+    let report = copy(&engaged(options), &sources, &target, &notes);
     (report, notes.text())
 }
 
@@ -307,6 +325,14 @@ pub fn require(test: &str, capability: &str, is_here: bool) -> bool {
         let _ = writeln!(std::io::stderr(), "SKIPPED {test}: needs {capability}");
     }
     is_here
+}
+
+/// What the names of a module's tests begin with, as the test harness has them: without the crate's.
+pub fn module(path: &str) -> String {
+    match path.split_once("::") {
+        Some((_, inner)) => format!("{inner}::"),
+        None => String::new(),
+    }
 }
 
 /// Names in a directory, sorted.

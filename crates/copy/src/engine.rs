@@ -1,0 +1,64 @@
+//! Which way the files of a directory are copied: by calls of the worker's own, one file after the other, or by a ring,
+//! many at once. Both make the same of the same; whoever fills directories knows no more than this.
+
+use crate::entry::Entry;
+use crate::error::Diagnostic;
+use crate::options::{Engine, Fsync};
+use crate::ring::Ring;
+use crate::run::Worker;
+use rustix::fs::FileType;
+use rustix::io::Errno;
+use std::io;
+
+impl Worker<'_> {
+    /// Makes what the engine of this worker needs. An error says why that cannot be had here.
+    pub(crate) fn start_engine(&mut self) -> io::Result<()> {
+        let moves_contents = self.run.copies_contents();
+        match self.options().engine {
+            _ if !moves_contents => {}
+            Engine::Uring => self.ring = Some(Ring::new(self.run.depth)?),
+            // Many syncs at once are a few of the disk's; for all else threads are as fast or faster (docs/copy.md has the
+            // figures).
+            Engine::Auto if self.options().fsync == Fsync::Each => self.ring = Ring::new(self.run.depth).ok(),
+            Engine::Auto | Engine::Threads => {}
+        }
+        Ok(())
+    }
+
+    /// Starts it, or tells why not.
+    pub(crate) fn has_engine(&mut self) -> bool {
+        let started = self.start_engine();
+        if let Err(error) = &started {
+            self.tell(&Diagnostic::NoEngine {
+                engine: "uring".into(),
+                errno: errno(error),
+                reason: error.to_string(),
+            });
+        }
+        started.is_ok()
+    }
+
+    /// Copies an entry of a directory that is no directory, or begins to.
+    pub(crate) fn begin(&mut self, entry: &Entry<'_>, listed: FileType) {
+        if self.ring.is_some() && listed == FileType::RegularFile && self.suits_ring() {
+            self.begin_in_ring(entry);
+        } else {
+            self.entry(entry, listed);
+        }
+    }
+
+    /// Brings what was begun to its end.
+    pub(crate) fn settle(&mut self) {
+        if self.ring.is_some() {
+            self.settle_ring();
+        }
+    }
+}
+
+/// The engine puts what the kernel said into words, with the number behind them.
+fn errno(error: &io::Error) -> i32 {
+    let text = error.to_string();
+    let number = || text.rsplit_once("(os error ")?.1.split(')').next()?.parse().ok();
+    let known = error.raw_os_error().or_else(number);
+    known.unwrap_or(Errno::OPNOTSUPP.raw_os_error())
+}

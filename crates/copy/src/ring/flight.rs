@@ -1,0 +1,378 @@
+//! The way of one file through a ring: open, read, create, write, sync, close, each begun when the one before it has
+//! completed. What is decided in between is decided by the functions that decide it without a ring.
+
+use super::{Landing, MOST_BYTES};
+use crate::content::{self, Moved};
+use crate::dir::Opened;
+use crate::entry::Entry;
+use crate::error::Step;
+use crate::file::{Prepared, Source};
+use crate::observer::Paths;
+use crate::options::{Fsync, Reflink, Sparse};
+use crate::place::Place;
+use crate::run::{Outcome, Worker};
+use crate::sys::{self, Stat};
+use proactor::buffer::AlignedBuf;
+use proactor::op::{self, Close, Open, Read, Write};
+use proactor::Output;
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::fs::{FileType, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use std::ffi::CString;
+use std::io;
+
+/// A file that is being copied: an op of it is in the ring.
+pub(super) struct Flight {
+    at: Opened,
+    name: CString,
+    stage: Stage,
+}
+
+/// What its op does.
+enum Stage {
+    Open,
+    Read(Box<Task>),
+    Create(Box<Task>, AlignedBuf),
+    Write(Box<Task>, New),
+    Sync(Box<Task>, New),
+    Close(Box<Task>, Created),
+}
+
+/// What is known when the source has been looked at.
+struct Task {
+    source: Source,
+    old: Option<Stat>,
+    prepared: Prepared,
+    /// How many partial names were taken.
+    attempt: u32,
+}
+
+/// A new file that is open.
+struct New {
+    name: CString,
+    to: OwnedFd,
+    moved: Moved,
+    /// Nothing has gone wrong with it, so that it may be written down as finished.
+    whole: bool,
+}
+
+/// A new file that is being closed.
+struct Created {
+    name: CString,
+    moved: Moved,
+    whole: bool,
+    /// What it is now, for a journal.
+    there: io::Result<Option<Stat>>,
+}
+
+/// What waits until the ring holds no descriptors any more.
+pub(super) struct Later {
+    at: Opened,
+    name: CString,
+    /// What is known of it, if anything is.
+    task: Option<Box<Task>>,
+}
+
+impl Flight {
+    fn entry(&self) -> Entry<'_> {
+        entry(&self.at, &self.name)
+    }
+
+    fn with(self, stage: Stage) -> Flight {
+        Flight { stage, ..self }
+    }
+}
+
+fn entry<'e>(at: &'e Opened, name: &'e CString) -> Entry<'e> {
+    Entry {
+        at,
+        source: name,
+        target: name,
+    }
+}
+
+/// Never through a link, and never out of the directory.
+fn open(at: rustix::fd::BorrowedFd<'_>, name: &std::ffi::CStr, flags: OFlags) -> Open {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    Open::new(name, flags.bits() as i32)
+        .dir(at.as_raw_fd())
+        .resolve(resolve.bits())
+}
+
+impl Worker<'_> {
+    /// Whether the ring is of use for any file of this copy.
+    pub(crate) fn suits_ring(&self) -> bool {
+        let options = self.options();
+        // Questions, and reading back, go one file after the other.
+        !options.overwrite.ask
+            && !options.verify
+            && options.reflink != Reflink::Always
+            && options.sparse != Sparse::Always
+    }
+
+    pub(super) fn open_source_in_ring(&mut self, entry: &Entry<'_>) {
+        let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let op = open(entry.at.source(), entry.source, flags);
+        let flight = Flight {
+            at: entry.at.clone(),
+            name: entry.source.into(),
+            stage: Stage::Open,
+        };
+        self.launch(flight, op);
+    }
+
+    /// Goes on with a file whose op has completed.
+    pub(super) fn landed(&mut self, mut flight: Flight, landing: Landing) {
+        let stage = std::mem::replace(&mut flight.stage, Stage::Open);
+        let stopped = self.run.stopped();
+        match stage {
+            Stage::Close(task, new) => self.closed(flight, *task, new, landing),
+            stage if stopped => self.take_back(flight, stage, landing),
+            Stage::Open => self.opened(flight, landing),
+            Stage::Read(task) => self.has_read(flight, task, landing),
+            Stage::Create(task, bytes) => self.created(flight, task, bytes, landing),
+            Stage::Write(task, new) => self.written(flight, task, new, landing),
+            Stage::Sync(task, new) => match landing.result {
+                Ok(_) => self.close_in_ring(flight, task, new),
+                Err(error) => {
+                    self.failed(Step::Sync, flight.entry().target(), error);
+                    self.discard(flight, &new.name);
+                }
+            },
+        }
+    }
+
+    /// The copy is to stop: nothing is left of this file.
+    fn take_back(&mut self, flight: Flight, stage: Stage, landing: Landing) {
+        match (stage, landing.result) {
+            (Stage::Write(_, new) | Stage::Sync(_, new), _) => self.discard(flight, &new.name),
+            (Stage::Create(task, _), Ok(_)) => {
+                let name = self.name_of_new(&flight, &task);
+                self.discard(flight, &name);
+            }
+            _ => self.end(flight),
+        }
+    }
+
+    /// The source is open: what it is decides whether it stays with the ring.
+    fn opened(&mut self, flight: Flight, landing: Landing) {
+        let opened = landing.result.and_then(|output| match output {
+            Output::File(fd) => Ok((sys::stat(fd.as_fd())?, fd)),
+            _ => unreachable!("an open opens"),
+        });
+        let Ok((stat, fd)) = opened else {
+            // Found again, and told, by whoever copies it without a ring.
+            return self.put_off(flight, None);
+        };
+        if !self.suits(&flight.entry(), &stat) {
+            let _ = self.file_as(&flight.entry(), fd, stat);
+            return self.end(flight);
+        }
+        match self.prepare_in_ring(&flight.entry(), fd, stat) {
+            Ok(Some(task)) => {
+                let buffer = self.ring().buffer(stat.size as usize);
+                let op = Read::at(task.source.fd.as_raw_fd(), 0, buffer);
+                self.launch(flight.with(Stage::Read(task)), op);
+            }
+            Ok(None) | Err(_) => self.end(flight),
+        }
+    }
+
+    /// Whether the ring is the way for this file: neither large nor with holes, blocks to share or further names.
+    fn suits(&self, entry: &Entry<'_>, stat: &Stat) -> bool {
+        let options = self.options();
+        let most = MOST_BYTES.min(self.buffer.len() as u64);
+        stat.is_file()
+            && (1..=most).contains(&stat.size)
+            && !self.is_tracked(entry, stat)
+            && !(options.sparse == Sparse::Auto && content::misses_blocks(stat))
+            && !self.may_clone(stat, entry.at.dir.target.id().0)
+    }
+
+    /// Decides what is to be made of an open source. `None`: it has been dealt with.
+    fn prepare_in_ring(&mut self, entry: &Entry<'_>, fd: OwnedFd, stat: Stat) -> Outcome<Option<Box<Task>>> {
+        self.saw(entry, &stat);
+        if self.stays(entry, &stat)? {
+            return Ok(None);
+        }
+        let mut source = Source::new(fd, stat);
+        let old = match self.place(entry, &stat)? {
+            Place::New => None,
+            Place::Replace(old) => Some(old),
+            place @ Place::Into { .. } => return self.copy_to(entry, &mut source, place).map(|()| None),
+        };
+        let prepared = self.prepare(entry, &mut source, old.as_ref())?;
+        let task = Box::new(Task {
+            source,
+            old,
+            prepared,
+            attempt: 0,
+        });
+        let looks_for_holes = self.options().sparse == Sparse::Auto;
+        if looks_for_holes && content::has_holes(task.source.fd.as_fd(), &stat, task.source.attributes) {
+            return self.copy_prepared(entry, task).map(|()| None);
+        }
+        let turn = self.wait_for_turn(stat.size as usize);
+        turn.map_err(|trouble| self.trouble(entry, trouble))?;
+        Ok(Some(task))
+    }
+
+    /// What a task knows, carried out without the ring.
+    fn copy_prepared(&mut self, entry: &Entry<'_>, mut task: Box<Task>) -> Outcome<()> {
+        let made = self.create_prepared(entry, &mut task.source, task.old.as_ref(), &task.prepared);
+        made.map(|(moved, backup)| self.is_copied(entry, &task.source, &moved, backup))
+    }
+
+    fn has_read(&mut self, flight: Flight, task: Box<Task>, landing: Landing) {
+        let (count, mut buffer) = landing.buffer();
+        let size = task.source.stat.size as usize;
+        // A file that grew has more; one that ended early, or whose read was cut short, is read on.
+        let done = count.unwrap_or(0).min(size);
+        buffer.set_len(size);
+        match sys::read_at(task.source.fd.as_fd(), &mut buffer[done..], done as u64) {
+            Ok(more) => {
+                buffer.set_len(done + more);
+                self.create_in_ring(flight, task, buffer);
+            }
+            Err(error) => {
+                self.ring().give_back(buffer);
+                self.failed(Step::Read, flight.entry().source(), error);
+                self.end(flight);
+            }
+        }
+    }
+
+    fn name_of_new(&self, flight: &Flight, task: &Task) -> CString {
+        if task.prepared.direct {
+            flight.name.clone()
+        } else {
+            self.run.partial_name(&flight.name, task.attempt)
+        }
+    }
+
+    fn create_in_ring(&mut self, flight: Flight, task: Box<Task>, bytes: AlignedBuf) {
+        let name = self.name_of_new(&flight, &task);
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let op = open(flight.at.target(), &name, flags).mode(task.prepared.modes.create);
+        self.launch(flight.with(Stage::Create(task, bytes)), op);
+    }
+
+    fn created(&mut self, flight: Flight, mut task: Box<Task>, bytes: AlignedBuf, landing: Landing) {
+        let to = match landing.result {
+            Ok(Output::File(to)) => to,
+            Ok(_) => unreachable!("an open opens"),
+            Err(error) if !task.prepared.direct && sys::is(&error, &[Errno::EXIST]) => {
+                task.attempt += 1;
+                return self.create_in_ring(flight, task, bytes);
+            }
+            Err(_) => {
+                // Without descriptors, there will be some; all else is found again, and told.
+                self.ring().give_back(bytes);
+                return self.put_off(flight, Some(task));
+            }
+        };
+        let name = self.name_of_new(&flight, &task);
+        if let Err(error) = self.learn_owner(&flight.entry(), to.as_fd()) {
+            self.failed(Step::CreateFile, flight.entry().target(), error);
+            self.ring().give_back(bytes);
+            return self.discard(flight, &name);
+        }
+        let op = Write::at(to.as_raw_fd(), 0, bytes);
+        let new = New {
+            name,
+            to,
+            moved: Moved::default(),
+            whole: true,
+        };
+        self.launch(flight.with(Stage::Write(task, new)), op);
+    }
+
+    fn written(&mut self, flight: Flight, mut task: Box<Task>, mut new: New, landing: Landing) {
+        let (count, bytes) = landing.buffer();
+        let written = count.and_then(|done| sys::write_all_at(new.to.as_fd(), &bytes[done..], done as u64));
+        new.moved.written = bytes.len() as u64;
+        self.ring().give_back(bytes);
+        if let Err(error) = written {
+            self.failed(Step::Write, flight.entry().target(), error);
+            return self.discard(flight, &new.name);
+        }
+        self.run.observer.progress(new.moved.written);
+        let entry = flight.entry();
+        match self.unless_changed(&entry, &mut task.source, new.to.as_fd(), new.moved) {
+            Ok(moved) => new.moved = moved,
+            Err(_) => return self.discard(flight, &new.name),
+        }
+        let failures = self.report.failures;
+        let Task {
+            source,
+            old,
+            prepared,
+            ..
+        } = &*task;
+        let dress = prepared.dress(&entry, old.as_ref());
+        self.dress_file(&entry, source.fd.as_fd(), &source.stat, new.to.as_fd(), &dress);
+        new.whole = self.report.failures == failures;
+        if self.options().fsync == Fsync::Each {
+            let op = op::Fsync::new(new.to.as_raw_fd());
+            self.launch(flight.with(Stage::Sync(task, new)), op);
+        } else {
+            self.close_in_ring(flight, task, new);
+        }
+    }
+
+    fn close_in_ring(&mut self, flight: Flight, task: Box<Task>, new: New) {
+        let there = self.look_for_note(&flight.entry(), || sys::stat(new.to.as_fd()));
+        let created = Created {
+            name: new.name,
+            moved: new.moved,
+            whole: new.whole,
+            there,
+        };
+        self.launch(flight.with(Stage::Close(task, created)), Close::new(new.to));
+    }
+
+    fn closed(&mut self, flight: Flight, mut task: Task, new: Created, landing: Landing) {
+        let entry = flight.entry();
+        if let Err(error) = landing.result {
+            self.failed(Step::Write, entry.target(), error);
+            return self.discard(flight, &new.name);
+        }
+        if let (Ok(there), true) = (&new.there, new.whole) {
+            self.note(&entry, &task.source.stat, there.as_ref());
+        }
+        let (source, old) = (&mut task.source, task.old.as_ref());
+        let named = self.named(&entry, source, old, &task.prepared, &new.name, new.moved);
+        if let Ok((moved, backup)) = named {
+            self.is_copied(&entry, source, &moved, backup);
+        }
+        self.end(flight);
+    }
+
+    /// Leaves a file to the worker itself, when the ring holds nothing.
+    fn put_off(&mut self, flight: Flight, task: Option<Box<Task>>) {
+        let Flight { at, name, .. } = flight;
+        self.ring().later.push(Later { at, name, task });
+    }
+
+    pub(super) fn do_later(&mut self, later: Later) {
+        let Later { at, name, task } = later;
+        let entry = entry(&at, &name);
+        if !self.run.stopped() {
+            // What goes wrong has been told.
+            let _: Outcome<()> = match task {
+                Some(task) => self.copy_prepared(&entry, task),
+                None => self.entry_as(&entry, FileType::RegularFile),
+            };
+        }
+        self.release(at.dir);
+    }
+
+    fn discard(&mut self, flight: Flight, name: &CString) {
+        self.remove_own(&flight.entry(), name);
+        self.end(flight);
+    }
+
+    fn end(&mut self, flight: Flight) {
+        self.release(flight.at.dir);
+    }
+}
