@@ -93,6 +93,7 @@ class _Coroutine(Coroutine[Any, Any, _T_co]):
     def close(self) -> None: ...
 
 _File: TypeAlias = int | _HasFileno
+_Subject: TypeAlias = _File | StrOrBytesPath
 _State: TypeAlias = Literal["new", "submitted", "done"]
 
 def cli_main(argv: list[str]) -> int: ...
@@ -131,7 +132,7 @@ class CancelOutcome(Enum):
 
 @disjoint_base
 class Op:
-    file: _File
+    file: _Subject
     resfd: _File | None
     user_data: Any
     @property
@@ -147,7 +148,7 @@ class Read(_Transfer):
     buffer: Buffer
     def __new__(
         cls,
-        file: _File,
+        file: _Subject,
         buffer: Buffer | int,
         offset: int | None = None,
         *,
@@ -162,7 +163,7 @@ class Write(_Transfer):
     buffer: Buffer
     def __new__(
         cls,
-        file: _File,
+        file: _Subject,
         buffer: Buffer,
         offset: int | None = None,
         *,
@@ -180,7 +181,7 @@ class ReadV(_Transfer):
     def buffers(self, buffers: Iterable[Buffer | int]) -> None: ...
     def __new__(
         cls,
-        file: _File,
+        file: _Subject,
         buffers: Iterable[Buffer | int],
         offset: int | None = None,
         *,
@@ -198,7 +199,7 @@ class WriteV(_Transfer):
     def buffers(self, buffers: Iterable[Buffer]) -> None: ...
     def __new__(
         cls,
-        file: _File,
+        file: _Subject,
         buffers: Iterable[Buffer],
         offset: int | None = None,
         *,
@@ -211,7 +212,7 @@ class WriteV(_Transfer):
 class _Sync(Op):
     def __new__(
         cls,
-        file: _File,
+        file: _Subject,
         *,
         priority: Priority | None = None,
         resfd: _File | None = None,

@@ -205,3 +205,50 @@ def test_a_report_that_cannot_be_written(arguments: list[str]) -> None:
         )
     assert done.returncode == 1
     assert b"No space left on device" in done.stderr
+
+
+class TestPaths:
+    """A path is opened for one submission."""
+
+    @pytest.mark.parametrize("kind", [str, os.fsencode, Path])
+    def test_read_and_write(self, context: aio.Context, path: Path, kind: Any) -> None:
+        before = set(os.listdir("/proc/self/fd"))
+        read = aio.Read(kind(path), 5, 1)
+        for _ in range(2):
+            event = run_one(context, read)
+            assert event.check() == 5
+            assert bytes(event.data) == path.read_bytes()[1:6]
+        assert run_one(context, aio.WriteV(kind(path), [b"ab", b"c"], 1)).check() == 3
+        assert path.read_bytes()[1:4] == b"abc"
+        assert run_one(context, aio.Fsync(kind(path))).check() == 0
+        assert run_one(context, aio.Fdatasync(kind(path.parent))).check() == 0
+        assert set(os.listdir("/proc/self/fd")) == before
+
+    def test_missing(self, context: aio.Context, tmp_path: Path) -> None:
+        missing = tmp_path / "missing"
+        for op in (aio.Read(missing, 1), aio.Write(missing, b"x")):
+            with pytest.raises(FileNotFoundError) as error:
+                context.submit(op)
+            assert error.value.filename == missing
+            assert context.pending == 0
+        assert not missing.exists()
+
+    def test_an_error_of_the_op_names_it(self, context: aio.Context, tmp_path: Path) -> None:
+        event = run_one(context, aio.Read(tmp_path, 1))
+        assert isinstance(event.error, IsADirectoryError)
+        assert event.error.filename == tmp_path
+
+    def test_one_that_is_given_up_is_closed(self, engine: str, tmp_path: Path) -> None:
+        fifo = tmp_path / "fifo"
+        os.mkfifo(fifo)
+        writer = os.open(fifo, os.O_RDWR)
+        before = set(os.listdir("/proc/self/fd"))
+        with aio.Context(engine=engine) as context:
+            context.submit(aio.Read(fifo, 1))
+            assert context.wait(0) == []
+        assert set(os.listdir("/proc/self/fd")) == before
+        os.close(writer)
+
+    def test_not_for_poll(self, path: Path) -> None:
+        with pytest.raises(TypeError, match="polled"):
+            aio.Poll(path, select.POLLIN)  # type: ignore[arg-type]

@@ -31,7 +31,7 @@ impl Worker<'_> {
         if let Err(error) = &started {
             self.tell(&Diagnostic::NoEngine {
                 engine: "uring".into(),
-                errno: errno(error),
+                errno: proactor::errno_of(error).unwrap_or(Errno::OPNOTSUPP.raw_os_error()),
                 reason: error.to_string(),
             });
         }
@@ -53,12 +53,4 @@ impl Worker<'_> {
             self.settle_ring();
         }
     }
-}
-
-/// The engine puts what the kernel said into words, with the number behind them.
-fn errno(error: &io::Error) -> i32 {
-    let text = error.to_string();
-    let number = || text.rsplit_once("(os error ")?.1.split(')').next()?.parse().ok();
-    let known = error.raw_os_error().or_else(number);
-    known.unwrap_or(Errno::OPNOTSUPP.raw_os_error())
 }

@@ -7,6 +7,7 @@ mod kinds;
 mod op;
 mod priority;
 mod recycle;
+mod subject;
 
 pub(crate) use context::parse_engine;
 pub(crate) use op::descriptor;

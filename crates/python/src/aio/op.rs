@@ -2,6 +2,7 @@
 
 use super::aligned::for_reading;
 use super::priority::PyPriority;
+use super::subject;
 use crate::memory;
 use proactor::op::{self as engine, RwFlags};
 use proactor::{Options, Token};
@@ -40,7 +41,9 @@ enum State {
 /// An op may be submitted again once its event has been taken. While it is submitted, nothing about it can be changed
 /// (RuntimeError), and its buffers are exported: a bytearray, for one, refuses to be resized (BufferError). Ops are equal
 /// and hash by identity. A number that is no open descriptor is an event with EBADF; a file object that is closed raises
-/// ValueError at `submit`.
+/// ValueError at `submit`. A path (str, bytes, path-like; not for `Poll`) is opened by `submit` for this one time, for
+/// writing by a write and for reading by all others, never created, and closed when the op is done; `submit` raises the
+/// OSError of that.
 #[pyclass(subclass, module = "proactor.aio")]
 pub(crate) struct Op {
     kind: Kind,
@@ -115,7 +118,7 @@ impl Op {
         buffers: Vec<Py<PyAny>>,
         rest: Rest,
     ) -> PyResult<Self> {
-        descriptor(file)?;
+        subject::check(kind, file)?;
         check_priority(kind, rest.priority)?;
         let Rest {
             offset,
@@ -183,7 +186,11 @@ impl Op {
 
     /// The name of the file, where the file object has one: what an OSError shows.
     pub(super) fn filename<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
-        let name = self.file.bind(py).getattr("name").ok()?;
+        let file = self.file.bind(py);
+        if subject::is_path(file).unwrap_or(false) {
+            return Some(file.clone());
+        }
+        let name = file.getattr("name").ok()?;
         (!name.is_instance_of::<pyo3::types::PyInt>()).then_some(name)
     }
 
@@ -194,7 +201,7 @@ impl Op {
                 "this op is in flight already: take its event first",
             ));
         }
-        let fd = descriptor(self.file.bind(py))?;
+        let file = subject::handle(self.kind, self.file.bind(py))?;
         let mut options = Options::default();
         if let Some(priority) = self.priority {
             options.priority = priority.to_engine();
@@ -214,28 +221,28 @@ impl Op {
             Kind::Read => engine::Read {
                 offset: self.offset,
                 flags,
-                ..engine::Read::new(fd, single(true)?)
+                ..engine::Read::new(file, single(true)?)
             }
             .into(),
             Kind::Write => engine::Write {
                 offset: self.offset,
                 flags,
-                ..engine::Write::new(fd, single(false)?)
+                ..engine::Write::new(file, single(false)?)
             }
             .into(),
             Kind::ReadV => {
-                let mut op = engine::ReadV::new(fd, vector(true)?).flags(flags);
+                let mut op = engine::ReadV::new(file, vector(true)?).flags(flags);
                 op.offset = self.offset;
                 op.into()
             }
             Kind::WriteV => {
-                let mut op = engine::WriteV::new(fd, vector(false)?).flags(flags);
+                let mut op = engine::WriteV::new(file, vector(false)?).flags(flags);
                 op.offset = self.offset;
                 op.into()
             }
-            Kind::Fsync => engine::Fsync::new(fd).into(),
-            Kind::Fdatasync => engine::Fsync::data(fd).into(),
-            Kind::Poll => engine::Poll::new(fd, self.events as i16).into(),
+            Kind::Fsync => engine::Fsync::new(file).into(),
+            Kind::Fdatasync => engine::Fsync::data(file).into(),
+            Kind::Poll => engine::Poll::new(file, self.events as i16).into(),
         };
         Ok((op, options))
     }
@@ -287,7 +294,7 @@ impl Op {
         }
     }
 
-    /// The file: an int or an object with `fileno()`, which is asked at each `submit`.
+    /// The file: an int or an object with `fileno()`, which is asked at each `submit`; or a path, which is opened then.
     #[getter]
     fn file(&self, py: Python<'_>) -> Py<PyAny> {
         self.file.clone_ref(py)
@@ -296,7 +303,7 @@ impl Op {
     #[setter]
     fn set_file(&mut self, file: &Bound<'_, PyAny>) -> PyResult<()> {
         self.unlocked()?;
-        descriptor(file)?;
+        subject::check(self.kind, file)?;
         self.file = file.clone().unbind();
         Ok(())
     }

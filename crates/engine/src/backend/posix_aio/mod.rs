@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// `aio_suspend` and the look at each request after it take time in proportion to their number.
-const MAX_SILENT: usize = 64;
+const MAX_SILENT: usize = 1024;
 
 /// From `signal.h`; libc has it for some targets only.
 const SIGEV_NONE: libc::c_int = 1;
