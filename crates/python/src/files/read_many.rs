@@ -84,7 +84,8 @@ coroutine_methods! { ReadMany =>
 
     /// Generic in the type of a path and of what is read, for type checkers.
     #[classmethod]
-    fn __class_getitem__(cls: &Bound<'_, PyType>, _types: &Bound<'_, PyAny>) -> Py<PyType> {
+    fn __class_getitem__(cls: &Bound<'_, PyType>, types: &Bound<'_, PyAny>) -> Py<PyType> {
+        let _ = types;
         cls.clone().unbind()
     }
 
