@@ -229,7 +229,7 @@ class TestPaths:
         for op in (aio.Read(missing, 1), aio.Write(missing, b"x")):
             with pytest.raises(FileNotFoundError) as error:
                 context.submit(op)
-            assert error.value.filename == missing
+            assert error.value.filename == str(missing)
             assert context.pending == 0
         assert not missing.exists()
 

@@ -286,8 +286,8 @@ impl Context {
     /// Submits ops in order and returns how many were accepted; the rest is untouched. Fewer than all means that
     /// `max_jobs + backlog` ops are pending: take events with `wait`, then submit the rest.
     ///
-    /// Raises ValueError for an op that is submitted already or can never succeed, if it is the first; otherwise such an
-    /// op ends the count.
+    /// Raises ValueError for an op that is submitted already or can never succeed, and OSError for one whose path cannot be
+    /// opened, if it is the first; otherwise such an op ends the count.
     #[pyo3(signature = (*ops))]
     fn submit(&self, py: Python<'_>, ops: &Bound<'_, PyTuple>) -> PyResult<usize> {
         let mut inner = self.inner()?;
