@@ -32,6 +32,8 @@ fn doctor_help() {
 fn bench_help() {
     golden("bench-help", &["bench", "--help"]);
     golden("bench-io-help", &["bench", "io", "--help"]);
+    golden("bench-files-help", &["bench", "files", "--help"]);
+    golden("bench-cp-help", &["bench", "cp", "--help"]);
 }
 
 #[test]
