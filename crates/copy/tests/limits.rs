@@ -50,6 +50,8 @@ fn place() -> (Option<tempfile::TempDir>, std::path::PathBuf) {
 }
 
 fn limit(resource: u32, value: u64) {
+    // Asked now, for it takes descriptors of its own.
+    support::in_ring();
     let limit = libc::rlimit {
         rlim_cur: value,
         rlim_max: value,
