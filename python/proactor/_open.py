@@ -184,8 +184,8 @@ def open(
         try:
             if buffering == 0:
                 raise ValueError("can't have unbuffered text I/O")
-            if isinstance(errors, str) and "\0" in errors:
-                # Before Python 3.11 a text file itself does not look.
+            if isinstance(errors, str) and b"\0" in errors.encode():
+                # Before Python 3.11 a text file itself does not look, or fails without an exception.
                 raise ValueError("embedded null character")
             encoding = io.text_encoding(encoding, 2)  # type: ignore[attr-defined]
             settings = resolve(encoding, errors, newline)
