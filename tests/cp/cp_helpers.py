@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from seccomp import FILTER
+
 # What the tests' sources are as old as: a copy that is younger was not given its source's times.
 OLD_NS = 1_500_000_000_123_456_789
 # Neither the user's locale nor their wishes for backups.
@@ -48,27 +50,16 @@ def proactor_command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "proactor", *arguments]
 
 
-# Installs a filter that answers one system call with an errno, and becomes a command.
-DENY = """
-import ctypes, os, struct, sys
+# Becomes a command under a filter.
+DENY = (
+    FILTER
+    + """
+import os, sys
 number, errno, *command = sys.argv[1:]
-
-def instruction(code, to, unless, value):
-    return struct.pack("=HBBI", code, to, unless, value)
-
-program = b"".join([
-    instruction(0x20, 0, 0, 0),  # load the system call's number
-    instruction(0x15, 0, 1, int(number)),
-    instruction(0x06, 0, 0, 0x00050000 | int(errno)),  # SECCOMP_RET_ERRNO
-    instruction(0x06, 0, 0, 0x7FFF0000),  # SECCOMP_RET_ALLOW
-])
-memory = ctypes.create_string_buffer(program, len(program))
-filter = struct.pack("HxxxxxxP", 4, ctypes.addressof(memory))
-libc = ctypes.CDLL(None, use_errno=True)
-assert libc.prctl(38, 1, 0, 0, 0) == 0  # PR_SET_NO_NEW_PRIVS
-assert libc.prctl(22, 2, filter, 0, 0) == 0, ctypes.get_errno()  # PR_SET_SECCOMP
+deny(int(errno), int(number))
 os.execv(command[0], command)
 """
+)
 
 
 def denied(number: int, error: int, *arguments: str) -> list[str]:

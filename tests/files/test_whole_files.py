@@ -132,12 +132,12 @@ class TestRead:
 
         async def main() -> int:
             with turns() as count:
-                for _ in range(50):
+                # So few do not look at the clock (turn.rs), which a busy machine could have made run out.
+                for _ in range(2):
                     await proactor.read_bytes(path)
                 return count()
 
-        # A busy machine may use up the turn of the loop meanwhile, so that a call gives way.
-        assert run(main()) < 25
+        assert run(main()) == 0
 
     def test_a_file_changes_between_reads(self, run: Run, engine: str, path: Path) -> None:
         async def main() -> list[bytes]:

@@ -6,7 +6,6 @@ Each in a process of its own: a filter cannot be taken off, and the choice is ma
 from __future__ import annotations
 
 import os
-import platform
 import subprocess
 import sys
 import textwrap
@@ -15,33 +14,9 @@ from pathlib import Path
 import proactor
 import pytest
 from capabilities import needs, require
+from seccomp import FILTER, IO_SUBMIT, IO_URING_ENTER, IO_URING_SETUP
 
-# A filter that answers a system call, io_uring_setup if no other is named, with an errno.
-FILTER = textwrap.dedent(
-    """
-    import ctypes, struct, sys
-
-    def instruction(code, to, unless, value):
-        return struct.pack("=HBBI", code, to, unless, value)
-
-    def deny(errno, number=425):
-        program = b"".join([
-            instruction(0x20, 0, 0, 0),  # load the system call's number
-            instruction(0x15, 0, 1, number),  # this one?
-            instruction(0x06, 0, 0, 0x00050000 | errno),  # SECCOMP_RET_ERRNO
-            instruction(0x06, 0, 0, 0x7FFF0000),  # SECCOMP_RET_ALLOW
-        ])
-        memory = ctypes.create_string_buffer(program, len(program))
-        filter = struct.pack("HxxxxxxP", 4, ctypes.addressof(memory))
-        libc = ctypes.CDLL(None, use_errno=True)
-        assert libc.prctl(38, 1, 0, 0, 0) == 0  # PR_SET_NO_NEW_PRIVS
-        assert libc.prctl(22, 2, filter, 0, 0) == 0, ctypes.get_errno()  # PR_SET_SECCOMP
-    """
-)
-DENY = FILTER + "deny(*map(int, sys.argv[1:]))\n"
-# As the kernel numbers them: io_uring's are the same on every architecture.
-IO_URING_ENTER = "426"
-IO_SUBMIT = {"x86_64": "209", "aarch64": "2"}.get(platform.machine(), "")
+DENY = FILTER + "import sys; deny(*map(int, sys.argv[1:]))\n"
 
 # Something of everything.
 WORK = textwrap.dedent(
@@ -136,7 +111,7 @@ def test_denied(code: str) -> None:
     import errno
 
     number = getattr(errno, code)
-    choice, engines, named = python(DENY + WORK, str(number))
+    choice, engines, named = python(DENY + WORK, str(number), str(IO_URING_SETUP))
     name, _, reason = choice.partition(" | ")
     assert name in ("linux_aio", "threads")
     assert "io_uring" in reason
@@ -148,7 +123,7 @@ def test_denied(code: str) -> None:
 
 @needs("seccomp filter")
 def test_rings_that_can_be_made_and_not_used() -> None:
-    choice, engines, named = python(DENY + WORK, "1", IO_URING_ENTER)
+    choice, engines, named = python(DENY + WORK, "1", str(IO_URING_ENTER))
     assert choice.startswith("threads | ")
     assert "Operation not permitted" in choice
     assert "io_uring" not in engines.split(",")
@@ -156,7 +131,6 @@ def test_rings_that_can_be_made_and_not_used() -> None:
 
 
 @needs("seccomp filter", "linux_aio")
-@pytest.mark.skipif(not IO_SUBMIT, reason="needs the number of io_submit")
 def test_linux_aio_that_can_be_set_up_and_not_used() -> None:
     program = DENY + textwrap.dedent(
         """
@@ -169,7 +143,7 @@ def test_linux_aio_that_can_be_set_up_and_not_used() -> None:
             print(error)
         """
     )
-    engines, error = python(program, "1", IO_SUBMIT)
+    engines, error = python(program, "1", str(IO_SUBMIT))
     assert "linux_aio" not in engines.split()
     assert "forbids Linux AIO" in error
 
@@ -219,7 +193,7 @@ def test_forbidden_while_in_use() -> None:
 @needs("seccomp filter")
 def test_denied_for_the_command() -> None:
     program = DENY + "from proactor.__main__ import main; sys.argv = ['proactor', 'doctor']; main()"
-    text = "\n".join(python(program, "1"))
+    text = "\n".join(python(program, "1", str(IO_URING_SETUP)))
     assert "io_uring" in text
     assert "Operation not permitted" in text or "EPERM" in text
 

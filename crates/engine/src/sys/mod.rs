@@ -58,7 +58,7 @@ pub fn errno_of(error: &io::Error) -> Option<i32> {
 
 /// Whether a system call that has worked until now is forbidden for good: a seccomp filter or a closed descriptor. What the
 /// kernel was told before goes on.
-pub(crate) fn is_forbidden(error: &io::Error) -> bool {
+pub fn is_forbidden(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
         Some(libc::EPERM | libc::EACCES | libc::ENOSYS | libc::EBADF)

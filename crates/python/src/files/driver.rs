@@ -31,6 +31,9 @@ const BATCH: usize = 16;
 /// four per processor, leaves a disk idle on small machines.
 const IO_WORKERS: u32 = 16;
 
+/// Completions, each with who waits for it.
+type Done = Vec<(Option<Waiter>, Completion)>;
+
 /// The bridge between an event loop and an engine driver. Made by the first call on a loop; not for direct use.
 #[pyclass(weakref, module = "proactor._native")]
 pub(crate) struct LoopDriver {
@@ -236,11 +239,11 @@ impl LoopDriver {
 
     /// As `collect` would, when the kernel is forbidden to us (a seccomp filter that came late): each op fails. What it has
     /// in flight stays in the driver.
-    fn lost(&mut self, error: &io::Error) -> Vec<(Option<Waiter>, Completion)> {
-        let errno = error.raw_os_error().unwrap_or(libc::EIO);
-        if !matches!(errno, libc::EPERM | libc::EACCES | libc::ENOSYS | libc::EBADF) {
+    fn lost(&mut self, error: &io::Error) -> Done {
+        if !proactor::is_forbidden(error) {
             return Vec::new();
         }
+        let errno = error.raw_os_error().unwrap_or(libc::EIO);
         let fail = |(token, waiter)| {
             let completion = Completion {
                 token,
@@ -253,17 +256,19 @@ impl LoopDriver {
         self.waiting.drain().map(fail).collect()
     }
 
-    fn collect(&mut self) -> io::Result<Vec<(Option<Waiter>, Completion)>> {
-        let driver = self.driver.get().map_err(io::Error::other)?;
+    /// What has completed, or what the kernel says instead.
+    ///
+    /// # Errors
+    /// If the driver is not this process's or thread's, or is closed.
+    fn collect(&mut self) -> PyResult<io::Result<Done>> {
+        let driver = self.driver.get()?;
         let mut done = Vec::new();
         match driver.wait(0, BATCH, Some(Duration::ZERO), &mut done) {
-            Err(e) if e.kind() != io::ErrorKind::Interrupted => return Err(e),
+            Err(e) if e.kind() != io::ErrorKind::Interrupted => return Ok(Err(e)),
             _ => {}
         }
-        Ok(done
-            .into_iter()
-            .map(|c| (self.waiting.remove(&c.token), c))
-            .collect())
+        let with_waiter = |c: Completion| (self.waiting.remove(&c.token), c);
+        Ok(Ok(done.into_iter().map(with_waiter).collect()))
     }
 }
 
@@ -361,7 +366,7 @@ pub(crate) fn dispatch(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
     let done = {
         let mut this = slf.borrow_mut();
         this.flush_scheduled = false;
-        this.collect()
+        this.collect()?
     };
     let (done, mut failed) = match done {
         Ok(done) => (done, None),

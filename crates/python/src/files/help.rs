@@ -176,10 +176,33 @@ impl ReadMany {
             items: copies,
         };
         let refused = driver.borrow_mut().submit(py, op, waiter).err();
-        let Some(error) = refused else { return Ok(()) };
+        match refused {
+            Some(error) => Self::all_failed(slf, items, |_| error.clone_ref(py)),
+            None => Ok(()),
+        }
+    }
+
+    /// A chunk is lost.
+    pub(super) fn chunk_failed(
+        slf: &Bound<'_, Self>,
+        items: Vec<(u64, Py<PyAny>)>,
+        error: &proactor::Error,
+    ) -> PyResult<()> {
+        let py = slf.py();
+        Self::all_failed(slf, items, |path| {
+            errors::os_error(py, error, Some(path.bind(py)))
+        })
+    }
+
+    fn all_failed(
+        slf: &Bound<'_, Self>,
+        items: Vec<(u64, Py<PyAny>)>,
+        error_of: impl Fn(&Py<PyAny>) -> PyErr,
+    ) -> PyResult<()> {
         slf.borrow_mut().help.chunk_ended(items.len());
         for (sequence, path) in items {
-            ReadMany::arrived(slf, sequence, path, Err(error.clone_ref(py)))?;
+            let error = error_of(&path);
+            ReadMany::arrived(slf, sequence, path, Err(error))?;
         }
         Ok(())
     }

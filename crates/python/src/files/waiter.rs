@@ -77,11 +77,11 @@ impl Waiter {
                 let value = value_of(py, completion, path.bind(py));
                 ReadMany::arrived(batch.bind(py), sequence, path, value)?;
             }
-            Waiter::Chunk { batch, items } => {
-                if let Some(Op::ReadCached(op)) = completion.op {
-                    ReadMany::chunk_arrived(batch.bind(py), slf, items, op)?;
-                }
-            }
+            Waiter::Chunk { batch, items } => match (completion.op, completion.result) {
+                (Some(Op::ReadCached(op)), _) => ReadMany::chunk_arrived(batch.bind(py), slf, items, op)?,
+                (_, Err(error)) => ReadMany::chunk_failed(batch.bind(py), items, &error)?,
+                _ => {}
+            },
         }
         Ok(())
     }
