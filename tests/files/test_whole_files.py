@@ -139,6 +139,20 @@ class TestRead:
 
         assert run(main()) == 0
 
+    def test_as_tasks_know_it(self, run: Run, path: Path) -> None:
+        """The type checker knows it too: it would ask for annotations here."""
+
+        async def main() -> None:
+            task = asyncio.create_task(proactor.read_bytes(path))
+            gathered = asyncio.gather(proactor.read_bytes(path), proactor.os.stat(path))
+            futures = [asyncio.ensure_future(proactor.read_bytes(path)) for _ in range(2)]
+            done, _ = await asyncio.wait(futures)
+            data, status = await gathered
+            lengths = [len(await task), len(data), status.st_size, *(len(one.result()) for one in done)]
+            assert lengths == [10_000] * 5
+
+        run(in_time(main()))
+
     def test_a_file_changes_between_reads(self, run: Run, engine: str, path: Path) -> None:
         async def main() -> list[bytes]:
             found = []
