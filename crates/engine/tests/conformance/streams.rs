@@ -4,7 +4,7 @@ use crate::testkit::{bytes_of, collect, finish, outcome, outcomes, pipe, run, Ca
 use proactor::op::{File, Nop, Op, OpKind, Read, ReadV, RwFlags, Splice, Write, WriteV};
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
 pub const COVERS: &[OpKind] = &[OpKind::Splice];
@@ -12,7 +12,8 @@ pub const COVERS: &[OpKind] = &[OpKind::Splice];
 conformance! {
     inline {
         pipe_round_trip, read_waits_for_data, offset_is_ignored, closed_peer, no_wait_flag, nonblocking_descriptor, full_pipe, full_terminal,
-        sockets, eventfds, timerfds, closed_descriptor_in_flight, splice, splice_waits, splice_errors, two_readers,
+        sockets, eventfds, timerfds, closed_descriptor_in_flight, refused_at_once, splice, splice_waits, splice_errors,
+        two_readers,
     }
 }
 
@@ -204,6 +205,15 @@ fn timerfds(t: &Case) {
     };
     let (res, op) = finish(&mut d, Read::new(&timer, Vec::with_capacity(8)));
     assert_eq!((res, bytes_of(op)), (Ok(8), 1u64.to_ne_bytes().to_vec()));
+}
+
+/// Readiness would never tell: nobody connects.
+fn refused_at_once(t: &Case) {
+    let mut d = t.driver();
+    let listener = File::new(UnixListener::bind(t.path("socket")).unwrap());
+    let read = Read::new(&listener, Vec::with_capacity(16));
+    assert_eq!(run(&mut d, read), Err(libc::EINVAL));
+    assert_eq!(run(&mut d, Write::new(&listener, b"x")), Err(libc::ENOTCONN));
 }
 
 /// An op in flight on a stream keeps the file open, whatever happens to the number.

@@ -64,14 +64,20 @@ impl Helper {
         match readiness {
             Readiness::None => self.pool.submit(token, op, skip, options.clone()),
             Readiness::Time(after) => self.reactor.after(token, op, after),
-            Readiness::Events(events) => {
-                if let Err((op, e)) = self.reactor.watch(token, op, events, skip) {
-                    match e.raw_os_error() {
-                        // Always ready, so epoll refuses it: regular files.
-                        Some(libc::EPERM) => self.pool.submit(token, op, skip, options.clone()),
-                        errno => self.mailbox.post(raw_of(token, -errno.unwrap_or(libc::EIO), op)),
-                    }
-                }
+            Readiness::Events(events) => self.when_ready(token, op, skip, events, options),
+        }
+    }
+
+    fn when_ready(&mut self, token: Token, mut op: Box<Op>, skip: usize, events: u32, options: &Options) {
+        // A listening socket refuses a read, but is not ready for one before somebody connects.
+        if let Some(res) = reactor::at_once(&mut op, skip) {
+            return self.mailbox.post(raw_of(token, res, op));
+        }
+        if let Err((op, e)) = self.reactor.watch(token, op, events, skip) {
+            match e.raw_os_error() {
+                // Always ready, so epoll refuses it: regular files.
+                Some(libc::EPERM) => self.pool.submit(token, op, skip, options.clone()),
+                errno => self.mailbox.post(raw_of(token, -errno.unwrap_or(libc::EIO), op)),
             }
         }
     }

@@ -220,6 +220,14 @@ impl Reactor {
     }
 }
 
+/// The result of a transfer that has one without waiting. None: a poll, a file that has to be waited for, or one that knows
+/// no RWF_NOWAIT.
+pub(super) fn at_once(op: &mut Op, skip: usize) -> Option<i32> {
+    let fd = perform::transfer_file(op)?.fd();
+    let res = without_waiting(op, skip, fd);
+    (res != -libc::EAGAIN && res != -libc::EOPNOTSUPP).then_some(res)
+}
+
 /// Does a transfer with RWF_NOWAIT added, on the duplicate: the op's own descriptor may have been closed meanwhile.
 fn without_waiting(op: &mut Op, skip: usize, fd: RawFd) -> i32 {
     let Some((file, flags)) = target(op) else {

@@ -22,13 +22,13 @@ pub(super) fn perform(op: &mut Op, skip: usize, fate: &Fate) -> i32 {
 
 /// A transfer on a pipe or socket, or None if it would wait.
 pub(super) fn without_waiting(op: &mut Op, skip: usize, fd: RawFd, events: u32, fate: &Fate) -> Option<i32> {
-    if sys::poll_now(fd, events as i16) == 0 {
-        return None;
-    }
     match transfer(op, skip, fd, RwFlags::NOWAIT, fate) {
         e if e == -libc::EAGAIN => None,
         // This file knows no RWF_NOWAIT: readiness has to do.
-        e if e == -libc::EOPNOTSUPP => Some(transfer(op, skip, fd, RwFlags::NONE, fate)),
+        e if e == -libc::EOPNOTSUPP => {
+            let ready = sys::poll_now(fd, events as i16) != 0;
+            ready.then(|| transfer(op, skip, fd, RwFlags::NONE, fate))
+        }
         res => Some(res),
     }
 }
