@@ -179,6 +179,16 @@ def _xfs() -> str | None:
     return _image_mount("xfs", 300 << 20)  # mkfs.xfs refuses less
 
 
+def _btrfs_quota() -> str | None:
+    """Of the file systems with quotas the one that needs no further kernel option, and no other tools."""
+    with tempfile.TemporaryDirectory() as place, tempfile.NamedTemporaryFile(suffix=".img") as image:
+        os.truncate(image.name, 128 << 20)
+        reason = _command("mkfs.btrfs", "-q", image.name) or _command(
+            "mount", "-o", "loop", image.name, place
+        )
+        return reason or _command("btrfs", "quota", "enable", place) or _command("umount", place)
+
+
 def _two_cpus() -> str | None:
     cpus = len(os.sched_getaffinity(0))
     return None if cpus >= 2 else f"{cpus} CPU"
@@ -227,6 +237,7 @@ CAPABILITIES: dict[str, Capability] = {
     "block device": Capability(_block_device),
     "loop device": Capability(_loop_device),
     "xfs mount": Capability(_xfs),
+    "btrfs quota": Capability(_btrfs_quota),
     "GNU cp": Capability(_gnu_cp),
     "fio": Capability(functools.partial(_program, "fio"), installed_by_us=True),
     "strace": Capability(_strace),

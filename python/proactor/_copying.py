@@ -13,7 +13,7 @@ from proactor._native import Copying
 from proactor._pool import alone, run
 
 Preserved: TypeAlias = Iterable[
-    Literal["mode", "ownership", "timestamps", "links", "context", "xattr", "all"]
+    Literal["mode", "ownership", "timestamps", "links", "context", "xattr", "flags", "all"]
 ]
 
 # How often a progress callback hears of it.
@@ -128,8 +128,9 @@ async def copy(
     appears whole or not at all, unless `in_place`. Nothing is read or written through a symbolic link inside
     the trees.
 
-    - `preserve`: what is kept. "all" is everything, as far as privileges and file systems allow; what is
-      named alone must be kept or is a failure. `()` is contents, and permissions less the umask.
+    - `preserve`: what is kept. "all" is everything but "flags", as far as privileges and file systems allow;
+      what is named alone must be kept or is a failure. `()` is contents, and permissions less the umask.
+      "flags" are those of chattr, and are never kept unless they are named: docs/copy.md has the reason.
     - `exclude`: patterns of what is left out, such as "*.o", "/build" or "cache/"; an excluded directory is
       not read. docs/copy.md has the rules.
     - `include`: patterns of what is copied although `exclude` has it.

@@ -2,8 +2,9 @@
 //! many at once. Both make the same of the same; whoever fills directories knows no more than this.
 
 use crate::entry::Entry;
-use crate::error::Diagnostic;
-use crate::options::{Engine, Fsync};
+use crate::error::{Diagnostic, Step};
+use crate::observer::Paths;
+use crate::options::Engine;
 use crate::ring::Ring;
 use crate::run::Worker;
 use rustix::fs::FileType;
@@ -17,9 +18,7 @@ impl Worker<'_> {
         match self.options().engine {
             _ if !moves_contents => {}
             Engine::Uring => self.ring = Some(Ring::new(self.run.depth)?),
-            // Many syncs at once are a few of the disk's; for all else threads are as fast or faster (docs/copy.md has the
-            // figures).
-            Engine::Auto if self.options().fsync == Fsync::Each => self.ring = Ring::new(self.run.depth).ok(),
+            Engine::Auto if self.options().waits_for_disk() => self.ring = Ring::new(self.run.depth).ok(),
             Engine::Auto | Engine::Threads => {}
         }
         Ok(())
@@ -40,10 +39,18 @@ impl Worker<'_> {
 
     /// Copies an entry of a directory that is no directory, or begins to.
     pub(crate) fn begin(&mut self, entry: &Entry<'_>, listed: FileType) {
-        if self.ring.is_some() && listed == FileType::RegularFile && self.suits_ring() {
-            self.begin_in_ring(entry);
-        } else {
-            self.entry(entry, listed);
+        let suits = listed == FileType::RegularFile && self.suits_ring();
+        match self.ring_lost {
+            _ if !suits => self.entry(entry, listed),
+            None if self.ring.is_some() => self.begin_in_ring(entry),
+            // No other engine is taken.
+            Some(errno) if self.options().engine == Engine::Uring => {
+                if self.is_wanted(entry, listed) {
+                    let error = io::Error::from_raw_os_error(errno);
+                    self.failed(Step::Engine, entry.source(), error);
+                }
+            }
+            _ => self.entry(entry, listed),
         }
     }
 

@@ -179,10 +179,14 @@ pub enum Step {
     SetXattr,
     /// Setting the SELinux context.
     SetContext,
+    /// Reading or setting the flags of chattr(1).
+    SetFlags,
     /// Reading back what was written.
     Verify,
     /// Forcing data to the disk.
     Sync,
+    /// Entering the ring that was asked for by name (`Engine::Uring`), which the kernel has forbidden meanwhile.
+    Engine,
     /// Reading or locking the journal of an earlier run.
     Journal,
 }

@@ -12,6 +12,7 @@ use crate::options::{Backup, Dereference, Fsync};
 use crate::place::Place;
 use crate::run::{End, Outcome, Worker};
 use crate::sys::{self, Stat};
+use crate::verify::Verdict;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
@@ -96,6 +97,7 @@ impl Worker<'_> {
 
     fn copy_file(&mut self, entry: &Entry<'_>, source: &mut Source) -> Outcome<()> {
         if self.stays(entry, &source.stat)? {
+            self.flags_of_finished(entry, source);
             return Ok(());
         }
         let place = self.place(entry, &source.stat)?;
@@ -270,6 +272,7 @@ impl Worker<'_> {
         dress: &Dress<'_>,
     ) -> Outcome<Moved> {
         let failures = self.report.failures;
+        self.file_flags(entry, source, to.as_fd());
         let moved = if self.options().attributes_only {
             Moved::default()
         } else {
@@ -300,16 +303,17 @@ impl Worker<'_> {
         entry.at.dir.target.id().0
     }
 
-    /// What was moved, if the source has not changed meanwhile; else it is read again.
+    /// What was moved, if the source has not changed meanwhile and the copy is the same; else it is read again.
     pub(crate) fn unless_changed(
         &mut self,
         entry: &Entry<'_>,
         source: &mut Source,
         to: BorrowedFd<'_>,
         moved: Moved,
+        verdict: Verdict,
     ) -> Outcome<Moved> {
         if !self.has_changed(entry, source)? {
-            return Ok(moved);
+            return self.judge(entry, verdict).map(|()| moved);
         }
         self.rewind(entry, source, to)?;
         self.contents_checked(entry, source, to, self.device_of(entry), 2)
@@ -407,11 +411,15 @@ impl Worker<'_> {
         if there.id == source.stat.id {
             return Err(self.refused(Refusal::SameFile, entry));
         }
+        if there.is_file() && self.options().attributes_only {
+            self.file_flags(entry, source, to.as_fd());
+        }
         let moved = if self.options().attributes_only {
             Moved::default()
         } else if there.is_file() {
             rustix::fs::ftruncate(&to, 0)
                 .map_err(|error| self.failed(Step::Write, entry.target(), error.into()))?;
+            self.file_flags(entry, source, to.as_fd());
             self.contents_checked(entry, source, to.as_fd(), there.id.0, 1)?
         } else {
             self.stream(source.fd.as_fd(), to.as_fd(), u64::MAX)

@@ -31,6 +31,7 @@ mod error;
 mod file;
 mod fill;
 mod filter;
+mod flags;
 mod glob;
 mod how;
 mod journal;

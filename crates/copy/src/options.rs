@@ -110,6 +110,12 @@ impl Options {
         }
     }
 
+    /// Whether rings are the faster way, where nobody has asked for an engine: what has to wait for the disk does so for many
+    /// files at once (docs/copy.md has the figures).
+    pub(crate) fn waits_for_disk(&self) -> bool {
+        self.fsync == Fsync::Each || self.verify
+    }
+
     /// The same without what changes only how it is done: two runs that agree in this make the same of the same source.
     pub(crate) fn meaning(&self) -> Options {
         Options {
@@ -151,10 +157,15 @@ pub struct Preserve {
     pub context: Wish,
     /// Extended attributes, all that can be read.
     pub xattr: Wish,
+    /// What chattr(1) sets of regular files and directories; a failure is reported. Append-only and immutable come last, when
+    /// everything has its name.
+    #[serde(default)]
+    pub flags: bool,
 }
 
 impl Preserve {
-    /// Everything (`--preserve=all`); where contexts or attributes cannot be kept, they are not.
+    /// Everything (`--preserve=all`); where contexts or attributes cannot be kept, they are not. But no flags: a copy
+    /// that cannot be changed or removed is for who has asked for it.
     pub fn all() -> Preserve {
         Preserve {
             mode: Mode::Preserve,
@@ -163,6 +174,7 @@ impl Preserve {
             links: true,
             context: Wish::Try,
             xattr: Wish::Try,
+            flags: false,
         }
     }
 }
@@ -283,7 +295,7 @@ pub enum Fsync {
 /// How small and medium files are copied. All make the same of the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Engine {
-    /// What is fastest by measurement: with `Fsync::Each` rings, where there are any, and threads for all else.
+    /// What is fastest by measurement: with `Fsync::Each` and `verify` rings, where there are any, and threads for all else.
     #[default]
     Auto,
     /// Each thread copies one file after the other, by plain system calls.

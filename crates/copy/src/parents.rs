@@ -141,7 +141,9 @@ impl Parents {
                 part: None,
             };
             let dir = Dir::top(parts, Key::TOP);
-            worker.dress_dir(&dir, Some(made.source.as_fd()), made.target.as_fd(), made.path);
+            let from = made.source.as_fd();
+            worker.dress_dir(&dir, Some(from), made.target.as_fd(), made.path.clone());
+            worker.held_dir_flags(from, made.target, made.path);
         }
     }
 }

@@ -262,39 +262,50 @@ impl<'a> Plan<'a> {
         };
         run.schedule.enter();
         run.schedule.push(&mut self.jobs);
-        if helpers == 0 {
+        // A ring is in a thread that ends, see `ring/lost.rs`.
+        let apart = run.options.recursive && worker.ring.is_some();
+        if helpers == 0 && !apart {
             worker.work();
             return;
         }
         let parts = std::thread::scope(|scope| {
             let spawn = |number: usize| {
                 let thread = std::thread::Builder::new().name(format!("copy-{number}"));
-                thread.spawn_scoped(scope, || {
+                thread.spawn_scoped(scope, move || {
                     let mut worker = Worker::new(run);
-                    if worker.start_engine().is_ok() {
+                    worker.start_engine().ok()?;
+                    // The first one takes our place.
+                    if number > 0 {
                         run.schedule.enter();
-                        worker.work();
                     }
-                    worker.report
+                    worker.work();
+                    Some(worker.report)
                 })
             };
-            // With fewer threads than wished, it takes longer and is the same.
-            let threads: Vec<_> = (1..=helpers).map_while(|number| spawn(number).ok()).collect();
-            worker.work();
-            let join = |thread: std::thread::ScopedJoinHandle<'_, Report>| match thread.join() {
+            let join = |thread: std::thread::ScopedJoinHandle<'_, Option<Report>>| match thread.join() {
                 Ok(report) => report,
                 Err(panic) => std::panic::resume_unwind(panic),
             };
-            threads.into_iter().map(join).collect::<Vec<_>>()
+            let first = if apart { spawn(0).ok() } else { None };
+            // With fewer threads than wished, it takes longer and is the same.
+            let threads: Vec<_> = (1..=helpers).map_while(|number| spawn(number).ok()).collect();
+            let first = first.and_then(join);
+            if first.is_none() {
+                worker.work();
+            }
+            let others = threads.into_iter().filter_map(join);
+            first.into_iter().chain(others).collect::<Vec<_>>()
         });
         for part in parts {
             run::add(total, part);
         }
+        worker.deal_with_lost();
     }
 
     /// What comes when everything is in its place.
     fn finish(&mut self, worker: &mut Worker<'_>) {
         self.parents.finish(worker);
+        worker.lock_all();
         if worker.options().fsync == Fsync::None || worker.options().dry_run {
             return;
         }

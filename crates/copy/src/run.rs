@@ -3,15 +3,16 @@
 use crate::ahead::Ahead;
 use crate::buffer::Buffer;
 use crate::error::{Diagnostic, Refusal, Step};
+use crate::flags::Lock;
 use crate::how::How;
 use crate::journal::{Asked, Batch, Before, Digest, Journal};
 use crate::links::Links;
 use crate::listing;
 use crate::observer::{Copied, Kind, Observer, Paths};
-use crate::options::{Dereference, Engine, Fsync, Method, Options};
+use crate::options::{Dereference, Engine, Method, Options};
 use crate::pace::{self, Pace};
 use crate::report::Report;
-use crate::ring::{self, Ring};
+use crate::ring::{self, Lost, Ring};
 use crate::schedule::Schedule;
 use crate::shards::Part;
 use crate::sys::{self, FileId};
@@ -75,6 +76,10 @@ pub(crate) struct Run<'a> {
     pub(crate) roots: Mutex<HashSet<FileId>>,
     /// In a dry run, the existing directories of the target in which it would make others.
     pub(crate) imagined: Mutex<HashSet<FileId>>,
+    /// What is locked when everything has its name.
+    pub(crate) locks: Mutex<Vec<Lock>>,
+    /// What was in rings that may not be entered any more.
+    pub(crate) lost: Mutex<Vec<Lost>>,
     pub(crate) pace: Pace,
     /// Held while a question is being answered.
     pub(crate) asking: Mutex<()>,
@@ -114,7 +119,7 @@ impl<'a> Run<'a> {
         let depth = (share / 2 / ring::DESCRIPTORS_PER_FILE).clamp(1, ring::DEPTH);
         let share = match options.engine {
             Engine::Uring => share - share / 2,
-            Engine::Auto if options.fsync == Fsync::Each => share - share / 2,
+            Engine::Auto if options.waits_for_disk() => share - share / 2,
             Engine::Auto | Engine::Threads => share,
         };
         Run {
@@ -130,6 +135,8 @@ impl<'a> Run<'a> {
             schedule: Schedule::default(),
             roots: Mutex::default(),
             imagined: Mutex::default(),
+            locks: Mutex::default(),
+            lost: Mutex::default(),
             pace: Pace::new(),
             asking: Mutex::default(),
             umask: sys::umask(),
@@ -300,6 +307,8 @@ pub(crate) struct Worker<'a> {
     pub(crate) ahead: Ahead,
     /// What files are in at once, if the engine is a ring.
     pub(crate) ring: Option<Ring>,
+    /// What the kernel says when it is entered: it was there, and was forbidden meanwhile.
+    pub(crate) ring_lost: Option<i32>,
 }
 
 impl<'a> Worker<'a> {
@@ -316,6 +325,7 @@ impl<'a> Worker<'a> {
             no_clone: None,
             ahead: Ahead::default(),
             ring: None,
+            ring_lost: None,
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::dir::{Dir, Parts, Side, Slot, State};
 use crate::entry::Entry;
 use crate::error::{Diagnostic, Refusal, Step};
+use crate::flags;
 use crate::observer::{Kind, Paths};
 use crate::options::{Dereference, Fsync, Mode};
 use crate::place::rename_to_free;
@@ -225,6 +226,9 @@ impl Worker<'_> {
         }
         let inherits = xattr::inherits(fd.as_fd());
         let ours = self.was_made(&entry.at.dir, entry.target, &stat);
+        if ours && self.options().preserve.flags {
+            flags::unlock(fd.as_fd()).map_err(|error| self.failed(Step::SetFlags, entry.target(), error))?;
+        }
         Ok(Made {
             fd: Some(fd),
             stat,
@@ -354,7 +358,9 @@ impl Worker<'_> {
             }
         };
         let from = dir.open_side(Side::Source).ok();
-        self.dress_dir(dir, from.as_ref().map(|fd| fd.as_fd()), opened.as_fd(), path);
+        let from = from.as_ref().map(|fd| fd.as_fd());
+        self.dress_dir(dir, from, opened.as_fd(), path);
+        self.dir_flags(dir, from, opened.as_fd());
         if let Some(partial) = dir.target.partial() {
             if let Err(End::Failed) = self.name_tree(dir, &opened, &partial) {
                 self.report.partial.extend(dir.partial_path());

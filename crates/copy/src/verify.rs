@@ -56,6 +56,21 @@ impl Worker<'_> {
         }
     }
 
+    /// Compares what was read back of a short copy, which is so long, with its source.
+    pub(crate) fn verdict_on(
+        &mut self,
+        found: &[u8],
+        length: u64,
+        from: BorrowedFd<'_>,
+        source: &Stat,
+    ) -> Result<Verdict, Trouble> {
+        let wanted = &mut self.buffer[..source.size as usize];
+        let read = sys::read_at(from, wanted, 0).map_err(Trouble::Read)?;
+        let difference = first_difference(&wanted[..read], &found[..found.len().min(read)]);
+        let difference = difference.or((length != source.size).then_some(length.min(source.size)));
+        Ok(difference.map_or(Verdict::Same, Verdict::Differs))
+    }
+
     /// Where a finished copy differs from its source; `None` if it does not.
     fn difference(
         &mut self,
@@ -67,8 +82,7 @@ impl Worker<'_> {
         rustix::fs::fdatasync(to).map_err(|error| Trouble::Write(error.into()))?;
         let reopened = sys::reopen_to_read(to).map_err(Trouble::ReadBack)?;
         let to = reopened.as_ref().map_or(to, |fd| fd.as_fd());
-        // Only a hint: where it is not followed, what is in memory is compared.
-        let _ = rustix::fs::fadvise(to, 0, None, Advice::DontNeed);
+        drop_cached(to);
         let length = sys::stat(to).map_err(Trouble::ReadBack)?.size;
         let mut offset = 0;
         while offset < source.size {
@@ -98,15 +112,23 @@ impl Worker<'_> {
             let length = sys::read_at(from, &mut wanted[..chunk], offset).map_err(Trouble::Read)?;
             let wanted = &wanted[..length];
             let length = sys::read_at(to, &mut found[..chunk], offset).map_err(Trouble::ReadBack)?;
-            let found = &found[..length];
-            if wanted != found {
-                let same = wanted.iter().zip(found).take_while(|(one, other)| one == other);
-                return Ok(Some(offset + same.count() as u64));
+            if let Some(difference) = first_difference(wanted, &found[..length]) {
+                return Ok(Some(offset + difference));
             }
             offset += chunk as u64;
         }
         Ok(None)
     }
+}
+
+/// Lets go of the pages of a file that are on the disk. Only a hint: where it is not followed, what is in memory is compared.
+pub(crate) fn drop_cached(file: BorrowedFd<'_>) {
+    let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
+}
+
+fn first_difference(wanted: &[u8], found: &[u8]) -> Option<u64> {
+    let same = || wanted.iter().zip(found).take_while(|(one, other)| one == other);
+    (wanted != found).then(|| same().count() as u64)
 }
 
 /// The next part of a range that is data in one of two files: all else is zeros in both.

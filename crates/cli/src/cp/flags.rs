@@ -70,7 +70,7 @@ pub(super) struct Flags {
     /// The same as --preserve=mode,ownership,timestamps
     #[arg(short = 'p', help_heading = "What is preserved")]
     pub preserve_usual: bool,
-    /// Preserve these: mode, ownership, timestamps (the default), links, context, xattr, all
+    /// Preserve these: mode, ownership, timestamps (the default), links, context, xattr, all (of these), flags
     #[arg(long, value_name = "LIST", action = ArgAction::Append, num_args = 0..=1, require_equals = true,
           default_missing_value = "mode,ownership,timestamps", help_heading = "What is preserved")]
     pub preserve: Vec<OsString>,

@@ -92,8 +92,10 @@ fn failed(step: Step, path: &Path, other: Option<&Path>) -> String {
         Step::SetTimes => format!("preserving times for {path}"),
         Step::SetXattr => format!("setting attributes for {path}"),
         Step::SetContext => format!("failed to set the security context of {path}"),
+        Step::SetFlags => format!("failed to preserve flags for {path}"),
         Step::Verify => format!("error reading back {path}"),
         Step::Sync => format!("error syncing {path}"),
+        Step::Engine => format!("cannot copy {path} with --engine uring any more"),
         Step::Journal => format!("cannot use the journal {path}"),
     }
 }

@@ -72,6 +72,7 @@ enum Attribute {
     Links,
     Context,
     Xattr,
+    Flags,
     All,
 }
 
@@ -82,6 +83,7 @@ const ATTRIBUTES: Table<Attribute> = &[
     (Attribute::Links, &["links"]),
     (Attribute::Context, &["context"]),
     (Attribute::Xattr, &["xattr"]),
+    (Attribute::Flags, &["flags"]),
     (Attribute::All, &["all"]),
 ];
 const UPDATE: Table<When> = &[
@@ -172,7 +174,7 @@ impl Wishes {
             "recursive" => options.recursive = true,
             "archive" => {
                 options.recursive = true;
-                options.preserve = Preserve::all();
+                set_attributes(&mut options.preserve, "all".as_ref(), true)?;
                 self.dereference = Some(Dereference::Never);
             }
             "links_as_links" => {
@@ -311,7 +313,13 @@ fn set_attributes(preserve: &mut Preserve, list: &OsStr, wanted: bool) -> Result
     for word in list.split(',') {
         let one = |preserve: &mut Preserve, attribute| set_attribute(preserve, attribute, wanted);
         match choose(of, word.as_ref(), ATTRIBUTES)? {
-            Attribute::All if wanted => *preserve = Preserve::all(),
+            Attribute::All if wanted => {
+                let flags = preserve.flags;
+                *preserve = Preserve {
+                    flags,
+                    ..Preserve::all()
+                };
+            }
             Attribute::All => {
                 let all = ATTRIBUTES.iter().map(|(attribute, _)| *attribute);
                 all.filter(|attribute| *attribute != Attribute::All)
@@ -331,6 +339,7 @@ fn set_attribute(preserve: &mut Preserve, attribute: Attribute, wanted: bool) {
         Attribute::Links => preserve.links = wanted,
         Attribute::Context => preserve.context = if wanted { Wish::Must } else { Wish::No },
         Attribute::Xattr => preserve.xattr = if wanted { Wish::Must } else { Wish::No },
+        Attribute::Flags => preserve.flags = wanted,
         Attribute::All => unreachable!("the caller takes it apart"),
     }
 }

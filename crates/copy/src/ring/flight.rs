@@ -1,8 +1,8 @@
-//! The way of one file through a ring: open, read, create, write, sync, close, each begun when the one before it has
-//! completed. What is decided in between is decided by the functions that decide it without a ring.
+//! The way of one file through a ring: open, read, create, write, flush and read back, sync, close, each begun when the
+//! one before it has completed. What is decided in between is decided by the functions that decide it without a ring.
 
 use super::{Landing, MOST_BYTES};
-use crate::content::{self, Moved};
+use crate::content::{self, Moved, Trouble};
 use crate::dir::Opened;
 use crate::entry::Entry;
 use crate::error::Step;
@@ -12,10 +12,11 @@ use crate::options::{Fsync, Reflink, Sparse};
 use crate::place::Place;
 use crate::run::{Outcome, Worker};
 use crate::sys::{self, Stat};
+use crate::verify::{self, Verdict};
 use proactor::buffer::AlignedBuf;
 use proactor::op::{self, Close, Open, Read, Write};
 use proactor::Output;
-use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FileType, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::ffi::CString;
@@ -23,42 +24,45 @@ use std::io;
 
 /// A file that is being copied: an op of it is in the ring.
 pub(super) struct Flight {
-    at: Opened,
-    name: CString,
-    stage: Stage,
+    pub(super) at: Opened,
+    pub(super) name: CString,
+    pub(super) stage: Stage,
 }
 
 /// What its op does.
-enum Stage {
+pub(super) enum Stage {
     Open,
     Read(Box<Task>),
     Create(Box<Task>, AlignedBuf),
     Write(Box<Task>, New),
+    /// To the disk, to be read from there.
+    Flush(Box<Task>, New),
+    ReadBack(Box<Task>, New),
     Sync(Box<Task>, New),
     Close(Box<Task>, Created),
 }
 
 /// What is known when the source has been looked at.
-struct Task {
-    source: Source,
-    old: Option<Stat>,
-    prepared: Prepared,
+pub(super) struct Task {
+    pub(super) source: Source,
+    pub(super) old: Option<Stat>,
+    pub(super) prepared: Prepared,
     /// How many partial names were taken.
-    attempt: u32,
+    pub(super) attempt: u32,
 }
 
 /// A new file that is open.
-struct New {
-    name: CString,
-    to: OwnedFd,
+pub(super) struct New {
+    pub(super) name: CString,
+    pub(super) to: OwnedFd,
     moved: Moved,
     /// Nothing has gone wrong with it, so that it may be written down as finished.
     whole: bool,
 }
 
 /// A new file that is being closed.
-struct Created {
-    name: CString,
+pub(super) struct Created {
+    pub(super) name: CString,
     moved: Moved,
     whole: bool,
     /// What it is now, for a journal.
@@ -67,10 +71,10 @@ struct Created {
 
 /// What waits until the ring holds no descriptors any more.
 pub(super) struct Later {
-    at: Opened,
-    name: CString,
+    pub(super) at: Opened,
+    pub(super) name: CString,
     /// What is known of it, if anything is.
-    task: Option<Box<Task>>,
+    pub(super) task: Option<Box<Task>>,
 }
 
 impl Flight {
@@ -83,7 +87,7 @@ impl Flight {
     }
 }
 
-fn entry<'e>(at: &'e Opened, name: &'e CString) -> Entry<'e> {
+pub(super) fn entry<'e>(at: &'e Opened, name: &'e CString) -> Entry<'e> {
     Entry {
         at,
         source: name,
@@ -92,7 +96,7 @@ fn entry<'e>(at: &'e Opened, name: &'e CString) -> Entry<'e> {
 }
 
 /// Never through a link, and never out of the directory.
-fn open(at: rustix::fd::BorrowedFd<'_>, name: &std::ffi::CStr, flags: OFlags) -> Open {
+fn open(at: BorrowedFd<'_>, name: &std::ffi::CStr, flags: OFlags) -> Open {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
     Open::new(name, flags.bits() as i32)
         .dir(at.as_raw_fd())
@@ -103,9 +107,9 @@ impl Worker<'_> {
     /// Whether the ring is of use for any file of this copy.
     pub(crate) fn suits_ring(&self) -> bool {
         let options = self.options();
-        // Questions, and reading back, go one file after the other.
+        // Questions go one file after the other; flags are set while a file is empty.
         !options.overwrite.ask
-            && !options.verify
+            && !options.preserve.flags
             && options.reflink != Reflink::Always
             && options.sparse != Sparse::Always
     }
@@ -132,6 +136,8 @@ impl Worker<'_> {
             Stage::Read(task) => self.has_read(flight, task, landing),
             Stage::Create(task, bytes) => self.created(flight, task, bytes, landing),
             Stage::Write(task, new) => self.written(flight, task, new, landing),
+            Stage::Flush(task, new) => self.flushed(flight, task, new, landing),
+            Stage::ReadBack(task, new) => self.has_read_back(flight, task, new, landing),
             Stage::Sync(task, new) => match landing.result {
                 Ok(_) => self.close_in_ring(flight, task, new),
                 Err(error) => {
@@ -145,9 +151,12 @@ impl Worker<'_> {
     /// The copy is to stop: nothing is left of this file.
     fn take_back(&mut self, flight: Flight, stage: Stage, landing: Landing) {
         match (stage, landing.result) {
-            (Stage::Write(_, new) | Stage::Sync(_, new), _) => self.discard(flight, &new.name),
+            (
+                Stage::Write(_, new) | Stage::Flush(_, new) | Stage::ReadBack(_, new) | Stage::Sync(_, new),
+                _,
+            ) => self.discard(flight, &new.name),
             (Stage::Create(task, _), Ok(_)) => {
-                let name = self.name_of_new(&flight, &task);
+                let name = self.name_of_new(&flight.name, &task);
                 self.discard(flight, &name);
             }
             _ => self.end(flight),
@@ -242,17 +251,21 @@ impl Worker<'_> {
         }
     }
 
-    fn name_of_new(&self, flight: &Flight, task: &Task) -> CString {
+    pub(super) fn name_of_new(&self, name: &CString, task: &Task) -> CString {
         if task.prepared.direct {
-            flight.name.clone()
+            name.clone()
         } else {
-            self.run.partial_name(&flight.name, task.attempt)
+            self.run.partial_name(name, task.attempt)
         }
     }
 
     fn create_in_ring(&mut self, flight: Flight, task: Box<Task>, bytes: AlignedBuf) {
-        let name = self.name_of_new(&flight, &task);
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let name = self.name_of_new(&flight.name, &task);
+        let access = match self.options().verify {
+            true => OFlags::RDWR,
+            false => OFlags::WRONLY,
+        };
+        let flags = access | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let op = open(flight.at.target(), &name, flags).mode(task.prepared.modes.create);
         self.launch(flight.with(Stage::Create(task, bytes)), op);
     }
@@ -271,7 +284,7 @@ impl Worker<'_> {
                 return self.put_off(flight, Some(task));
             }
         };
-        let name = self.name_of_new(&flight, &task);
+        let name = self.name_of_new(&flight.name, &task);
         if let Err(error) = self.learn_owner(&flight.entry(), to.as_fd()) {
             self.failed(Step::CreateFile, flight.entry().target(), error);
             self.ring().give_back(bytes);
@@ -287,7 +300,7 @@ impl Worker<'_> {
         self.launch(flight.with(Stage::Write(task, new)), op);
     }
 
-    fn written(&mut self, flight: Flight, mut task: Box<Task>, mut new: New, landing: Landing) {
+    fn written(&mut self, flight: Flight, task: Box<Task>, mut new: New, landing: Landing) {
         let (count, bytes) = landing.buffer();
         let written = count.and_then(|done| sys::write_all_at(new.to.as_fd(), &bytes[done..], done as u64));
         new.moved.written = bytes.len() as u64;
@@ -297,8 +310,63 @@ impl Worker<'_> {
             return self.discard(flight, &new.name);
         }
         self.run.observer.progress(new.moved.written);
+        if self.options().verify {
+            let op = op::Fsync::data(new.to.as_raw_fd());
+            self.launch(flight.with(Stage::Flush(task, new)), op);
+        } else {
+            self.complete(flight, task, new, Verdict::None);
+        }
+    }
+
+    fn flushed(&mut self, flight: Flight, task: Box<Task>, new: New, landing: Landing) {
+        if let Err(error) = landing.result {
+            self.trouble(&flight.entry(), Trouble::Write(error));
+            return self.discard(flight, &new.name);
+        }
+        verify::drop_cached(new.to.as_fd());
+        let buffer = self.ring().buffer(task.source.stat.size as usize);
+        let op = Read::at(new.to.as_raw_fd(), 0, buffer);
+        self.launch(flight.with(Stage::ReadBack(task, new)), op);
+    }
+
+    fn has_read_back(&mut self, flight: Flight, task: Box<Task>, new: New, landing: Landing) {
+        let (count, mut buffer) = landing.buffer();
+        let size = task.source.stat.size as usize;
+        let verdict = self.compare(
+            &task.source,
+            new.to.as_fd(),
+            &mut buffer,
+            count.unwrap_or(0).min(size),
+        );
+        self.ring().give_back(buffer);
+        match verdict {
+            Ok(verdict) => self.complete(flight, task, new, verdict),
+            Err(trouble) => {
+                self.trouble(&flight.entry(), trouble);
+                self.discard(flight, &new.name);
+            }
+        }
+    }
+
+    /// Compares a copy of which so many bytes were read back.
+    fn compare(
+        &mut self,
+        source: &Source,
+        to: BorrowedFd<'_>,
+        buffer: &mut AlignedBuf,
+        done: usize,
+    ) -> Result<Verdict, Trouble> {
+        buffer.set_len(source.stat.size as usize);
+        // A read that was cut short, or has failed, is gone on with.
+        let more = sys::read_at(to, &mut buffer[done..], done as u64).map_err(Trouble::ReadBack)?;
+        let length = sys::stat(to).map_err(Trouble::ReadBack)?.size;
+        self.verdict_on(&buffer[..done + more], length, source.fd.as_fd(), &source.stat)
+    }
+
+    /// Everything but the contents, when these are as they should be.
+    fn complete(&mut self, flight: Flight, mut task: Box<Task>, mut new: New, verdict: Verdict) {
         let entry = flight.entry();
-        match self.unless_changed(&entry, &mut task.source, new.to.as_fd(), new.moved) {
+        match self.unless_changed(&entry, &mut task.source, new.to.as_fd(), new.moved, verdict) {
             Ok(moved) => new.moved = moved,
             Err(_) => return self.discard(flight, &new.name),
         }

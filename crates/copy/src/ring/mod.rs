@@ -5,6 +5,9 @@
 //! both; a descriptor that an op names is closed after that op has completed, also when a worker panics.
 
 mod flight;
+mod lost;
+
+pub(crate) use lost::Lost;
 
 use crate::entry::Entry;
 use crate::run::Worker;
@@ -12,6 +15,7 @@ use flight::{Flight, Later};
 use proactor::buffer::{AlignedBuf, Buf};
 use proactor::op::Op;
 use proactor::{Completion, Config, Driver, Engine, Options, Output, Token};
+use rustix::fs::FileType;
 use std::collections::HashMap;
 use std::io;
 
@@ -103,14 +107,21 @@ impl Worker<'_> {
 
     /// Begins to copy a regular file, when there is room for it.
     pub(crate) fn begin_in_ring(&mut self, entry: &Entry<'_>) {
-        if !self.is_wanted(entry, rustix::fs::FileType::RegularFile) {
+        if !self.is_wanted(entry, FileType::RegularFile) {
             return;
         }
         if self.ring().later.len() >= self.ring().depth {
             self.settle_ring();
         }
-        while self.ring().flights.len() >= self.ring().depth {
+        while self
+            .ring
+            .as_ref()
+            .is_some_and(|ring| ring.flights.len() >= ring.depth)
+        {
             self.turn();
+        }
+        if self.ring.is_none() {
+            return self.begin(entry, FileType::RegularFile);
         }
         entry.at.dir.add(1);
         self.open_source_in_ring(entry);
@@ -118,10 +129,11 @@ impl Worker<'_> {
 
     /// Lands everything.
     pub(crate) fn settle_ring(&mut self) {
-        while !self.ring().flights.is_empty() {
+        while self.ring.as_ref().is_some_and(|ring| !ring.flights.is_empty()) {
             self.turn();
         }
-        for later in std::mem::take(&mut self.ring().later) {
+        let later = self.ring.as_mut().map(|ring| std::mem::take(&mut ring.later));
+        for later in later.into_iter().flatten() {
             self.do_later(later);
         }
     }
@@ -155,8 +167,11 @@ impl Worker<'_> {
         let mut done = std::mem::take(&mut ring.done);
         // A quarter of them at a time: fewer turns, and the kernel still has work meanwhile.
         let least = (ring.flights.len() / 4).max(1);
-        // After an error (a signal, no memory just now) nothing is lost: the next turn waits again.
-        let _ = ring.driver.wait(least, usize::MAX, None, &mut done);
+        match ring.driver.wait(least, usize::MAX, None, &mut done) {
+            Err(error) if proactor::is_forbidden(&error) => return self.lose_ring(&error),
+            // After another error (a signal, no memory just now) nothing is lost: the next turn waits again.
+            _ => {}
+        }
         for completion in done.drain(..) {
             let flight = self.ring().flights.remove(&completion.token);
             let landing = Landing {

@@ -133,6 +133,7 @@ fn of_new_tree(options: &Options) -> Result<Options, Error> {
         (options.parents, "with --parents"),
         (options.in_place, "with --in-place"),
         (options.overwrite.ask, "with questions"),
+        (options.preserve.flags, "with --preserve=flags"),
         (
             options.dry_run,
             "with --dry-run: without --plan it says what would be copied",

@@ -127,16 +127,23 @@ fn preserve(names: Vec<String>) -> PyResult<Preserve> {
     let mut preserve = Preserve::default();
     for name in names {
         match name.as_str() {
-            "all" => preserve = Preserve::all(),
+            "all" => {
+                let flags = preserve.flags;
+                preserve = Preserve {
+                    flags,
+                    ..Preserve::all()
+                };
+            }
             "mode" => preserve.mode = Mode::Preserve,
             "ownership" => preserve.ownership = true,
             "timestamps" => preserve.timestamps = true,
             "links" => preserve.links = true,
             "context" => preserve.context = Wish::Must,
             "xattr" => preserve.xattr = Wish::Must,
+            "flags" => preserve.flags = true,
             _ => {
                 return Err(PyValueError::new_err(format!(
-                "preserve is some of mode, ownership, timestamps, links, context, xattr, all; not '{name}'"
+                "preserve is some of mode, ownership, timestamps, links, context, xattr, flags, all; not '{name}'"
             )))
             }
         }
