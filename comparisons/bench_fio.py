@@ -1,24 +1,37 @@
-"""`proactor bench io` beside fio: the same engine, options and file, 4 KiB at random, one after the other.
+"""`proactor bench io` beside fio: the same engine, options and file, reads at random, one after the other.
 
 Both do the same for each read: draw its offset alone (`norandommap`), submit it by itself, take it back by
-itself (`iodepth_batch_complete_max=1`, fio's default), and note how long it took from before it was submitted
-(of fio's three times only `lat`). With io_uring both register file and buffers. `psync` at a depth is as many
-threads on one file. `ours/fio` is the median of the ratios within each round, because a device shared with
-others changes its speed from round to round; within 5 % is the goal.
+itself (`iodepth_batch_complete_max=1`, fio's default; its posixaio takes all that has ended, and there we do
+too), and look at the same clock before and after (of fio's three times only `lat`). Both are threads and not
+processes, and have buffers that begin with a page: without O_DIRECT fio's begin anywhere, unless it is told
+otherwise. With io_uring both register file and buffers. `psync` at a depth is as many threads.
+
+A round of a cell runs fio, ours and fio again, in an order drawn by lot. `ratio` is the median, over the
+rounds, of ours to the geometric mean of both of fio's, because a device shared with others changes its speed
+from round to round; beside fio stands the same of its second run to its first, which would be 1 if there was
+no noise. The intervals are those of the median, from order statistics, with at least 95 % confidence. A cell
+is within 5 % if all of its interval is, not within it if none of it is, and open else. `user us` and `CPU us`
+are what a read took of a processor: of fio's posixaio without the C library's threads, which it leaves out.
 
     cargo build --release -p proactor-cli
-    python comparisons/bench_fio.py --dir /data
+    python comparisons/bench_fio.py --dir /data --save
+    python comparisons/bench_fio.py --dir /data --add     # more rounds to the newest result that is kept
+    python comparisons/bench_fio.py --dir /data --add --count     # system calls an op: takes root and perf
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+import math
 import os
+import random
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import bigfile
@@ -35,106 +48,243 @@ ENGINES = {
     "io_uring": "io_uring:fixed",
 }
 DEPTHS, SMOKE_DEPTHS = (1, 16, 64, 256), (1, 4)
-STATES = ("direct", "cached")
-SECONDS, SMOKE_SECONDS = 0.6, 0.05
+STATES = ("cached", "direct")
+# For IOPS, and for bytes a second.
+BLOCKS = {"4k": 4 << 10, "128k": 128 << 10}
+SECONDS, SMOKE_SECONDS = 1.0, 0.05
 GOAL = 0.05
+CONFIDENCE = 0.95
+# Of system calls those that do I/O or wait, by their numbers on the machine that this runs on.
+CALLS = {
+    "x86_64": {
+        "pread64": 17,
+        "futex": 202,
+        "io_getevents": 208,
+        "io_submit": 209,
+        "io_uring_enter": 426,
+    }
+}
+# Fewer an op are of starting and ending.
+FEW = 0.005
+
+# State, block, engine, depth.
+Case = tuple[str, str, str, int]
 
 
-def ours(binary: Path, path: Path, state: str, engine: str, depth: int, seconds: float) -> lib.Measured:
+def ours(case: Case, binary: Path, path: Path, seconds: float, under: Sequence[str] = ()) -> lib.Measured:
+    state, block, engine, depth = case
     command = [str(binary), "bench", "io", "--engine", ENGINES[engine], "--filename", str(path)]
-    command += ["--use-existing", "--rw", "randread", "--bs", "4k", "--size", str(path.stat().st_size)]
+    command += ["--use-existing", "--rw", "randread", "--bs", block, "--size", str(path.stat().st_size)]
     command += ["--iodepth", str(depth), "--iodepth_batch", "1", "--norandommap"]
-    command += ["--iodepth_batch_complete_max", "1", "--rounds", "1", "--counters", "none"]
+    command += ["--iodepth_batch_complete_max", "0" if engine == "posixaio" else "1"]
+    command += ["--rounds", "1", "--counters", "none"]
     command += ["--runtime", f"{seconds * 1e3:.0f}ms", "--time_based", "1", "--json"]
     command += ["--direct", "1"] if state == "direct" else ["--direct", "0", "--invalidate", "0"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run([*under, *command], stdout=subprocess.PIPE, text=True, check=True)
     found = json.loads(done.stdout)["cells"][0]["rounds"][0]
-    cpu_s = found["used"]["user_s"] + found["used"]["system_s"]
-    return {"iops": found["all"]["iops"], "cpu_us": cpu_s / found["all"]["ios"] * 1e6}
+    ios = max(found["all"]["ios"], 1)
+    user_us, system_us = (found["used"][key] / ios * 1e6 for key in ("user_s", "system_s"))
+    return {"iops": found["all"]["iops"], "reads": ios, "user_us": user_us, "cpu_us": user_us + system_us}
 
 
-def theirs(path: Path, state: str, engine: str, depth: int, seconds: float) -> lib.Measured:
+def theirs(case: Case, path: Path, seconds: float, under: Sequence[str] = ()) -> lib.Measured:
+    state, block, engine, depth = case
     more = ["--norandommap", "--disable_slat=1", "--disable_clat=1", "--disable_bw_measurement=1"]
+    more += ["--thread", "--iomem_align=4k", "--fadvise_hint=0", "--clocksource=clock_gettime"]
     if state == "cached":
         more.append("--invalidate=0")
-    if engine == "psync":
-        # Its processor time is a share of one thread's, so that it is told by each alone.
-        more += [f"--numjobs={depth}", "--thread", "--group_reporting"]
-    at_once = 1 if engine == "psync" else depth
-    direct = state == "direct"
-    return fio.random_reads(path, at_once, seconds, direct=direct, engine=engine, latencies=True, more=more)
+    threads, at_once = (depth, 1) if engine == "psync" else (1, depth)
+    if threads > 1:
+        more += [f"--numjobs={threads}", "--group_reporting"]
+    found = fio.random_reads(
+        path,
+        at_once,
+        seconds,
+        direct=state == "direct",
+        engine=engine,
+        block=block,
+        latencies=True,
+        more=more,
+        under=under,
+    )
+    return {**found, **{key: found[key] * threads for key in ("user_us", "cpu_us")}}
 
 
-def measure(args: argparse.Namespace, path: Path, case: tuple[str, int, str]) -> lib.Measured:
-    """Both, close to each other."""
-    state, depth, engine = case
-    if state == "cached":
+def measure(args: argparse.Namespace, path: Path, case: Case) -> lib.Measured:
+    """A round: fio, ours and fio again."""
+    if case[0] == "cached":
         lib.make_warm([path])
-    their = theirs(path, state, engine, depth, args.seconds)
-    our = ours(args.binary, path, state, engine, depth, args.seconds)
-    both = {"fio": their["iops"], "ours": our["iops"], "ratio": our["iops"] / their["iops"]}
-    return {**both, "our_cpu_us": our["cpu_us"]}
+    order = random.sample(["fio", "ours", "again"], 3)
+    found = {
+        who: ours(case, args.binary, path, args.seconds)
+        if who == "ours"
+        else theirs(case, path, args.seconds)
+        for who in order
+    }
+    iops = {who: found[who]["iops"] for who in found}
+    costs = {f"{who}_{key}": found[who][key] for who in ("fio", "ours") for key in ("user_us", "cpu_us")}
+    return {
+        **iops,
+        **costs,
+        "ratio": iops["ours"] / math.sqrt(iops["fio"] * iops["again"]),
+        "noise": iops["again"] / iops["fio"],
+        "seconds": args.seconds,
+        "order": order,
+    }
 
 
-HEAD = ["ours/fio", "lowest", "highest", "within 5 %"]
+def counted(args: argparse.Namespace, path: Path, case: Case) -> dict[str, dict[str, float]]:
+    """System calls an op, of fio and ours: the kernel's tracepoint, each name by a filter."""
+    if case[0] == "cached":
+        lib.make_warm([path])
+    calls = CALLS[os.uname().machine]
+    found = {}
+    with tempfile.NamedTemporaryFile("r") as file:
+        under = ["perf", "stat", "-x,", "-o", file.name]
+        for number in calls.values():
+            under += ["-e", "raw_syscalls:sys_enter", "--filter", f"id=={number}"]
+        for who in ("fio", "ours"):
+            reads = (
+                theirs(case, path, args.seconds, under)
+                if who == "fio"
+                else ours(case, args.binary, path, args.seconds, under)
+            )["reads"]
+            rows = [line for line in Path(file.name).read_text().splitlines() if "raw_syscalls" in line]
+            each = {name: int(row.split(",")[0]) / reads for name, row in zip(calls, rows, strict=True)}
+            found[who] = {name: count for name, count in each.items() if count >= FEW}
+    return found
+
+
+def interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """In which the median lies, with `CONFIDENCE` at least. None if there are too few values to say that."""
+    count, place, below = len(values), 0, 0.0
+    for number in range(count):
+        below += math.comb(count, number) / 2**count
+        if below > (1 - CONFIDENCE) / 2:
+            break
+        place = number + 1
+    ordered = sorted(values)
+    return (ordered[place - 1], ordered[count - place]) if place else None
+
+
+def within(values: Sequence[float]) -> str:
+    """Whether a ratio is within the goal: yes, NO, or open."""
+    found = interval(values)
+    if found is None:
+        return "open"
+    low, high = found
+    if low >= 1 - GOAL and high <= 1 + GOAL:
+        return "yes"
+    return "NO" if high < 1 - GOAL or low > 1 + GOAL else "open"
+
+
+HEAD = ["ratio", "95 %", "within 5 %", "user us", "CPU us", "calls an op"]
+
+
+def row(case: lib.Measured, who: str) -> tables.Row:
+    rounds = case["rounds"]
+    ratios = [each["noise" if who == "fio" else "ratio"] for each in rounds]
+    found = interval(ratios)
+    more = [f"{statistics.median(ratios):.3f}", f"{found[0]:.3f}-{found[1]:.3f}" if found else ""]
+    more.append(within(ratios) if who == "ours" else "")
+    more += [f"{tables.number(rounds, f'{who}_{key}').median:.2f}" for key in ("user_us", "cpu_us")]
+    calls = case.get("calls", {}).get(who, {})
+    more.append(", ".join(f"{name} {count:.2f}" for name, count in calls.items()))
+    scale = 1.0 if case["block"] == "4k" else BLOCKS[case["block"]] / 2**20
+    measured = tables.number(rounds, who, scale)
+    return tables.Row(f"{who}, depth {case['depth']}", measured, more, False)
 
 
 def groups(data: lib.Measured) -> Iterator[tables.Group]:
-    for state in STATES:
-        for engine, our_name in ENGINES.items():
-            rows = []
-            for case in data["cases"]:
-                if (case["state"], case["engine"]) != (state, engine):
-                    continue
-                ratio = tables.number(case["rounds"], "ratio")
-                within = "yes" if abs(ratio.median - 1) <= GOAL else "NO"
-                more = [f"{ratio.median:.2f}", f"{ratio.lowest:.2f}", f"{ratio.highest:.2f}", within]
-                name = f"depth {case['depth']}"
-                rows.append(
-                    tables.Row(f"fio, {name}", tables.number(case["rounds"], "fio"), [""] * len(more))
-                )
-                rows.append(tables.Row(f"ours, {name}", tables.number(case["rounds"], "ours"), more, False))
-            if rows:
-                title = f"{engine} ({our_name}), {state}"
-                yield tables.Group(title, "IOPS", rows, HEAD, more_is_better=True)
+    for state, block, engine in itertools.product(STATES, BLOCKS, ENGINES):
+        cases = [c for c in data["cases"] if (c["state"], c["block"], c["engine"]) == (state, block, engine)]
+        rows = [row(case, who) for case in cases for who in ("fio", "ours")]
+        if rows:
+            title = f"{engine} ({ENGINES[engine]}), {block}, {state}"
+            unit = "IOPS" if block == "4k" else "MiB/s"
+            yield tables.Group(title, unit, rows, HEAD, more_is_better=True)
 
 
-def main() -> None:
+def key(case: lib.Measured) -> Case:
+    return case["state"], case["block"], case["engine"], case["depth"]
+
+
+def in_order(cases: dict[Case, lib.Measured]) -> list[lib.Measured]:
+    names = [*STATES, *BLOCKS, *ENGINES]
+    order = sorted(cases, key=lambda case: (*map(names.index, case[:3]), case[3]))
+    return [cases[case] for case in order]
+
+
+def kept(results: Path, name: str) -> dict[Case, lib.Measured]:
+    """The cells of the newest result that is kept."""
+    files = sorted(results.glob(f"*-{name}.json"))
+    return {key(case): case for case in json.loads(files[-1].read_text())["cases"]} if files else {}
+
+
+def summary(cases: Sequence[lib.Measured]) -> dict[str, str]:
+    """How many cells are within the goal, by block."""
+    found = {}
+    for block in BLOCKS:
+        all_of = [within([r["ratio"] for r in case["rounds"]]) for case in cases if case["block"] == block]
+        if all_of:
+            counts = [f"{all_of.count(word)} {word}" for word in ("yes", "NO", "open")]
+            found[f"within 5 % of fio, {block}"] = f"{', '.join(counts)} of {len(all_of)}"
+    return found
+
+
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="proactor bench beside fio.")
-    tables.add_arguments(parser, rounds=3)
+    tables.add_arguments(parser, rounds=6)
     bigfile.add_arguments(parser)
-    parser.add_argument("--seconds", type=float, metavar="S", help=f"of one run (default: {SECONDS})")
+    parser.add_argument("--seconds", type=float, metavar="S", help=f"of one run (default: {SECONDS:g})")
     parser.add_argument("--state", choices=STATES, action="append", help="only this one (default: both)")
+    parser.add_argument("--bs", choices=BLOCKS, action="append", help="only this one (default: both)")
     parser.add_argument("--engine", choices=ENGINES, action="append", help="only this one (default: all)")
     parser.add_argument("--depth", type=int, action="append", help="only this one (default: all)")
     parser.add_argument("--binary", type=Path, default=BINARY, help="ours (default: of the release build)")
+    parser.add_argument("--add", action="store_true", help="to what is kept")
+    parser.add_argument("--name", default="", help="of the result, for a device that is not the usual one")
+    parser.add_argument("--count", action="store_true", help="count system calls, instead of any rounds")
     args = tables.parse(parser)
     if not fio.is_installed():
         sys.exit("fio is missing")
     if not os.access(args.binary, os.X_OK):
         sys.exit(f"{args.binary} is missing: cargo build --release -p proactor-cli")
+    if args.count and os.uname().machine not in CALLS:
+        sys.exit(f"--count: the numbers of system calls on {os.uname().machine} are not noted here")
     args.seconds = args.seconds or (SMOKE_SECONDS if args.smoke else SECONDS)
+    args.save = args.save or args.add
+    return args
+
+
+def main() -> None:
+    args = arguments()
     states = args.state or STATES
     path = bigfile.made(args, states)
+    depths = args.depth or (SMOKE_DEPTHS if args.smoke else DEPTHS)
+    chosen = list(itertools.product(states, args.bs or BLOCKS, args.engine or ENGINES, depths))
     environment = {
         **lib.environment(args.dir, []),
         "fio": fio.version(),
         "file": f"{path.stat().st_size >> 20:,} MiB",
-        "a run": f"{args.seconds:g} s",
     }
-    depths = args.depth or (SMOKE_DEPTHS if args.smoke else DEPTHS)
-    cells = [
-        (state, depth, engine) for state in states for engine in args.engine or ENGINES for depth in depths
-    ]
-    found = lib.in_rounds(cells, args.rounds, lambda case: measure(args, path, case))
-    cases: list[lib.Measured] = [
-        {"state": state, "depth": depth, "engine": engine, "rounds": found[state, depth, engine]}
-        for state, depth, engine in cells
-    ]
-    ratios = [statistics.median(each["ratio"] for each in case["rounds"]) for case in cases]
-    within = sum(abs(ratio - 1) <= GOAL for ratio in ratios)
-    environment["within 5 % of fio"] = f"{within} of {len(ratios)}"
-    tables.finish("bench_fio", {"environment": environment, "cases": cases}, groups({"cases": cases}), args)
+    name = "_".join(["bench_fio", *filter(None, [args.name])])
+    cases = kept(args.results, name) if args.add else {}
+    for state, block, engine, depth in chosen:
+        new = {"state": state, "block": block, "engine": engine, "depth": depth, "rounds": []}
+        cases.setdefault((state, block, engine, depth), new)
+    if args.count:
+        for case in chosen:
+            cases[case]["calls"] = counted(args, path, case)
+    else:
+        for case, rounds in lib.in_rounds(chosen, args.rounds, lambda c: measure(args, path, c)).items():
+            cases[case]["rounds"] += rounds
+    measured = [case for case in in_order(cases) if case["rounds"]]
+    seconds = sorted({each["seconds"] for case in measured for each in case["rounds"]})
+    environment["a run"] = f"{' or '.join(f'{s:g}' for s in seconds)} s"
+    environment.update(summary(measured))
+    data = {"environment": environment, "cases": measured}
+    tables.finish(name, data, groups(data), args)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""fio, as a ceiling: 4 KiB reads at random, with registered file and buffers where it can."""
+"""fio, as a ceiling: reads at random, with registered file and buffers where it can."""
 
 from __future__ import annotations
 
@@ -28,11 +28,16 @@ def random_reads(
     *,
     direct: bool,
     engine: str = "io_uring",
+    block: str = "4k",
     latencies: bool = False,
     more: Sequence[str] = (),
+    under: Sequence[str] = (),
 ) -> lib.Measured:
-    """`engine`: fio's name of it. `latencies`: have it take the time of each read, which costs time."""
-    command = ["fio", "--name=randread", f"--filename={path}", "--readonly", "--rw=randread", "--bs=4k"]
+    """`engine`: fio's name of it. `latencies`: have it take the time of each read, which costs time.
+
+    `under`: a command that is given fio's, such as one that counts what it does.
+    """
+    command = ["fio", "--name=randread", f"--filename={path}", "--readonly", "--rw=randread", f"--bs={block}"]
     command += [f"--direct={direct:d}", f"--ioengine={engine}", f"--iodepth={depth}", "--time_based"]
     command += [f"--runtime={seconds * 1e3:.0f}ms", "--randrepeat=0"]
     if not latencies:
@@ -42,10 +47,16 @@ def random_reads(
         command += ["--registerfiles", "--fixedbufs"]
     if direct:  # What keeps it from reading a block twice costs time, and matters to the page cache only.
         command.append("--norandommap")
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run([*under, *command], capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr or done.stdout}")
     job = json.loads(done.stdout)["jobs"][0]
     reads = job["read"]["total_ios"]
-    busy_us = (job["usr_cpu"] + job["sys_cpu"]) / 100 * job["read"]["runtime"] * 1e3
-    return {"iops": job["read"]["iops"], "reads": reads, "cpu_us": busy_us / max(reads, 1)}
+    # Shares of the time, of one thread where there are many.
+    a_read_us = job["read"]["runtime"] * 1e3 / 100 / max(reads, 1)
+    return {
+        "iops": job["read"]["iops"],
+        "reads": reads,
+        "user_us": job["usr_cpu"] * a_read_us,
+        "cpu_us": (job["usr_cpu"] + job["sys_cpu"]) * a_read_us,
+    }

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+import bench_fio
 import calls
 import chunks
 import copier
@@ -256,17 +257,30 @@ def test_bench_beside_fio(tmp_path: Path) -> None:
     binary.write_text(f'#!/bin/sh\nexec {sys.executable} -m proactor "$@"\n')
     binary.chmod(0o755)
     arguments = ["--dir", str(tmp_path), "--binary", str(binary), "--size", "4", "--engine", "libaio"]
-    text, data = smoke(tmp_path, "bench_fio.py", *arguments)
-    assert [(case["state"], case["depth"]) for case in data["cases"]] == [
-        ("direct", 1),
-        ("direct", 4),
-        ("cached", 1),
-        ("cached", 4),
-    ]
+    text, data = smoke(tmp_path, "bench_fio.py", *arguments, "--bs", "4k")
+    places = [(case["state"], case["block"], case["depth"]) for case in data["cases"]]
+    assert places == [(state, "4k", depth) for state in ("cached", "direct") for depth in (1, 4)]
     for case in data["cases"]:
         (measured,) = case["rounds"]
-        assert measured["ratio"] == measured["ours"] / measured["fio"] > 0
-    assert "## libaio (linux-aio:raw), cached\n" in text
+        assert measured["ratio"] == pytest.approx(
+            measured["ours"] / (measured["fio"] * measured["again"]) ** 0.5
+        )
+        assert measured["noise"] == measured["again"] / measured["fio"] > 0
+        assert sorted(measured["order"]) == ["again", "fio", "ours"]
+    assert "## libaio (linux-aio:raw), 4k, cached\n" in text
+    assert data["environment"]["within 5 % of fio, 4k"].endswith(" of 4")
+
+
+def test_the_interval_of_a_median() -> None:
+    # Of six values their range has 1 - 2 / 2**6, of ten the second to the ninth 1 - 22 / 2**10.
+    assert bench_fio.interval([5, 1, 3, 2, 4]) is None
+    assert bench_fio.interval([6, 5, 1, 3, 2, 4]) == (1, 6)
+    assert bench_fio.interval(list(range(10))) == (1, 8)
+    assert bench_fio.within([1.0] * 5) == "open"
+    assert bench_fio.within([0.97, 0.96, 1.0, 1.01, 1.02, 1.04]) == "yes"
+    assert bench_fio.within([0.97, 0.96, 1.0, 1.01, 1.02, 1.06]) == "open"
+    assert bench_fio.within([1.06, 1.07, 1.1, 1.2, 1.3, 1.4]) == "NO"
+    assert bench_fio.within([0.6, 0.7, 0.8, 0.9, 0.92, 0.94]) == "NO"
 
 
 COPYING = {"wall_s": 1.0, "user_s": 0.25, "system_s": 0.5, "machine_s": 1.5, "peak_kib": 2048}

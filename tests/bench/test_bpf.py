@@ -79,12 +79,16 @@ def test_ops_of_io_uring(tmp_path: Path) -> None:
 def test_off_the_cpu(tmp_path: Path) -> None:
     """A submitter that sleeps 2 ms is off the CPU so long, each time."""
     sleeps = ("--engine", "io_uring", "--iodepth=16", "--thinktime=2000", "--size=128k")
-    found = counted(tmp_path, *sleeps)
+    (cell,) = measured(tmp_path, *WORK, "--counters", "bpf", *sleeps)["cells"]
+    found = cell["counted"]
     seen = found["seen"]
     naps = found["calls"]["by_name"]["clock_nanosleep"]
     assert naps >= 2
     assert seen["voluntary"] >= naps
     assert seen["waiting_s"] >= 0.002 * naps
+    # What the kernel itself counts of a round (getrusage), of the one that is timed.
+    timed = cell["rounds"][0]["used"]["voluntary"]
+    assert abs(seen["voluntary"] - timed) <= 0.2 * timed + SLACK
     assert seen["waits"]["count"] <= seen["voluntary"]
 
 

@@ -65,6 +65,15 @@ def test_every_thread_is_counted(tmp_path: Path) -> None:
     assert calls("--engine", "io_uring")["by_name"].get("pread64", 0) == 0
 
 
+@needs("system call counters")
+def test_threads_that_outlive_their_cell(tmp_path: Path) -> None:
+    """A thread of POSIX AIO's stays for a second: it must not do the next cell's ops, uncounted."""
+    engines = ("--engine", "posix-aio,posix-aio:raw")
+    report = measured(tmp_path, *WORK, "--direct", "0", "--counters", "perf", *engines)
+    counted = [cell["counted"]["calls"]["by_name"]["pread64"] for cell in report["cells"]]
+    assert counted == [BLOCKS, BLOCKS]
+
+
 def test_without(tmp_path: Path) -> None:
     report = measured(tmp_path, *WORK, "--direct", "0", "--engine", "sync", "--counters", "none")
     assert report["counters"] == "none"

@@ -49,6 +49,16 @@ def test_trees(place: Path, tree: str, files: int) -> None:
     assert not list(place.iterdir())
 
 
+def test_left_out_are_those_that_were_asked_for(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    every = bench(place, "cp", "--tree", "small", "--dry-run").stdout
+    assert "left out: cp -a: no cp on PATH\n" in every
+    assert "left out: cpz: no cpz on PATH\n" in every
+    some = bench(place, "cp", "--tree", "small", "--dry-run", "--only", "proactor").stdout
+    assert "proactor cp -a: " in some
+    assert "left out" not in some
+
+
 def test_a_tree_of_ones_own(tmp_path: Path, place: Path) -> None:
     source = tmp_path / "source"
     (source / "below").mkdir(parents=True)

@@ -10,6 +10,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{symlink, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 /// What stays in a core's second-level cache.
 pub const BUFFER_BYTES: usize = 256 << 10;
@@ -216,8 +217,22 @@ impl Kind {
     /// # Errors
     /// What writing says.
     pub fn make(&self, root: &Path, seed: u64, part: u64) -> io::Result<()> {
-        (self.make)(root, data::mix(seed), part)
+        (self.make)(root, data::mix(seed), part)?;
+        age(root)
     }
+}
+
+/// How old what was made looks. rsync leaves a directory's time as it is if that is of the same second, and so a tree that
+/// was made just now would have been copied wrong.
+const AGE: Duration = Duration::from_secs(3600);
+
+fn age(root: &Path) -> io::Result<()> {
+    let times = fs::FileTimes::new().set_modified(SystemTime::now() - AGE);
+    let dirs = walk(root)?.into_iter().map(|dir| root.join(dir.path));
+    files(root)?
+        .into_iter()
+        .chain(dirs)
+        .try_for_each(|path| File::open(path)?.set_times(times))
 }
 
 fn file(path: &Path, seed: u64, len: u64) -> io::Result<()> {
@@ -320,6 +335,11 @@ pub fn same(left: &Path, right: &Path, attributes: bool) -> Result<(), String> {
             let facts = |path: &Path| path.metadata().map_err(|e| told(path, e));
             let (a, b) = (facts(&one)?, facts(&other)?);
             if (a.mode(), a.mtime(), a.mtime_nsec()) != (b.mode(), b.mtime(), b.mtime_nsec()) {
+                let name = if name.as_os_str().is_empty() {
+                    Path::new(".")
+                } else {
+                    name.as_path()
+                };
                 return Err(format!("{} has another mode or time", name.display()));
             }
         }
@@ -364,6 +384,8 @@ mod tests {
                 kind.make(root, 7, 50).unwrap();
             }
             same(&roots[0], &roots[1], false).unwrap();
+            let made = fs::metadata(&roots[0]).unwrap().modified().unwrap();
+            assert!(made.elapsed().unwrap() >= AGE, "{}", kind.name);
             let size = size(&roots[0]).unwrap();
             assert!(size.files > 3 && size.bytes > 1 << 16, "{}: {size:?}", kind.name);
             let list = files(&roots[1]).unwrap();

@@ -5,6 +5,9 @@
 
 #[cfg(feature = "bpf")]
 mod bpf;
+// Its tests need no kernel and no clang.
+#[cfg(any(feature = "bpf", test))]
+mod btf;
 mod by_name;
 mod perf;
 mod seen;

@@ -1,31 +1,35 @@
 //! `aio_read` and `aio_write` of the C library with nothing around them, as fio's `posixaio`: no request tells of its end,
-//! the program looks at each, and waits for the oldest with `aio_suspend`.
+//! the program looks at each, and waits for some of them with `aio_suspend`.
 //!
-//! glibc has one thread for a file's requests, which does them in order, so the oldest ends first: to wait for all of
-//! them would make `aio_suspend` note down and forget each, every time.
+//! Which of them decides how often the program is woken. glibc has one thread for a file's requests, which does them in
+//! order: to wait for the oldest is to be woken for each, to wait for all makes `aio_suspend` note down and forget each,
+//! every time. As fio: those of the lowest slots, so that many have ended by then.
 //!
 //! Invariant: a control block and its buffer stay where they are until `aio_return` has been asked for it.
 
 use super::queue::{Ended, Transport, Way};
 use super::{Part, ALIGNMENT};
-use crate::data;
+use crate::{data, unless_interrupted};
 use proactor::buffer::AlignedBuf;
-use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
 /// From `signal.h`: no notification.
 const SIGEV_NONE: libc::c_int = 1;
+/// Requests that are waited for together at most: fio's number.
+const WAITED_FOR: usize = 8;
 
 pub(super) struct RawPosix {
     source: File,
     destination: Option<File>,
     blocks: Box<[libc::aiocb]>,
     buffers: Vec<AlignedBuf>,
-    /// Slots in the library's hands, the oldest first.
-    flying: VecDeque<usize>,
-    /// The most that are taken back together; 0: all.
+    /// Whether a slot is in the library's hands.
+    flying: Vec<bool>,
+    /// Behind the slot that was taken back last.
+    next: usize,
+    /// The most that are taken back together.
     most: usize,
     /// Syncs, which are done at once.
     synced: Vec<Ended>,
@@ -51,21 +55,43 @@ impl RawPosix {
         }
     }
 
-    fn reap(&mut self, ended: &mut Vec<Ended>) {
-        let most = if self.most == 0 { usize::MAX } else { self.most };
-        let (mut at, mut found) = (0, 0);
-        while at < self.flying.len() && found < most {
-            let slot = self.flying[at];
-            match self.result(slot) {
-                None => at += 1,
-                Some(result) => {
-                    self.flying.remove(at);
-                    found += 1;
-                    ended.push(Ended {
-                        slot: Some(slot),
-                        result,
-                    });
+    /// Takes back what has ended, and waits until something has, unless nothing is in flight. How many.
+    fn reap(&mut self, most: usize, ended: &mut Vec<Ended>) -> io::Result<usize> {
+        let count = self.flying.len();
+        loop {
+            let (mut found, mut list, mut listed) = (0, [std::ptr::null(); WAITED_FOR], 0);
+            // Behind the one that was taken back last, or those of high slots would wait for ever where only some are taken.
+            let start = if most < count { self.next } else { 0 };
+            for slot in (start..count).chain(0..start) {
+                if !self.flying[slot] {
+                    continue;
                 }
+                match self.result(slot) {
+                    None if listed < list.len() => {
+                        list[listed] = &raw const self.blocks[slot];
+                        listed += 1;
+                    }
+                    None => {}
+                    Some(result) => {
+                        self.flying[slot] = false;
+                        self.next = slot + 1;
+                        found += 1;
+                        ended.push(Ended {
+                            slot: Some(slot),
+                            result,
+                        });
+                        if found == most {
+                            break;
+                        }
+                    }
+                }
+            }
+            if found > 0 || listed == 0 {
+                return Ok(found);
+            }
+            // SAFETY: requests of ours, in the library's hands, and as many as it says.
+            if unsafe { libc::aio_suspend(list.as_ptr(), listed as libc::c_int, std::ptr::null()) } != 0 {
+                return Err(io::Error::last_os_error());
             }
         }
     }
@@ -87,9 +113,13 @@ impl Transport for RawPosix {
             source: open(part.source)?,
             destination: part.destination.map(open).transpose()?,
             blocks: buffers.iter().map(|_| none()).collect(),
-            flying: VecDeque::with_capacity(buffers.len()),
+            flying: vec![false; buffers.len()],
+            next: 0,
             buffers,
-            most: cell.complete_max as usize,
+            most: match cell.complete_max {
+                0 => usize::MAX,
+                most => most as usize,
+            },
             synced: Vec::new(),
         })
     }
@@ -121,7 +151,7 @@ impl Transport for RawPosix {
         if refused != 0 {
             return Err(format!("aio_read or aio_write: {}", io::Error::last_os_error()));
         }
-        self.flying.push_back(slot);
+        self.flying[slot] = true;
         Ok(())
     }
 
@@ -138,35 +168,19 @@ impl Transport for RawPosix {
 
     fn wait(&mut self, ended: &mut Vec<Ended>) -> Result<(), String> {
         ended.append(&mut self.synced);
-        self.reap(ended);
-        while ended.is_empty() {
-            let Some(oldest) = self.flying.front() else {
-                return Ok(());
-            };
-            let list = [&raw const self.blocks[*oldest]];
-            // SAFETY: one request of ours, in the library's hands.
-            if unsafe { libc::aio_suspend(list.as_ptr(), 1, std::ptr::null()) } != 0 {
-                return match io::Error::last_os_error() {
-                    e if e.kind() == io::ErrorKind::Interrupted => Ok(()),
-                    e => Err(format!("aio_suspend: {e}")),
-                };
-            }
-            self.reap(ended);
+        if !ended.is_empty() {
+            return Ok(());
         }
+        unless_interrupted(self.reap(self.most, ended)).map_err(|e| format!("aio_suspend: {e}"))?;
         Ok(())
     }
 }
 
 impl Drop for RawPosix {
     fn drop(&mut self) {
-        while let Some(slot) = self.flying.front().copied() {
-            if self.result(slot).is_some() {
-                self.flying.pop_front();
-                continue;
-            }
-            let list = [&raw const self.blocks[slot]];
-            // SAFETY: as in `wait`.
-            unsafe { libc::aio_suspend(list.as_ptr(), 1, std::ptr::null()) };
+        let mut ended = Vec::new();
+        while self.flying.contains(&true) {
+            let _ = self.reap(usize::MAX, &mut ended);
         }
     }
 }

@@ -6,7 +6,10 @@ use crate::units;
 const WIDTH: f64 = 720.0;
 const BAR: f64 = 22.0;
 const GAP: f64 = 8.0;
-const LABEL: f64 = 190.0;
+/// The column of the bars' names: as wide as the longest, within these.
+const LABEL: (f64, f64) = (190.0, 320.0);
+/// Between a name and what it stands beside.
+const SPACE: f64 = 8.0;
 const VALUE: f64 = 110.0;
 const PLOT_HEIGHT: f64 = 280.0;
 const MARGIN: f64 = 56.0;
@@ -53,6 +56,29 @@ pub(super) fn escaped(text: &str) -> String {
         .replace('"', "&quot;")
 }
 
+/// How wide a text is in the pages' letters of 13 px, of a wide font: the one that a reader has is not known.
+fn width(text: &str) -> f64 {
+    let one = |c: char| match c {
+        'W' | 'M' | 'm' | 'w' | '@' | '%' => 12.5,
+        ' ' | '-' | '.' | ',' | ':' | ';' | '/' | '(' | ')' | '|' | 'f' | 'i' | 'j' | 'l' | 'r' | 't'
+        | 'I' => 5.4,
+        c if !c.is_ascii() => 13.0,
+        c if c.is_ascii_uppercase() => 10.0,
+        _ => 8.0,
+    };
+    text.chars().map(one).sum()
+}
+
+/// The text of an element: cut where it would not fit, and then whole in a title, which a browser shows on pointing at it.
+fn fitted(text: &str, room: f64) -> String {
+    if width(text) <= room {
+        return escaped(text);
+    }
+    let mut cut = text.to_owned();
+    while width(&cut) + width("…") > room && cut.pop().is_some() {}
+    format!("{}…<title>{}</title>", escaped(cut.trim_end()), escaped(text))
+}
+
 fn svg(height: f64, title: &str, body: &str) -> String {
     let title = escaped(title);
     format!(
@@ -67,22 +93,24 @@ pub(super) fn bars(title: &str, bars: &[Bar]) -> String {
         .map(|bar| bar.high)
         .fold(0.0, f64::max)
         .max(f64::MIN_POSITIVE);
-    let room = WIDTH - LABEL - VALUE;
-    let x = |value: f64| LABEL + value / most * room;
+    let longest = bars.iter().map(|bar| width(&bar.label)).fold(0.0, f64::max);
+    let column = (longest + 2.0 * SPACE).clamp(LABEL.0, LABEL.1);
+    let room = WIDTH - column - VALUE;
+    let x = |value: f64| column + value / most * room;
     let mut body = String::new();
     for (i, bar) in bars.iter().enumerate() {
         let y = GAP + i as f64 * (BAR + GAP);
         let middle = y + BAR / 2.0;
         body += &format!(
             "<text class=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-            LABEL - 8.0,
+            column - SPACE,
             middle + 4.5,
-            escaped(&bar.label)
+            fitted(&bar.label, column - 2.0 * SPACE)
         );
         body += &format!(
-            "<rect class=\"c{}\" x=\"{LABEL}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{BAR}\"/>",
+            "<rect class=\"c{}\" x=\"{column:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{BAR}\"/>",
             bar.colour % COLOURS,
-            (x(bar.value) - LABEL).max(0.5)
+            (x(bar.value) - column).max(0.5)
         );
         body += &format!(
             "<path class=\"spread\" d=\"M{:.1} {middle:.1}H{:.1}M{:.1} {:.1}v8M{:.1} {:.1}v8\"/>",
@@ -185,9 +213,11 @@ pub(super) fn lines(title: &str, across: &Axis, up: &Axis, lines: &[Line]) -> St
 
 fn legend(lines: &[Line], top: f64) -> (String, usize) {
     const COLUMNS: usize = 3;
+    const MARK: f64 = 20.0;
+    let column = (WIDTH - 24.0) / COLUMNS as f64;
     let mut body = String::new();
     for (i, line) in lines.iter().enumerate() {
-        let x = 24.0 + (i % COLUMNS) as f64 * (WIDTH - 24.0) / COLUMNS as f64;
+        let x = 24.0 + (i % COLUMNS) as f64 * column;
         let y = top + (i / COLUMNS) as f64 * 22.0;
         body += &format!(
             "<rect class=\"c{}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"14\" height=\"14\"/>",
@@ -195,9 +225,9 @@ fn legend(lines: &[Line], top: f64) -> (String, usize) {
         );
         body += &format!(
             "<text x=\"{:.1}\" y=\"{:.1}\">{}</text>\n",
-            x + 20.0,
+            x + MARK,
             y + 12.0,
-            escaped(&line.label)
+            fitted(&line.label, column - MARK - SPACE)
         );
     }
     (body, lines.len().div_ceil(COLUMNS))
@@ -249,5 +279,49 @@ fn trimmed(value: f64) -> String {
     match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
         false => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bar(label: &str) -> Bar {
+        Bar {
+            label: label.to_owned(),
+            value: 1.0,
+            low: 0.5,
+            high: 2.0,
+            shown: "1".into(),
+            colour: 0,
+        }
+    }
+
+    #[test]
+    fn names_fit_their_column() {
+        let short = bars("t", &[bar("sync")]);
+        assert!(short.contains("<rect class=\"c0\" x=\"190.0\""), "{short}");
+        assert!(short.contains(">sync</text>"), "{short}");
+        // The column grows with the name, to its bound; beyond, the name is cut, and whole in a title.
+        let longer = bars("t", &[bar("cp -a --reflink=never --sparse")]);
+        assert!(
+            longer.contains(">cp -a --reflink=never --sparse</text>"),
+            "{longer}"
+        );
+        assert!(
+            !longer.contains("x=\"190.0\"") && !longer.contains("x=\"320.0\""),
+            "{longer}"
+        );
+        let name = "cp -a --reflink=never --sparse=always --preserve=all <&>";
+        let long = bars("t", &[bar(name), bar("sync")]);
+        assert!(long.contains("<rect class=\"c0\" x=\"320.0\""), "{long}");
+        assert!(
+            long.contains(&format!("…<title>{}</title></text>", escaped(name))),
+            "{long}"
+        );
+        let cut = fitted(name, 304.0);
+        let shown = cut.split("<title>").next().unwrap();
+        assert!(shown.starts_with("cp -a --reflink=never"), "{cut}");
+        assert!((280.0..=304.0).contains(&width(shown)), "{cut}");
     }
 }

@@ -278,10 +278,12 @@ impl Cp {
     /// # Errors
     /// What cannot be done, in words.
     pub fn plan(&self, host: &Host<'_>, command: &[String]) -> Result<copiers::Plan, String> {
-        let (mut there, missing) = self.copiers(host)?;
+        let (mut there, mut missing) = self.copiers(host)?;
         let only = Wanted(&self.only);
         only.check("--only", there.iter().map(|each| each.name.as_str()))?;
         there.retain(|each| only.has(&each.name) || self.also.contains(&each.name));
+        // Each begins with the name.
+        missing.retain(|why| only.has(why));
         let part = if self.shared.quick { QUICK_PART } else { 1 };
         let sources = match (&self.source, &self.tree) {
             (Some(path), _) => vec![Source::There(path.clone())],

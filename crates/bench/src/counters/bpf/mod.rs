@@ -5,6 +5,7 @@
 
 mod opcodes;
 
+use super::btf::{self, Types};
 use super::seen::{Seen, Times};
 use super::Calls;
 use aya::maps::{Array, Map};
@@ -25,12 +26,8 @@ const LOST: u32 = 2;
 
 /// Each program has its tracepoint's name. Without these nothing is counted.
 const NEEDED: [&str; 3] = ["sys_enter", "sys_exit", "sched_switch"];
-/// Linux 6.3; before, ops are not seen.
-const OF_IO_URING: [&str; 3] = [
-    "io_uring_submit_req",
-    "io_uring_complete",
-    "io_uring_queue_async_work",
-];
+/// Where the kernel tells its types.
+const TYPES: &str = "/sys/kernel/btf/vmlinux";
 
 /// The program, in the kernel, switched off.
 pub struct Bpf {
@@ -45,8 +42,11 @@ impl Bpf {
     /// # Errors
     /// Why it cannot be done, in words.
     pub fn prepare() -> Result<Bpf, String> {
-        let btf =
-            Btf::from_sys_fs().map_err(|e| format!("the kernel's types (/sys/kernel/btf/vmlinux): {e}"))?;
+        let wrong = |e: &dyn std::fmt::Display| format!("the kernel's types ({TYPES}): {e}");
+        let bytes = std::fs::read(TYPES).map_err(|e| wrong(&e))?;
+        let types = Types::read(&bytes).ok_or_else(|| wrong(&"not to be understood"))?;
+        btf::check(&types, btf::SWITCHES, "5.18")?;
+        let btf = Btf::parse(&bytes, aya::Endianness::default()).map_err(|e| wrong(&e))?;
         let namespace =
             std::fs::metadata("/proc/self/ns/pid").map_err(|e| format!("/proc/self/ns/pid: {e}"))?;
         let (major, minor) = (
@@ -66,12 +66,17 @@ impl Bpf {
         for name in NEEDED {
             attach(&mut ebpf, name).map_err(|e| format!("{name}: {}", explain(&e)))?;
         }
-        let refused = OF_IO_URING.iter().find_map(|name| {
-            attach(&mut ebpf, name)
-                .err()
-                .map(|e| format!("{name}: {}", explain(&e)))
+        // All or none: before, so that what is seen of an op is its beginning and its end.
+        let known = btf::OPS
+            .into_iter()
+            .try_for_each(|wanted| btf::check(&types, wanted, "6.3"));
+        let attached = known.and_then(|()| {
+            let mut names = btf::OPS.into_iter().map(|(name, _)| name);
+            names.try_for_each(|name| attach(&mut ebpf, name).map_err(|e| format!("{name}: {}", explain(&e))))
         });
-        let missing = refused.map(|why| format!("io_uring's ops in the kernel: {why}"));
+        let missing = attached
+            .err()
+            .map(|why| format!("io_uring's ops in the kernel: {why}"));
         Ok(Bpf {
             ebpf,
             missing: missing.into_iter().collect(),
