@@ -16,11 +16,6 @@ WRONG = [
     "--recursive=yes a new",
     "--no-preserve a new",
     "--no-preserve",
-    "--preserve= a new",
-    "--preserve=colour a new",
-    "--preserve=mode,colour a new",
-    "--preserve=mode, a new",
-    "--no-preserve=colour a new",
     "--backup=wrong a new",
     "--backup= a new",
     "--backup=n a new",
@@ -43,6 +38,25 @@ WRONG = [
 @pytest.mark.parametrize("words", WRONG)
 def test_wrong(same: Same, words: str) -> None:
     same(arrangements.files, *words.split())
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "--preserve=",
+        "--preserve=colour",
+        "--preserve=mode,colour",
+        "--preserve=mode,",
+        "--no-preserve=colour",
+    ],
+)
+def test_wrong_attribute(same: Same, word: str) -> None:
+    """We know one more."""
+    gnu, ours = same.both(arrangements.files, word, "a", "new")
+    assert (gnu.status, ours.status) == (1, 1)
+    (own,) = (line for line in ours.stderr if "flags" in line)
+    ours.stderr.remove(own)
+    assert ours.stderr[:-1] == gnu.stderr[:-1]
 
 
 @pytest.mark.parametrize("word", ["--re", "--no", "--p", "--s", "--ver"])
