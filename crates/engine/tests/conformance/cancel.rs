@@ -8,7 +8,7 @@ use std::time::Duration;
 conformance! {
     inline {
         in_the_backlog, reads_polls_and_timeouts, full_pipe, after_completion, twice, opening_a_fifo, whole_fifo,
-        one_of_many, multishot_then_abandon, disk_read,
+        one_of_many, multishot_then_abandon, disk_read, some_of_a_file,
     }
 }
 
@@ -182,6 +182,26 @@ fn disk_read(t: &Case) {
             CancelOutcome::Cancelled => assert_eq!(res, Err(libc::ECANCELED)),
             CancelOutcome::Finished => assert_eq!(res, Ok(1 << 16)),
             _ => assert!(matches!(res, Ok(65_536) | Err(libc::ECANCELED)), "{res:?}"),
+        }
+    }
+}
+
+/// The others go on, in whatever order they are done.
+fn some_of_a_file(t: &Case) {
+    let file = t.file("f", &[7; 1 << 16]);
+    let mut d = t.driver();
+    for round in 0..50_u32 {
+        let read = |at: u64| Read::at(&file, at << 12, Vec::with_capacity(1 << 12));
+        let tokens: Vec<_> = (0..6).map(|at| d.submit(read(at)).unwrap()).collect();
+        d.flush().unwrap();
+        for (at, token) in tokens.iter().enumerate() {
+            if (round >> (at % 3)) % 2 == 0 {
+                d.cancel(*token);
+            }
+        }
+        let done = outcomes(&mut d, 6);
+        for token in tokens {
+            assert!([Ok(1 << 12), Err(libc::ECANCELED)].contains(&done[&token]));
         }
     }
 }

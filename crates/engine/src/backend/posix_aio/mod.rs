@@ -78,7 +78,7 @@ extern "C" fn completed(value: libc::sigval) {
     let control: *mut Control = value.sival_ptr.cast();
     // SAFETY: `submit` has made it from a box that is freed only after the token below has been posted. `mailbox` and
     // `notify` are cloned before that, so nothing of it is used afterwards. The driver's thread passes only `aiocb` to
-    // the library meanwhile (`aio_cancel`), which has a lock of its own.
+    // the library meanwhile (`aio_error`), which has a lock of its own.
     let (token, res, mailbox, notify) = unsafe {
         (
             (*control).token,
@@ -366,16 +366,13 @@ impl Backend for PosixAio {
             self.in_helper -= done.len() - before;
             return outcome;
         };
-        // SAFETY: in `requests`, so submitted and not freed. The notification thread, if there is one, only reads.
-        let answer = unsafe {
-            let aiocb = &raw mut (*control.as_ptr()).aiocb;
-            libc::aio_cancel((*aiocb).aio_fildes, aiocb)
-        };
-        match answer {
-            // Its completion comes as any other does, with ECANCELED.
-            libc::AIO_CANCELED => CancelOutcome::Cancelled,
-            libc::AIO_ALLDONE => CancelOutcome::Finished,
-            _ => CancelOutcome::Running,
+        // Not by `aio_cancel`: the library does the requests of a descriptor one after the other, and glibc (2.36) makes the one
+        // behind a cancelled one the first without telling its threads, so that it and all that follow are never done.
+        // A transfer of a disk ends by itself.
+        // SAFETY: in `requests`, so submitted, not freed, and its result not read, if it is silent; `aio_error` only looks.
+        match unsafe { libc::aio_error(control.as_ptr().cast_const().cast()) } {
+            libc::EINPROGRESS => CancelOutcome::Running,
+            _ => CancelOutcome::Finished,
         }
     }
 
