@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import sys
@@ -19,6 +20,25 @@ STATES = ("cached", "cold", "direct")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--size", type=int, metavar="MIB", help=f"of the file (default: {SIZE_MIB:,})")
     parser.add_argument("--dir", type=Path, default=lib.ROOT / ".demo" / "chunks", help="for the file")
+    parser.add_argument("--add", action="store_true", help="the newest result that is kept, with these cases")
+
+
+def added(
+    name: str, environment: lib.Measured, cases: list[lib.Measured], args: argparse.Namespace
+) -> list[lib.Measured]:
+    """With `--add`: what is kept of other cases, and these, in its order."""
+    files = sorted(args.results.glob(f"*-{name}.json"))
+    if not args.add or not files:
+        return cases
+    kept = json.loads(files[-1].read_text())
+    for fact in ("host", "file", "a cell"):
+        if kept["environment"].get(fact) != environment.get(fact):
+            sys.exit(f"{files[-1]}: another {fact}: leave out --add")
+
+    def by_case(measured: list[lib.Measured]) -> dict[tuple[str, object], lib.Measured]:
+        return {(case["state"], case.get("chunk", case.get("depth"))): case for case in measured}
+
+    return list((by_case(kept["cases"]) | by_case(cases)).values())
 
 
 def open_direct(path: str, flags: int) -> int:

@@ -172,6 +172,7 @@ def main() -> None:
 
             found = lib.in_rounds(names, args.rounds, cell, budget.part())
             cases.append({"state": state, "chunk": chunk, "how": how, "timed": found})
+    cases = bigfile.added("chunks", environment, cases, args)
     data = {"environment": environment, "cases": cases}
     tables.finish("chunks", data, groups(data), args)
 

@@ -213,6 +213,7 @@ def main() -> None:
             }
             for depth in depths
         ]
+    cases = bigfile.added("depths", environment, cases, args)
     data = {"environment": environment, "cases": cases}
     tables.finish("depths", data, groups(data), args)
 

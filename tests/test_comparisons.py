@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import os
@@ -12,6 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import bench_fio
+import bigfile
 import calls
 import chunks
 import copier
@@ -75,6 +77,24 @@ def test_chunks(tmp_path: Path) -> None:
         assert {"open(), read", "proactor.open, read"} <= set(case["timed"])
         assert case["timed"]["proactor.open, read"][0]["bytes"] == 2 << 20
     assert "## by 64KB, cached\n" in text
+
+
+def test_chunks_are_added_to_those_that_are_kept(tmp_path: Path) -> None:
+    def case(state: str, chunk: str, wall_s: float) -> lib.Measured:
+        return {"state": state, "chunk": chunk, "timed": {"a": [{"wall_s": wall_s}]}}
+
+    environment = {"host": "vm", "file": "2 MiB"}
+    kept = [case("cached", "64KB", 1), case("cold", "64KB", 2), case("cold", "1MB", 3)]
+    name = tmp_path / "2026-01-01-vm-chunks.json"
+    name.write_text(json.dumps({"environment": environment, "cases": kept}))
+    args = argparse.Namespace(add=True, results=tmp_path)
+    new = [case("cold", "64KB", 4), case("direct", "1MB", 5)]
+    both = bigfile.added("chunks", environment, new, args)
+    assert both == [kept[0], new[0], kept[2], new[1]]
+    with pytest.raises(SystemExit, match="another file"):
+        bigfile.added("chunks", {**environment, "file": "8 MiB"}, new, args)
+    args.add = False
+    assert bigfile.added("chunks", environment, new, args) == new
 
 
 def test_blocks_at_random_against_fio(tmp_path: Path) -> None:

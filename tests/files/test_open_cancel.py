@@ -211,6 +211,37 @@ def test_an_open_leaves_nothing_open(run: Run, engine: str, tmp_path: Path, mode
     run(main())
 
 
+@pytest.mark.parametrize("size", [5, 100_000])
+def test_a_write_does_not_wait_for_a_cancelled_read(run: Run, engine: str, tmp_path: Path, size: int) -> None:
+    """As on a serial line: nobody has answered in time, and the next command is sent."""
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    data = b"x" * size
+
+    async def main() -> None:
+        async with proactor.open(path, "r+b", 0, engine=engine) as line:
+            for _ in range(5):
+                with pytest.raises(asyncio.TimeoutError):
+                    await asyncio.wait_for(line.read(3), 0.01)
+                writing = asyncio.ensure_future(line.write(data))
+                other = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+                got = b""
+                while len(got) < size:
+                    try:
+                        got += os.read(other, size)
+                    except BlockingIOError:
+                        await asyncio.sleep(0)
+                assert (got, await in_time(writing)) == (data, size)
+                os.close(other)
+            # What a cancelled read has brought comes before the rest.
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(line.read(6), 0.01)
+            await in_time(line.write(b"abc"))
+            assert await in_time(line.read(3)) == b"abc"
+
+    run(main())
+
+
 def test_ten_thousand_opens(run: Run, tmp_path: Path) -> None:
     """Half of them are cancelled, before they have begun or while the file is being created."""
 

@@ -47,7 +47,7 @@ impl Buffered {
     }
 
     fn append(&mut self, data: &[u8]) {
-        self.input.clear();
+        self.forget_overtaken();
         if self.output.is_empty() {
             self.output.at = self.position;
         }
@@ -87,11 +87,18 @@ impl Buffered {
         if reads || self.is_writing_large() {
             return Ok(Step::Blocked);
         }
-        self.input.clear();
+        self.forget_overtaken();
         if self.output.is_empty() {
             self.output.at = self.position;
         }
         Ok(Step::Ready(()))
+    }
+
+    /// What was read is behind the place that is written now. What a peer has sent stays the next to be read.
+    fn forget_overtaken(&mut self) {
+        if self.seekable {
+            self.input.clear();
+        }
     }
 
     fn queue_output(&mut self, keep: usize) {

@@ -200,6 +200,13 @@ impl BinaryFile {
         }
     }
 
+    /// A write goes before what a cancelled call has asked a peer for, who may be waiting for this very write.
+    pub(super) fn stop_listening(&mut self, py: Python<'_>) {
+        if self.core.is_filling() && !self.core.seekable() {
+            self.cancel_op(py);
+        }
+    }
+
     /// The op in flight has come back.
     pub(crate) fn finished(slf: &Bound<'_, Self>, completion: Completion) -> PyResult<()> {
         let py = slf.py();

@@ -179,12 +179,15 @@ impl Verb {
             },
             Verb::Write { data } => {
                 let length = data.bytes(py).len();
-                core.put(data.bytes(py))
-                    .map(|step| map(step, |()| int(py, length)))
+                let step = core.put(data.bytes(py));
+                file.stop_listening(py);
+                step.map(|step| map(step, |()| int(py, length)))
             }
             Verb::Large { buffer, bytes } => {
                 let length = *bytes;
-                core.put_large(buffer).map(|step| map(step, |()| int(py, length)))
+                let step = core.put_large(buffer);
+                file.stop_listening(py);
+                step.map(|step| map(step, |()| int(py, length)))
             }
             Verb::Seek { offset, whence } => return seek(py, file, *offset, *whence),
             Verb::Tell if core.is_writing_large() => Ok(Step::Blocked),
