@@ -242,7 +242,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--engine", choices=ENGINES, action="append", help="only this one (default: all)")
     parser.add_argument("--depth", type=int, action="append", help="only this one (default: all)")
     parser.add_argument("--binary", type=Path, default=BINARY, help="ours (default: of the release build)")
-    parser.add_argument("--add", action="store_true", help="to what is kept")
     parser.add_argument("--name", default="", help="of the result, for a device that is not the usual one")
     parser.add_argument("--count", action="store_true", help="count system calls, instead of any rounds")
     args = tables.parse(parser)
