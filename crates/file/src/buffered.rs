@@ -70,8 +70,8 @@ pub(crate) struct Queued {
 
 /// One open file with its buffers.
 ///
-/// Invariants: of a file with positions, unread bytes and bytes to be written are never there at once; at most one op is in flight; after an error
-/// of a write, the bytes that were not written are the next to be.
+/// Invariants: of a file with positions, unread bytes and bytes to be written are never there at once; at most one op is in
+/// flight; after an error of a write, the bytes that were not written are the next to be.
 pub struct Buffered {
     /// There until it is taken to be closed.
     pub(crate) file: Option<File>,
