@@ -8,6 +8,7 @@ changes its speed from round to round.
     cargo build --release -p proactor-bench
     python comparisons/randread.py --file /data/some-big-file
     python comparisons/randread.py    # writes 1 GiB of random data to the temporary folder; deletes it
+    python comparisons/randread.py --dir /mnt --name zram    # a device of its own, a result of its own
 """
 
 from __future__ import annotations
@@ -106,6 +107,7 @@ def main() -> None:
     parser.add_argument("--pause", type=float, default=1.0, help="seconds of rest before each run")
     parser.add_argument("--engines", nargs="+", default=["io_uring", "linux_aio"], choices=ENGINES)
     parser.add_argument("--binary", type=Path, default=BINARY)
+    parser.add_argument("--name", default="", help="of the result, for a device that is not the usual one")
     args = tables.parse(parser)
     if args.smoke:
         args.seconds, args.pause, args.size, args.depth = 1, 0, 16, 8
@@ -139,7 +141,7 @@ def main() -> None:
 
             engines[engine] = lib.in_rounds(names, args.rounds, cell)
     data = {"environment": environment, "engines": engines}
-    tables.finish("randread", data, groups(data), args)
+    tables.finish("_".join(filter(None, ["randread", args.name])), data, groups(data), args)
 
 
 if __name__ == "__main__":

@@ -30,8 +30,11 @@ COMPARISONS = {
     "linux_aio_rounds": "Rounds of linux_aio's README",
     "perop": "One op",
     "randread": "Random reads, from Rust",
+    "randread_zram": "Random reads, from Rust, of a file in memory",
     "copier": "Trees, copied",
 }
+# Results by the same module, of another device.
+MODULES = {"randread_zram": "randread"}
 HEAD = """# Speed
 
 Made from `comparisons/results` by `python comparisons/report.py`.
@@ -52,7 +55,7 @@ def newest(results: Path, name: str) -> Path | None:
 
 def section(name: str, data: lib.Measured) -> tuple[str, str]:
     """Its part of the page, and its picture."""
-    module: Any = importlib.import_module(name)
+    module: Any = importlib.import_module(MODULES.get(name, name))
     groups: list[tables.Group] = list(module.groups(data))
     about = inspect.cleandoc(module.__doc__ or "")
     # What comes after an indented block is how to run it.

@@ -42,7 +42,8 @@ pub struct Config {
     pub(crate) iopoll: bool,
     pub(crate) io_workers: Option<[u32; 2]>,
     pub(crate) io_worker_cpus: Option<Vec<usize>>,
-    pub(crate) max_threads: usize,
+    /// None: as many as [`default_threads`] says.
+    pub(crate) max_threads: Option<usize>,
     pub(crate) fixed_files: u32,
     pub(crate) sim: SimConfig,
     /// Set by the driver: whose registered files and buffers the backend knows.
@@ -61,9 +62,15 @@ const FIXED_FILES: u32 = 1024;
 const THREADS_PER_CPU: usize = 8;
 const MAX_THREADS: usize = 64;
 
+/// Worker threads at most, if nothing else is said. Not asked before there is work for one: the standard library reads
+/// three files to find out (the cgroup's quota), which a driver that never has such work need not wait for.
+pub(crate) fn default_threads() -> usize {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    (cpus * THREADS_PER_CPU).min(MAX_THREADS)
+}
+
 impl Default for Config {
     fn default() -> Self {
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         Config {
             engine: Choice::Auto,
             depth: DEPTH,
@@ -73,7 +80,7 @@ impl Default for Config {
             iopoll: false,
             io_workers: None,
             io_worker_cpus: None,
-            max_threads: (cpus * THREADS_PER_CPU).min(MAX_THREADS),
+            max_threads: None,
             fixed_files: FIXED_FILES,
             sim: SimConfig::default(),
             driver_id: 0,
@@ -135,7 +142,7 @@ impl Config {
 
     /// The most worker threads of the driver's own; default 8 per processor, at most 64.
     pub fn max_threads(mut self, max_threads: usize) -> Self {
-        self.max_threads = max_threads.max(1);
+        self.max_threads = Some(max_threads.max(1));
         self
     }
 

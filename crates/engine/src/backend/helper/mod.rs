@@ -30,7 +30,7 @@ pub(crate) struct Helper {
 
 impl Helper {
     /// Starts no thread before the first job.
-    pub(crate) fn new(max_threads: usize) -> io::Result<Self> {
+    pub(crate) fn new(max_threads: Option<usize>) -> io::Result<Self> {
         let mailbox = Arc::new(Mailbox::new()?);
         let reactor = Reactor::new(mailbox.eventfd())?;
         Ok(Helper {

@@ -5,6 +5,7 @@
 
 use super::{raw_of, readiness, Mailbox, Readiness};
 use crate::backend::{CancelOutcome, Raw};
+use crate::config::default_threads;
 use crate::inflight::Token;
 use crate::op::{Op, Options};
 use crate::sys::interrupt::Interruption;
@@ -12,7 +13,7 @@ use crate::sys::{self, perform};
 use std::collections::VecDeque;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -79,12 +80,12 @@ impl Shared {
 
 pub(super) struct Pool {
     shared: Arc<Shared>,
-    max_threads: usize,
+    max_threads: OnceLock<usize>,
     forked: bool,
 }
 
 impl Pool {
-    pub(super) fn new(max_threads: usize, mailbox: Arc<Mailbox>) -> Self {
+    pub(super) fn new(max_threads: Option<usize>, mailbox: Arc<Mailbox>) -> Self {
         let shared = Shared {
             state: Mutex::default(),
             work: Condvar::new(),
@@ -92,12 +93,13 @@ impl Pool {
         };
         Pool {
             shared: Arc::new(shared),
-            max_threads: max_threads.max(1),
+            max_threads: max_threads.map_or_else(OnceLock::new, OnceLock::from),
             forked: false,
         }
     }
 
     pub(super) fn submit(&self, token: Token, op: Box<Op>, skip: usize, options: Options) {
+        let max_threads = *self.max_threads.get_or_init(default_threads);
         let mut state = self.shared.lock();
         let job = Job {
             token,
@@ -120,7 +122,7 @@ impl Pool {
             self.shared.work.notify_one();
             return;
         }
-        if state.threads < self.max_threads + state.waiting {
+        if state.threads < max_threads + state.waiting {
             let shared = Arc::clone(&self.shared);
             let spawned = std::thread::Builder::new()
                 .name("proactor-worker".into())

@@ -37,7 +37,7 @@ pub(crate) struct Uring {
     lost: bool,
     native: Native,
     helper: Option<Helper>,
-    max_threads: usize,
+    max_threads: Option<usize>,
     /// A poll on the helper's descriptor is in the ring.
     watching: bool,
     announcer: Option<Announcer>,
