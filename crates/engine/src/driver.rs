@@ -403,7 +403,8 @@ impl Driver {
     }
 
     /// A descriptor that polls readable while a completion can be collected, for another event loop (an eventfd or an epoll
-    /// instance). [`wait`](Self::wait) with `min == 0` resets it; do not read from it or close it.
+    /// instance). [`wait`](Self::wait) with `min == 0` resets it; do not read from it or close it. Ask for it before there
+    /// are ops: linux_aio first waits for the transfers it has in flight, which nothing would tell of.
     ///
     /// # Errors
     /// If it cannot be made (EMFILE).

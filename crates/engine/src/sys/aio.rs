@@ -58,8 +58,8 @@ impl Iocb {
     }
 
     /// The eventfd that the completion signals.
-    pub(crate) fn eventfd(&self) -> RawFd {
-        self.resfd as RawFd
+    pub(crate) fn eventfd(&self) -> Option<RawFd> {
+        (self.flags & FLAG_RESFD != 0).then_some(self.resfd as RawFd)
     }
 }
 

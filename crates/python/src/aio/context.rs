@@ -393,7 +393,7 @@ impl Context {
     }
 
     /// A descriptor for another event loop, readable while events wait. Do not read from it or close it: `wait` does
-    /// what is needed.
+    /// what is needed. Ask for it before there are ops: on linux_aio, the first call waits for the transfers in flight.
     fn fileno(&self) -> PyResult<i32> {
         self.inner()?
             .driver

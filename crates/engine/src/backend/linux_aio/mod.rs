@@ -7,11 +7,12 @@
 //!
 //! Two ways to wait. With nothing but native ops in flight, `io_getevents`. Otherwise the helper's epoll: each request
 //! signals the mailbox's eventfd (RESFD), and the event is in the ring before the signal, so reaping after the eventfd
-//! has been reset misses nothing. A request has one RESFD only, so an op that notifies the caller's eventfd is silent
-//! here; it goes native only while nobody needs the second way.
+//! has been reset misses nothing. While nobody needs the second way, transfers are silent: they signal nothing, or the
+//! caller's eventfd, for a request has one RESFD only.
 //!
-//! Measured with 4 KiB reads at depth 64: the signal is 0.4 % of the samples and `io_getevents` itself less, so there is
-//! nothing to gain from leaving out the one or from reading the completion ring in user space.
+//! Measured with 4 KiB reads at depth 64 of a device in memory: silent ones make 6 % more reads a second. On a disk the
+//! signal is 0.4 % of the samples, and `io_getevents` is less anywhere, so there is nothing to gain from reading the
+//! completion ring in user space.
 //!
 //! Invariant: an iocb, and what it points to, stays where it is until its event has been read.
 
@@ -177,12 +178,14 @@ impl LinuxAio {
 
     /// Reports an op that never was in the kernel's hands, so that nothing has signalled its eventfd.
     fn complete_early(&mut self, index: usize, res: i32, done: &mut Vec<Raw>) {
-        sys::eventfd_signal(self.requests.iocb(index).eventfd());
+        if let Some(fd) = self.requests.iocb(index).eventfd() {
+            sys::eventfd_signal(fd);
+        }
         self.complete(index, res, done);
     }
 
     fn is_silent(&self, iocb: &Iocb) -> bool {
-        iocb.eventfd() != self.helper.mailbox().eventfd()
+        iocb.eventfd() != Some(self.helper.mailbox().eventfd())
     }
 
     fn submit_queue(&mut self) -> io::Result<()> {
@@ -330,26 +333,29 @@ impl Backend for LinuxAio {
     }
 
     fn submit(&mut self, token: Token, slot: &mut Slot) -> Taken {
-        let silent = slot.options.notify.is_some();
-        let command = if silent && (self.watched || self.in_helper > 0) {
-            None
-        } else {
-            self.command(slot)
+        let alone = !self.watched && self.in_helper == 0;
+        let command = match &slot.options.notify {
+            Some(_) if !alone => None,
+            _ => self.command(slot),
         };
         let Some(mut iocb) = command else {
             self.helper.submit(token, slot);
             self.in_helper += 1;
             return Taken::Yes;
         };
-        let own = self.helper.mailbox().eventfd();
-        iocb.set_eventfd(slot.options.notify.as_ref().map_or(own, |fd| fd.as_raw_fd()));
         let op = matches!(slot.op, Op::Fsync(_) | Op::Poll(_))
             .then(|| Box::new(std::mem::replace(&mut slot.op, Op::Nop(Nop))));
+        match &slot.options.notify {
+            Some(fd) => iocb.set_eventfd(fd.as_raw_fd()),
+            // A transfer of a disk, which ends soon.
+            None if alone && op.is_none() => {}
+            None => iocb.set_eventfd(self.helper.mailbox().eventfd()),
+        }
+        self.silent += usize::from(self.is_silent(&iocb));
         match self.requests.insert(token, op, iocb) {
             Some(iocb) => self.queue.push(iocb),
             None => unreachable!("the driver keeps to the depth"),
         }
-        self.silent += usize::from(silent);
         Taken::Yes
     }
 
