@@ -18,11 +18,17 @@ const LEAST: usize = 16 * 1024;
 impl Buffered {
     /// Whether `count` bytes are better read by [`read_long`](Self::read_long): so many are missing that they would fill
     /// the buffer. Only disk files: what has been read of a pipe is gone from there, and has to stay here.
-    pub fn is_long(&self, count: usize) -> bool {
+    ///
+    /// `Blocked`: that depends on what a read brings which a cancelled call has begun.
+    pub fn is_long(&self, count: usize) -> Step<bool> {
         let missing = count.saturating_sub(self.unread().len());
-        missing >= self.block.max(LEAST)
+        let long = missing >= self.block.max(LEAST)
             && self.seekable
-            && matches!(self.file().map(File::kind), Some(Ok(FileKind::Disk)))
+            && matches!(self.file().map(File::kind), Some(Ok(FileKind::Disk)));
+        match long && self.is_filling() {
+            true => Step::Blocked,
+            false => Step::Ready(long),
+        }
     }
 
     /// Begins to read the bytes from the caller's place on into `memory`, whose first `have` bytes have been read already.
