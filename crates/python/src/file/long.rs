@@ -46,7 +46,7 @@ impl Reading {
 
 /// Whether the buffer would only be in the way.
 fn is_long(core: &Buffered, most: usize, once: bool) -> Step<bool> {
-    if once && !core.unread().is_empty() {
+    if once && core.coming() > 0 {
         return Step::Ready(false);
     }
     core.is_long(most)
