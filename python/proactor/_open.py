@@ -146,8 +146,9 @@ def open(
     `proactor.aio.Context`.
 
     `direct=True` opens with O_DIRECT: reads and writes go past the kernel's cache, in blocks that are aligned
-    here, so any size and position will do. An OSError (EINVAL) says so where the file system cannot; a
-    descriptor must have been opened with O_DIRECT; appending is a ValueError.
+    here, so any size and position will do. Who reads on has the next block read ahead, at most 1 MiB of it;
+    not with `limiter`. An OSError (EINVAL) says so where the file system cannot; a descriptor must have been
+    opened with O_DIRECT; appending is a ValueError.
 
     `limiter`, for instance an `asyncio.Semaphore` or an anyio `CapacityLimiter`, bounds what this and other
     files opened with it ask of a disk at the same time: a call holds it (`async with limiter`) while it waits

@@ -162,6 +162,35 @@ def test_cancelled_it_has_taken_nothing(
     run(in_time(main()))
 
 
+@pytest.mark.parametrize("direct", [False, True])
+def test_behind_a_cancelled_short_one(run: Run, engine: str, cold: Path, direct: bool) -> None:
+    """Whose read goes on, and brings as much as this one wants, or a part of it."""
+    data = content(COLD_BYTES)
+
+    async def main(method: str, size: int, place: int) -> None:
+        async with proactor.open(cold, "rb", 32 * KIB, direct=direct, engine=engine) as file:
+            await file.seek(place)
+            evict(cold)
+            short = file.read(1)
+            if await drive(short, 0, wait=False) is short:
+                end(short, asyncio.CancelledError)
+            else:
+                assert not direct
+                await file.seek(place)
+            memory = bytearray(size)
+            found = await getattr(file, method)(memory if "into" in method else size)
+            if "into" in method:
+                found = bytes(memory[:found])
+            assert found == data[place : place + len(found)]
+            assert len(found) == size or (found and method.endswith("1"))
+            assert await file.tell() == place + len(found)
+
+    for method in ("read", "readinto", "read1", "readinto1"):
+        for size in (32 * KIB, 32 * KIB + 1, 64 * KIB):
+            run(in_time(main(method, size, 0)))
+            run(in_time(main(method, size, 5)))
+
+
 def test_closed_while_it_reads(run: Run, engine: str, cold: Path) -> None:
     async def main() -> None:
         file = await proactor.open(cold, "rb", engine=engine)

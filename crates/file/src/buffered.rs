@@ -1,5 +1,6 @@
 //! The state of one open file: position, buffers, and the one op in flight.
 
+use crate::ahead::Ahead;
 use crate::direct::Direct;
 use crate::input::Input;
 use crate::output::Output;
@@ -20,6 +21,8 @@ pub struct Options {
     pub block: usize,
     /// For a file that is open with O_DIRECT, which has positions and is not appended to. Default: none.
     pub direct: Option<Arc<Direct>>,
+    /// With `direct`, and a buffer: the next block is read while a sequential reader has this one. Default: false.
+    pub reads_ahead: bool,
 }
 
 impl Default for Options {
@@ -29,6 +32,7 @@ impl Default for Options {
             append: false,
             block: 32 * 1024,
             direct: None,
+            reads_ahead: false,
         }
     }
 }
@@ -46,6 +50,10 @@ pub enum Step<T> {
 #[derive(Debug)]
 pub(crate) enum Flight {
     Fill,
+    /// What nobody has asked for yet, so many bytes.
+    Ahead {
+        count: usize,
+    },
     /// Buffered bytes, from this place on.
     Flush {
         at: u64,
@@ -80,6 +88,8 @@ pub struct Buffered {
     pub(crate) block: usize,
     pub(crate) position: u64,
     pub(crate) input: Input,
+    pub(crate) ahead: Ahead,
+    pub(crate) reads_ahead: bool,
     pub(crate) output: Output,
     pub(crate) queued: Option<Queued>,
     pub(crate) flight: Option<Flight>,
@@ -117,6 +127,8 @@ impl Buffered {
             block: options.block,
             position: options.position.unwrap_or(0),
             input: Input::default(),
+            ahead: Ahead::default(),
+            reads_ahead: options.reads_ahead,
             output: Output::default(),
             queued: None,
             flight: None,
@@ -142,6 +154,7 @@ impl Buffered {
     /// Takes the file, to close it. Nothing but [`finish`](Self::finish) may be called after that.
     pub fn take_file(&mut self) -> Option<File> {
         self.direct = None;
+        self.ahead.give_up();
         self.file.take()
     }
 
@@ -171,14 +184,13 @@ impl Buffered {
         self.read_error = None;
         if std::mem::take(&mut self.stale) {
             self.fill_is_stale = self.is_filling();
-            self.input.clear();
+            self.forget();
         }
     }
 
     /// Bytes of the file have been changed past the buffers: calls that begin from now on read them again.
     pub fn changed(&mut self, from: u64, len: u64) {
-        let unread = self.position + self.unread().len() as u64;
-        let kept = self.position - self.input.consumed()..unread;
+        let kept = self.position - self.input.consumed()..self.read_until();
         self.stale |= self.is_filling() || from < kept.end && kept.start < from.saturating_add(len);
     }
 
@@ -197,6 +209,7 @@ impl Buffered {
     /// # Errors
     /// As [`flush`](Self::flush).
     pub fn settle(&mut self) -> Result<Step<()>, Error> {
+        self.ahead.give_up();
         match self.flush()? {
             Step::Ready(()) if self.flight.is_some() => Ok(Step::Blocked),
             step => Ok(step),
@@ -210,14 +223,14 @@ impl Buffered {
         match position.checked_sub(self.position) {
             Some(ahead) if ahead <= unread => self.input.consume(ahead as usize),
             None if self.input.unconsume(self.position - position) => {}
-            _ => self.input.clear(),
+            _ => self.forget(),
         }
         self.position = position;
     }
 
     /// Forgets what was read ahead: the file has been changed past the buffers.
     pub fn forget_input(&mut self) {
-        self.input.clear();
+        self.forget();
     }
 
     /// Another op on the same file, when nothing is in flight; its result will be the [`answer`](Self::answer).
@@ -234,12 +247,13 @@ impl Buffered {
 
     /// Whether a read is in flight.
     pub fn is_filling(&self) -> bool {
-        matches!(self.flight, Some(Flight::Fill))
+        matches!(self.flight, Some(Flight::Fill | Flight::Ahead { .. }))
     }
 
     /// The result of the op in flight will never come: its driver is gone, which has run a write to its end.
     pub fn lost_flight(&mut self) {
         self.lost_running();
+        self.ahead.give_up();
         self.flight = None;
         self.asked = None;
     }
@@ -261,7 +275,8 @@ impl Buffered {
         match &self.running {
             Some(running) => running.wants_op(),
             None => {
-                self.flight.is_none() && (self.queued.is_some() || self.missing > 0 || self.asked.is_some())
+                let wanted = self.missing > 0 || self.ahead.is_wanted();
+                self.flight.is_none() && (self.queued.is_some() || self.asked.is_some() || wanted)
             }
         }
     }
@@ -273,6 +288,8 @@ impl Buffered {
         }
         let op = self.next_op()?;
         match self.direct() {
+            // It is aligned.
+            _ if self.is_reading_ahead() => Some(op),
             Some(direct) => self.run_aligned(direct, op),
             None => Some(op),
         }
@@ -287,6 +304,7 @@ impl Buffered {
             (Some(Flight::Asked), op) => self.asked = Some(op),
             // Whoever misses something asks again.
             (Some(Flight::Fill), Op::Read(read)) => self.input.filled(read.buffer, 0),
+            (Some(Flight::Ahead { count }), Op::Read(read)) => self.put_back_ahead(read.buffer, count),
             (Some(flight), Op::Write(write)) => {
                 let (at, large) = match flight {
                     Flight::Flush { at } => (at, false),
@@ -332,9 +350,11 @@ impl Buffered {
             return Some(write.into());
         }
         match std::mem::take(&mut self.missing) {
-            0 => None,
+            0 => self.ahead_op(),
             count => {
-                let at = self.position + self.unread().len() as u64;
+                debug_assert!(self.ahead.bytes().is_empty());
+                self.ahead.give_up();
+                let at = self.read_until();
                 let count = self.to_block_end(at, count);
                 let mut read = Read::new(file, self.input.room(count));
                 read.offset = self.seekable.then_some(at);
@@ -360,13 +380,20 @@ impl Buffered {
             (Some(Flight::Asked), _) => self.answer = Some(result),
             (Some(Flight::Long { have }), _) => self.long = Some(result.map(|_| have + count)),
             (Some(Flight::Fill), Some(Op::Read(read))) => {
+                let asked = read.buffer.len();
                 self.input.filled(read.buffer, count);
                 let stale = std::mem::take(&mut self.fill_is_stale);
                 if stale {
-                    self.input.clear();
+                    self.forget();
+                } else if count > 0 {
+                    self.has_read_on(self.read_until() - count as u64, asked);
                 }
                 self.at_end = result.is_ok() && count == 0 && !stale;
                 self.read_error = result.err();
+            }
+            (Some(Flight::Ahead { .. }), Some(Op::Read(read))) => {
+                let stale = std::mem::take(&mut self.fill_is_stale);
+                self.landed(read.buffer, count, stale);
             }
             (Some(flight), Some(Op::Write(write))) => self.wrote(&flight, write, count, result.err()),
             // Given up by `lost_flight`.

@@ -1,16 +1,40 @@
 //! What has been read ahead of the caller.
 
 use crate::part::Room;
-use proactor::buffer::{Buf, Memory};
+use proactor::buffer::{AlignedBuf, Buf, Memory};
+use std::ops::Deref;
 
 /// Bytes read and not yet consumed. Invariant: the unread ones are the next bytes of the file, from its position on.
 #[derive(Default)]
 pub(crate) struct Input {
-    block: Vec<u8>,
+    block: Block,
     /// Consumed: the unread bytes start here.
     start: usize,
     /// No line end in the unread bytes up to here, counted from `start`.
     searched: usize,
+}
+
+/// Memory that has been read into.
+enum Block {
+    Vec(Vec<u8>),
+    /// By O_DIRECT, ahead of the reader.
+    Aligned(AlignedBuf),
+}
+
+impl Default for Block {
+    fn default() -> Self {
+        Block::Vec(Vec::new())
+    }
+}
+
+impl Deref for Block {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        match self {
+            Block::Vec(vec) => vec,
+            Block::Aligned(buf) => buf,
+        }
+    }
 }
 
 impl Input {
@@ -40,7 +64,10 @@ impl Input {
     }
 
     pub(crate) fn clear(&mut self) {
-        self.block.clear();
+        match &mut self.block {
+            Block::Vec(vec) => vec.clear(),
+            Block::Aligned(_) => self.block = Block::default(),
+        }
         self.start = 0;
         self.searched = 0;
     }
@@ -62,32 +89,61 @@ impl Input {
 
     /// The room for `count` more bytes, to be read into. Gives the memory away until `filled`.
     pub(crate) fn room(&mut self, count: usize) -> Buf {
-        if self.start > 0 {
-            self.block.drain(..self.start);
-            self.start = 0;
-        }
-        self.block.reserve(count);
-        let memory: Box<dyn Memory> = Box::new(Room::new(std::mem::take(&mut self.block), count));
+        let mut vec = self.take_unread();
+        vec.reserve(count);
+        let memory: Box<dyn Memory> = Box::new(Room::new(vec, count));
         Buf::from(memory)
+    }
+
+    fn take_unread(&mut self) -> Vec<u8> {
+        let start = std::mem::take(&mut self.start);
+        match std::mem::take(&mut self.block) {
+            Block::Vec(mut vec) => {
+                vec.drain(..start);
+                vec
+            }
+            Block::Aligned(buf) => buf[start..].to_vec(),
+        }
+    }
+
+    /// Adds bytes that have been read. If those before are consumed, nothing is copied, and aligned memory of theirs is
+    /// given back.
+    pub(crate) fn append(&mut self, more: AlignedBuf) -> Option<AlignedBuf> {
+        if self.unread().is_empty() {
+            self.start = 0;
+            self.searched = 0;
+            return match std::mem::replace(&mut self.block, Block::Aligned(more)) {
+                Block::Aligned(used) => Some(used),
+                Block::Vec(_) => None,
+            };
+        }
+        let mut vec = self.take_unread();
+        vec.extend_from_slice(&more);
+        self.block = Block::Vec(vec);
+        Some(more)
     }
 
     pub(crate) fn expect(&mut self, count: usize) {
         let more = count.saturating_sub(self.unread().len());
-        let _ = self.block.try_reserve_exact(more);
+        if let Block::Vec(vec) = &mut self.block {
+            let _ = vec.try_reserve_exact(more);
+        }
     }
 
     /// Takes the memory back, with `count` more bytes in it.
     pub(crate) fn filled(&mut self, buffer: Buf, count: usize) {
         let room = Room::from_buf(buffer).expect("the room that was given away");
         // SAFETY: the result of a read into this very memory.
-        self.block = unsafe { room.into_vec(count) };
+        self.block = Block::Vec(unsafe { room.into_vec(count) });
     }
 
     /// Gives memory back that a large read has made necessary.
     pub(crate) fn shrink(&mut self, block: usize) {
-        if self.start == self.block.len() && self.block.capacity() > 2 * block {
-            self.block = Vec::new();
-            self.start = 0;
+        if let Block::Vec(vec) = &self.block {
+            if self.start == vec.len() && vec.capacity() > 2 * block {
+                self.block = Block::default();
+                self.start = 0;
+            }
         }
     }
 }

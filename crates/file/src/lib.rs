@@ -26,6 +26,7 @@
 //! # Ok(()) }
 //! ```
 
+mod ahead;
 mod buffered;
 mod copying;
 mod direct;

@@ -18,11 +18,17 @@ const LEAST: usize = 16 * 1024;
 impl Buffered {
     /// Whether `count` bytes are better read by [`read_long`](Self::read_long): so many are missing that they would fill
     /// the buffer. Only disk files: what has been read of a pipe is gone from there, and has to stay here.
-    pub fn is_long(&self, count: usize) -> bool {
-        let missing = count.saturating_sub(self.unread().len());
-        missing >= self.block.max(LEAST)
+    ///
+    /// `Blocked`: that depends on what a read in flight brings, or on the one that is begun next.
+    pub fn is_long(&self, count: usize) -> Step<bool> {
+        let missing = count.saturating_sub(self.coming());
+        let long = missing >= self.block.max(LEAST)
             && self.seekable
-            && matches!(self.file().map(File::kind), Some(Ok(FileKind::Disk)))
+            && matches!(self.file().map(File::kind), Some(Ok(FileKind::Disk)));
+        match long && self.flight.is_some() {
+            true => Step::Blocked,
+            false => Step::Ready(long),
+        }
     }
 
     /// Begins to read the bytes from the caller's place on into `memory`, whose first `have` bytes have been read already.
@@ -47,6 +53,8 @@ impl Buffered {
         let room: Arc<dyn Memory> = Arc::new(Span::of(Arc::clone(&memory), have..memory.len()));
         let file = self.file.as_ref().expect("a file that is not closed");
         let at = self.position + have as u64;
+        self.ahead
+            .begin_long(self.direct.as_deref(), at, memory.ptr().wrapping_add(have));
         let mut transfer = Transfer::read(file, at, vec![room]).direct(self.direct());
         if once {
             transfer = transfer.once();
@@ -59,11 +67,14 @@ impl Buffered {
 
     /// What is read ahead comes first. It stays unread until the caller has all.
     fn copy_unread(&self, memory: &dyn Memory) -> usize {
-        let unread = self.unread();
-        assert!(unread.len() < memory.len());
-        // SAFETY: the memory is writable, longer than this, and lent to this read; the unread bytes are memory of ours.
-        unsafe { std::ptr::copy_nonoverlapping(unread.as_ptr(), memory.ptr(), unread.len()) };
-        unread.len()
+        assert!(self.read_so_far() < memory.len());
+        let mut have = 0;
+        for part in [self.unread(), self.ahead.bytes()] {
+            // SAFETY: the memory is writable, longer than both, and lent to this read; what was read is memory of ours.
+            unsafe { std::ptr::copy_nonoverlapping(part.as_ptr(), memory.ptr().add(have), part.len()) };
+            have += part.len();
+        }
+        have
     }
 
     /// How many bytes of its memory the long read has filled: all, or all up to the end. The place stays.
@@ -79,8 +90,10 @@ impl Buffered {
 
     /// Moves on by what a long read has found.
     pub fn take_long(&mut self, count: usize) {
-        self.input.clear();
+        let from = self.read_until();
+        self.forget();
         self.position += count as u64;
+        self.has_read_on(from, count);
     }
 
     /// The call is over: nothing is missing or asked for any more. True: the op of a long read is in flight, and need not

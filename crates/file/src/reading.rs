@@ -4,7 +4,7 @@ use crate::buffered::{Buffered, Step};
 use proactor::Error;
 
 /// The most that one op reads: a longer copy of cached pages would keep an event loop waiting.
-const MOST: usize = 1 << 20;
+pub(crate) const MOST: usize = 1 << 20;
 
 impl Buffered {
     /// What has been read and not been consumed.
@@ -24,6 +24,9 @@ impl Buffered {
     /// # Errors
     /// A failed read's or flush's.
     pub fn fill(&mut self, count: usize) -> Result<Step<usize>, Error> {
+        if self.unread().len() < count {
+            self.use_ahead(count);
+        }
         let unread = self.unread().len();
         if unread >= count || self.at_end {
             return Ok(Step::Ready(unread.min(count)));
@@ -31,7 +34,7 @@ impl Buffered {
         if let Some(error) = self.read_error.take() {
             return Err(error);
         }
-        if self.flush()? == Step::Blocked || self.flight.is_some() {
+        if self.flush()? == Step::Blocked || self.flight.is_some() && !self.is_reading_ahead() {
             return Ok(Step::Blocked);
         }
         self.missing = (count - unread).max(self.block).min(MOST);
@@ -44,6 +47,9 @@ impl Buffered {
     /// # Errors
     /// As [`fill`](Self::fill).
     pub fn fill_some(&mut self, count: usize) -> Result<Step<usize>, Error> {
+        if self.unread().is_empty() {
+            self.use_ahead(count);
+        }
         match self.unread().len() {
             0 if count > 0 && self.fill(1)? == Step::Blocked => {
                 if self.missing > 0 {
@@ -70,6 +76,7 @@ impl Buffered {
     pub fn line(&mut self, limit: usize) -> Result<Step<usize>, Error> {
         match self.input.line(limit) {
             Some(length) => Ok(Step::Ready(length)),
+            None if self.use_ahead(0) => self.line(limit),
             // Without a buffer a byte at a time, as nothing may be read that is not asked for.
             None => match self.fill(self.unread().len() + 1)? {
                 Step::Ready(_) => Ok(Step::Ready(self.unread().len())),

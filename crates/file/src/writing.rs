@@ -83,7 +83,7 @@ impl Buffered {
         if let Some(error) = self.write_error.take() {
             return Err(error);
         }
-        let reads = matches!(self.flight, Some(Flight::Fill | Flight::Long { .. }));
+        let reads = self.is_filling() || matches!(self.flight, Some(Flight::Long { .. }));
         if reads || self.is_writing_large() {
             return Ok(Step::Blocked);
         }
@@ -97,7 +97,7 @@ impl Buffered {
     /// What was read is behind the place that is written now. What a peer has sent stays the next to be read.
     fn forget_overtaken(&mut self) {
         if self.seekable {
-            self.input.clear();
+            self.forget();
         }
     }
 

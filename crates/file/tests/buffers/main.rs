@@ -1,6 +1,7 @@
 //! Random programs on a buffered file against a model in memory: on the simulator, which shortens transfers and fails
 //! ops, with results taken as late as can be.
 
+mod ahead;
 mod bytes;
 mod rig;
 mod single;
@@ -34,6 +35,17 @@ enum Act {
 fn bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![3 => Just(b'a'), 1 => Just(b'\n'), 1 => any::<u8>()];
     prop::collection::vec(byte, 0..most)
+}
+
+/// Without going elsewhere.
+fn reading() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        4 => (0..30_usize).prop_map(Act::Read),
+        2 => ((1..90_usize), prop::option::weighted(0.1, 0..3_usize)).prop_map(|(count, ops)| Act::ReadLong(count, ops)),
+        2 => (0..40_usize).prop_map(Act::ReadSome),
+        2 => Just(usize::MAX).prop_map(Act::Line),
+        1 => Just(Act::Peek),
+    ]
 }
 
 fn act() -> impl Strategy<Value = Act> {
@@ -141,7 +153,7 @@ fn run(rig: &mut Rig, model: &mut Model, act: &Act, append: bool) {
 }
 
 fn read_long(rig: &mut Rig, model: &mut Model, count: usize, ops: Option<usize>) {
-    if rig.file.unread().len() >= count {
+    if rig.file.coming() >= count {
         return;
     }
     let memory = Bytes::zeroed(count);
@@ -237,16 +249,22 @@ fn direct() -> Option<Arc<Direct>> {
 }
 
 fn check(seed: u64, error_rate: u8, block: usize, append: bool, direct: Option<Arc<Direct>>, acts: &[Act]) {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("f");
     let start: Vec<u8> = b"one\ntwo\n\nfour and a bit more\nand no end".to_vec();
-    std::fs::write(&path, &start).unwrap();
     let options = Options {
         position: Some(if append { start.len() as u64 } else { 0 }),
         append,
         block,
         direct,
+        reads_ahead: seed % 2 == 1,
     };
+    check_on(seed, error_rate, start, &options, acts);
+}
+
+fn check_on(seed: u64, error_rate: u8, start: Vec<u8>, options: &Options, acts: &[Act]) {
+    let append = options.append;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f");
+    std::fs::write(&path, &start).unwrap();
     let mut model = Model {
         at: if append { start.len() } else { 0 },
         content: start,
@@ -299,6 +317,18 @@ proptest! {
         acts in prop::collection::vec(act(), 1..40),
     ) {
         check(seed, error_rate, block, false, direct(), &acts);
+    }
+
+    #[test]
+    fn read_ahead(
+        seed: u64,
+        error_rate in prop::sample::select(vec![0_u8, 60]),
+        block in prop::sample::select(vec![3_usize, 8, 24]),
+        acts in prop::collection::vec(prop_oneof![1 => act(), 4 => reading()], 1..60),
+    ) {
+        let start = (0..900_u32).map(|at| if at % 11 == 0 { b'\n' } else { (at * 7 % 251) as u8 }).collect();
+        let options = Options { block, direct: direct(), reads_ahead: true, ..Options::default() };
+        check_on(seed, error_rate, start, &options, &acts);
     }
 
     #[test]

@@ -78,3 +78,26 @@ fn a_read_in_flight_may_bring_what_is_no_longer_there() {
     rig.file.begin();
     assert_eq!(rig.file.unread(), b"new bytes");
 }
+
+#[test]
+fn a_long_read_waits_for_what_a_cancelled_one_brings() {
+    const LONG: usize = 16 * 1024;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f");
+    std::fs::write(&path, vec![7; 2 * LONG]).unwrap();
+    let options = Options {
+        block: LONG,
+        ..Options::default()
+    };
+    let mut rig = Rig::open(Driver::new().unwrap(), &path, options, 0);
+    assert_eq!(rig.file.is_long(LONG), Step::Ready(true));
+    assert_eq!(rig.file.fill(1), Ok(Step::Blocked));
+    rig.start();
+    rig.file.give_up();
+    assert_eq!(rig.file.is_long(LONG), Step::Blocked);
+    assert_eq!(rig.file.is_long(LONG - 1), Step::Ready(false));
+    rig.take();
+    assert_eq!(rig.file.unread().len(), LONG);
+    assert_eq!(rig.file.is_long(LONG), Step::Ready(false));
+    assert_eq!(rig.file.is_long(2 * LONG), Step::Ready(true));
+}

@@ -156,7 +156,7 @@ impl BinaryFile {
     /// to wait.
     pub(super) fn start_op(slf: &Bound<'_, Self>) -> PyResult<bool> {
         let py = slf.py();
-        let (op, driver) = {
+        let (op, driver, ahead) = {
             let mut this = slf.borrow_mut();
             if !this.driver.borrow(py).serves(py) {
                 return Err(elsewhere());
@@ -175,19 +175,26 @@ impl BinaryFile {
                 this.core.put_back(op);
                 return Ok(false);
             }
-            (op, this.driver.bind(py).clone())
+            (op, this.driver.bind(py).clone(), this.core.is_reading_ahead())
         };
         let waiter = Waiter::File(slf.clone().unbind());
         let submitted = driver.borrow_mut().submit_op(py, op, waiter);
         match submitted {
             Ok(token) => {
                 slf.borrow_mut().token = Some(token);
-                driver::schedule_flush(&driver)?;
+                // A reader who goes on with what it has may not come back to the loop before it needs this.
+                let with_the_kernel = ahead && driver.borrow_mut().flush_now().is_ok();
+                if !with_the_kernel {
+                    driver::schedule_flush(&driver)?;
+                }
             }
             Err((op, e)) => {
                 let error = Error::new(libc::EAGAIN, op.name());
                 slf.borrow_mut().core.finish(Some(*op), Err(error));
-                return Err(e);
+                // Nobody has asked for what is read ahead.
+                if !ahead {
+                    return Err(e);
+                }
             }
         }
         Ok(false)
@@ -216,7 +223,7 @@ impl BinaryFile {
             this.core.finish(completion.op, completion.result);
             (this.waiter.take(), this.core.wants_op(), this.abandoned.is_some())
         };
-        // The rest of a short write. Whoever waits hears of it in any case.
+        // The rest of a short write, or what is read ahead. Whoever waits hears of it in any case.
         let started = if more {
             Self::start_op(slf).map(drop)
         } else {

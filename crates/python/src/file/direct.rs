@@ -10,7 +10,8 @@ const NO_DIRECT: &str =
     "direct=True, and this file cannot be used with O_DIRECT (a matter of its file system)";
 const NOT_DIRECT: &str = "direct=True, and this descriptor was not opened with O_DIRECT";
 
-/// The size of a buffer in bytes, unless the caller names one: nobody reads ahead, so each read waits for the device.
+/// The size of a buffer in bytes, unless the caller names one. One block is read ahead at most, so that a short one would
+/// leave the device idle.
 pub(super) const BLOCK_BYTES: usize = 256 * 1024;
 
 /// What a file that was just opened needs for O_DIRECT.

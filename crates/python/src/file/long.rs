@@ -29,17 +29,27 @@ impl Reading {
     }
 
     /// Makes the bytes object, if the buffer would only be in the way. `once`: of one read.
-    pub(super) fn new(py: Python<'_>, core: &Buffered, most: usize, once: bool) -> PyResult<Option<Self>> {
-        if !core.is_long(most) || once && !core.unread().is_empty() {
-            return Ok(None);
+    fn new(py: Python<'_>, core: &Buffered, most: usize, once: bool) -> PyResult<Step<Option<Self>>> {
+        match is_long(core, most, once) {
+            Step::Blocked => return Ok(Step::Blocked),
+            Step::Ready(false) => return Ok(Step::Ready(None)),
+            Step::Ready(true) => {}
         }
         let size = match room(core, most) {
             _ if once => most.min(LARGE_READ),
-            Some(size) if core.is_long(size) => size,
-            _ => return Ok(None),
+            Some(size) if core.is_long(size) == Step::Ready(true) => size,
+            _ => return Ok(Step::Ready(None)),
         };
-        Unseen::new(py, size).map(|bytes| Some(Self::of(bytes, 0)))
+        Unseen::new(py, size).map(|bytes| Step::Ready(Some(Self::of(bytes, 0))))
     }
+}
+
+/// Whether the buffer would only be in the way.
+fn is_long(core: &Buffered, most: usize, once: bool) -> Step<bool> {
+    if once && core.coming() > 0 {
+        return Step::Ready(false);
+    }
+    core.is_long(most)
 }
 
 /// No memory for bytes that are not there: as much as the file has, and one more to see whether it has grown. None if it
@@ -60,14 +70,21 @@ pub(super) fn left_in_file(core: &Buffered) -> Option<usize> {
     usize::try_from(size.saturating_sub(core.position())).ok()
 }
 
-/// Goes on with a read of `most` bytes, or up to the end; of what one read brings, if `once`.
+/// Goes on with a read of `most` bytes, or up to the end; of what one read brings, if `once`. None: the buffer does it.
 pub(super) fn read(
     py: Python<'_>,
     file: &mut BinaryFile,
     most: usize,
     once: bool,
     reading: &mut Option<Reading>,
-) -> PyResult<Step<Value>> {
+) -> PyResult<Option<Step<Value>>> {
+    if reading.is_none() {
+        match Reading::new(py, &file.core, most, once)? {
+            Step::Blocked => return Ok(Some(Step::Blocked)),
+            Step::Ready(None) => return Ok(None),
+            Step::Ready(new) => *reading = new,
+        }
+    }
     while let Some(Reading { bytes, have, begun }) = reading {
         if !*begun {
             let begin = file.core.read_long(Arc::clone(bytes) as _, *have, once);
@@ -82,17 +99,17 @@ pub(super) fn read(
         if once || !all || found == most {
             let bytes = Unseen::shared_into_bytes(bytes, py, found)?;
             file.core.take_long(found);
-            return Ok(Step::Ready(Some(bytes.into_any())));
+            return Ok(Some(Step::Ready(Some(bytes.into_any()))));
         }
         // The file has grown.
         let more = left_in_file(&file.core).map_or(0, |left| left.saturating_sub(found));
         let size = most.min(found + more.max(LARGE_READ));
         *reading = Some(Reading::of(Unseen::shared_resized(bytes, py, size)?, found));
     }
-    Ok(Step::Blocked)
+    Ok(Some(Step::Blocked))
 }
 
-/// Goes on with a read into the caller's memory, if the buffer would only be in the way. None: it is not.
+/// Goes on with a read into the caller's memory. None: the buffer does it.
 pub(super) fn read_into(
     py: Python<'_>,
     file: &mut BinaryFile,
@@ -107,8 +124,10 @@ pub(super) fn read_into(
             int(py, found)
         })));
     }
-    if !file.core.is_long(target.len()) || once && !file.core.unread().is_empty() {
-        return Ok(None);
+    match is_long(&file.core, target.len(), once) {
+        Step::Blocked => return Ok(Some(Step::Blocked)),
+        Step::Ready(false) => return Ok(None),
+        Step::Ready(true) => {}
     }
     let begin = file.core.read_long(Arc::clone(target) as _, 0, once);
     *begun = begin.map_err(|e| file.error(py, &e))?;

@@ -352,6 +352,8 @@ impl Opening {
                 .block
                 .next_multiple_of(direct.as_ref().map_or(1, |direct| direct.block())),
             direct,
+            // An op that outlives its call cannot hold the limiter.
+            reads_ahead: limiter.is_none(),
         };
         let file = BinaryFile {
             core: Buffered::new(handle, options),

@@ -298,7 +298,14 @@ fn filled(file: &Bound<'_, BinaryFile>, most: usize) -> PyResult<bool> {
     loop {
         match this.core.fill_some(most) {
             Err(e) => return Err(this.error(file.py(), &e)),
-            Ok(Step::Ready(count)) => return Ok(count > 0),
+            Ok(Step::Ready(count)) => {
+                if this.core.wants_op() {
+                    drop(this);
+                    // What is read ahead. If it cannot be started, whoever gets there tries again.
+                    let _ = BinaryFile::start_op(file);
+                }
+                return Ok(count > 0);
+            }
             Ok(Step::Blocked) if !this.core.wants_op() => return Ok(false),
             Ok(Step::Blocked) => drop(this),
         }

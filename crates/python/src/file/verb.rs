@@ -127,19 +127,13 @@ impl Verb {
         match self {
             Verb::Read { count, long } => {
                 let most = count.unwrap_or(usize::MAX);
-                if long.is_none() {
-                    *long = Reading::new(py, &file.core, most, false)?;
-                }
-                if long.is_some() {
-                    return long::read(py, file, most, false, long);
+                if let Some(step) = long::read(py, file, most, false, long)? {
+                    return Ok(step);
                 }
             }
             Verb::ReadSome { count, long } => {
-                if long.is_none() {
-                    *long = Reading::new(py, &file.core, *count, true)?;
-                }
-                if long.is_some() {
-                    return long::read(py, file, *count, true, long);
+                if let Some(step) = long::read(py, file, *count, true, long)? {
+                    return Ok(step);
                 }
             }
             Verb::ReadInto { target, some, long } => {

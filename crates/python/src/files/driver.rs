@@ -200,7 +200,7 @@ impl LoopDriver {
         }
     }
 
-    pub(super) fn flush_now(&mut self) -> PyResult<()> {
+    pub(crate) fn flush_now(&mut self) -> PyResult<()> {
         Ok(self.driver.get()?.flush()?)
     }
 
