@@ -444,7 +444,7 @@ impl Driver {
     /// Once per driver.
     ///
     /// # Errors
-    /// EBUSY the second time; ENOMEM above RLIMIT_MEMLOCK.
+    /// EBUSY the second time; ENOMEM above RLIMIT_MEMLOCK, or for more memory than there is.
     pub fn register_buffers(&mut self, count: u16, each_bytes: usize) -> io::Result<Vec<RegisteredBuf>> {
         self.check_fork()?;
         if self.buffers.is_some() {
@@ -453,7 +453,8 @@ impl Driver {
         if count == 0 || each_bytes == 0 {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
-        let table = BufferTable::new(count.into(), each_bytes, self.id);
+        let table = BufferTable::new(count.into(), each_bytes, self.id)
+            .ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
         // SAFETY: `self.buffers` keeps the table until after the backend is gone (see `shutdown.rs`).
         unsafe { self.backend.register_buffers(&table.iovecs())? };
         let buffers = table.buffers();
