@@ -17,6 +17,8 @@ Different on purpose:
 - O_DIRECT works: reads have aligned memory, writes pass through it.
 - `cancel` takes any number of operations and counts those that will end with ECANCELED.
 - A cancelled await does not free its slot before the operation is done.
+- `linux_uring_asyncio` has a kernel thread poll the queue (`sqpoll`) only if asked to; there also by default,
+  where it may. Such a thread burns a core beside a program that mostly waits.
 - `close` ends what is in flight and wakes every awaiter; there they wait for ever. Every context has it.
 - `submit` takes what there is room for. There some variants start a part and raise all the same.
 """
