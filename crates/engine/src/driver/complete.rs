@@ -70,9 +70,13 @@ const HANG_UP: i32 = (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) as i32;
 impl Driver {
     /// A poll that goes on has found something.
     fn tell_events(&mut self, raw: &Raw) {
+        let events = match self.slab.get_mut(raw.token).map(|slot| &slot.op) {
+            Some(Op::Poll(poll)) => poll.asked_for(raw.res),
+            _ => raw.res as u16,
+        };
         self.ready.push_back(Completion {
             token: raw.token,
-            result: Ok(Output::Events(raw.res as u16)),
+            result: Ok(Output::Events(events)),
             op: None,
             more: true,
         });
@@ -204,7 +208,7 @@ pub(crate) fn outcome(op: &mut Op, res: i32, skip: usize) -> Result<Output, Erro
             Err(op.error(-res))
         }
         (_, Op::Open(_)) => Ok(Output::File(sys::owned(res))),
-        (_, Op::Poll(_)) => Ok(Output::Events(res as u16)),
+        (_, Op::Poll(poll)) => Ok(Output::Events(poll.asked_for(res))),
         // Beyond 2 GiB the number does not fit into a raw result.
         (_, Op::ReadFile(o)) => Ok(Output::Count(o.len())),
         (_, Op::WriteFile(o)) => Ok(Output::Count(o.data.len())),
