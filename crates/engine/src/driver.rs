@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::error::{Refusal, SubmitError};
 use crate::inflight::{Slab, State, Token};
 use crate::op::{File, FixedFile, Nop, Op, Options};
-use crate::probe::{self, Chosen, Support};
+use crate::probe::{self, Chosen, Engine, Support};
 use crate::{inline, sys};
 use std::collections::VecDeque;
 use std::io;
@@ -53,6 +53,8 @@ pub struct Driver {
     depth: usize,
     bound: usize,
     inline: bool,
+    /// The ring polls its device.
+    iopoll: bool,
     /// Somebody watches `eventfd()`, so it must tell of completions that the kernel does not know.
     watched: bool,
     chosen: Chosen,
@@ -93,6 +95,7 @@ impl Driver {
             depth,
             bound: depth.saturating_add(config.backlog),
             inline: config.inline,
+            iopoll: config.iopoll && chosen.engine == Engine::IoUring,
             watched: false,
             chosen,
             id: config.driver_id,
@@ -151,7 +154,8 @@ impl Driver {
                 refusal,
             });
         }
-        let inline = self.inline && !options.no_inline;
+        // The priority concerns the device, which an inline op does not touch. But who may not use a class is to hear of it.
+        let inline = self.inline && !options.no_inline && !options.priority.is_real_time();
         let token = self.slab.insert(op, options);
         self.pending += 1;
         if inline && self.try_inline(token) {
@@ -234,7 +238,6 @@ impl Driver {
 
     fn try_inline(&mut self, token: Token) -> bool {
         let slot = self.slab.get_mut(token).expect("the caller has just inserted it");
-        // The priority concerns the device, which an inline op does not touch.
         let Some(res) = inline::attempt(&mut slot.op, &mut slot.skip) else {
             return false;
         };

@@ -157,7 +157,8 @@ impl Driver {
             // The kernel got a worker out of the call by a signal. (close(2) has closed the descriptor all the same.)
             let interrupted = slot.cancelled && res == -libc::EINTR && !matches!(slot.op, Op::Close(_));
             let mut op = self.take_op(token);
-            let result = outcome(&mut op, if interrupted { -libc::ECANCELED } else { res }, skip);
+            let result = outcome(&mut op, if interrupted { -libc::ECANCELED } else { res }, skip)
+                .map_err(|error| explained(error, &op, self.iopoll));
             match next {
                 Some(next) if !is_whole(&op, &result) => current = Some((next, -libc::ECANCELED)),
                 Some(next) if self.slab.get_mut(next).is_some() => self.backlog.push_front(next),
@@ -173,6 +174,19 @@ impl Driver {
                 });
             }
         }
+    }
+}
+
+/// The error of a transfer that the kernel has refused without a word why, with what to do about it.
+fn explained(error: Error, op: &Op, iopoll: bool) -> Error {
+    if !matches!(error.errno(), libc::EINVAL | libc::EOPNOTSUPP) {
+        return error;
+    }
+    let direct = perform::transfer_file(op).is_some_and(|file| file.facts().is_ok_and(|facts| facts.direct));
+    match error.errno() {
+        libc::EINVAL if direct => error.with_hint("O_DIRECT needs memory, offset and length aligned"),
+        libc::EOPNOTSUPP if direct && iopoll => error.with_hint("the device has no poll queues for iopoll"),
+        _ => error,
     }
 }
 
