@@ -8,6 +8,7 @@ another thread.
 
 Different on purpose:
 - Every variant of `AsyncioContext` works in the event loop's thread, by proactor's engine of that name.
+- A raw context with a `fileno` is used by the thread that made it: a RuntimeError in any other.
 - Any contiguous buffer can be written, not only `bytes`.
 - A failure is an OSError with its errno that is a SystemError too, and comes from `get_value` or the await.
   There it is a SystemError, ValueError or OSError by variant, and may come from `submit`. What cannot be
