@@ -43,8 +43,10 @@ pub struct Driver {
     /// Dropped by hand (`shutdown.rs`): before the slab, and not at all if the kernel could not be waited for.
     backend: ManuallyDrop<Box<dyn Backend>>,
     slab: Slab,
-    /// Accepted, with no room in the backend yet. In order.
+    /// Accepted, with no room in the backend yet. In order. A token whose op was cancelled meanwhile stays for a while.
     backlog: VecDeque<Token>,
+    /// At most so many of those.
+    stale: usize,
     ready: VecDeque<Completion>,
     raw: Vec<Raw>,
     in_flight: usize,
@@ -88,6 +90,7 @@ impl Driver {
             backend: ManuallyDrop::new(backend),
             slab: Slab::default(),
             backlog: VecDeque::new(),
+            stale: 0,
             ready: VecDeque::new(),
             raw: Vec::new(),
             in_flight: 0,
@@ -259,10 +262,11 @@ impl Driver {
             let Some(&token) = self.backlog.front() else {
                 return;
             };
-            let slot = self
-                .slab
-                .get_mut(token)
-                .expect("an op stays in the slab until it is complete");
+            let Some(slot) = self.slab.get_mut(token) else {
+                // Cancelled.
+                self.backlog.pop_front();
+                continue;
+            };
             if self.backend.submit(token, slot) == Taken::Full {
                 return;
             }
@@ -375,8 +379,8 @@ impl Driver {
         slot.cancelled = true;
         if slot.state == State::Waiting {
             // In the backlog, or behind an op that it is linked to; `finish` takes its successors along.
-            self.backlog.retain(|&t| t != token);
             self.finish(Raw::new(token, -libc::ECANCELED), true);
+            self.tidy_backlog();
             return CancelOutcome::Cancelled;
         }
         let mut raw = std::mem::take(&mut self.raw);
@@ -386,6 +390,16 @@ impl Driver {
         }
         self.raw = raw;
         outcome
+    }
+
+    /// Counts a token that may be stale, and throws them out when they are half of all: each one at once would make
+    /// cancelling many take the square of their number.
+    fn tidy_backlog(&mut self) {
+        self.stale += 1;
+        if self.stale > self.backlog.len() / 2 {
+            self.backlog.retain(|&token| self.slab.get_mut(token).is_some());
+            self.stale = 0;
+        }
     }
 
     /// Gives up on one op: it is cancelled if that is still possible, its completion is not reported, and its buffer is
