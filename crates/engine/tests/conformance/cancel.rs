@@ -7,8 +7,8 @@ use std::time::Duration;
 
 conformance! {
     inline {
-        in_the_backlog, most_of_the_backlog, reads_polls_and_timeouts, full_pipe, after_completion, twice, opening_a_fifo, whole_fifo,
-        one_of_many, multishot_then_abandon, disk_read, some_of_a_file,
+        in_the_backlog, most_of_the_backlog, reads_polls_and_timeouts, full_pipe, after_completion, twice, opening_a_fifo,
+        whole_fifo, one_of_many, multishot_then_abandon, disk_read, some_of_a_file,
     }
 }
 
