@@ -254,3 +254,49 @@ class TestPaths:
     def test_not_for_poll(self, path: Path) -> None:
         with pytest.raises(TypeError, match="polled"):
             aio.Poll(path, select.POLLIN)  # type: ignore[arg-type]
+
+
+class TestTheCallersCode:
+    """What an op calls may wait for this very op: its event is not lost, and nothing panics."""
+
+    def test_the_repr_of_a_file(self, context: aio.Context, path: Path) -> None:
+        class File:
+            def __init__(self) -> None:
+                self.file = path.open("rb")
+
+            def fileno(self) -> int:
+                return self.file.fileno()
+
+            def __repr__(self) -> str:
+                (event,) = context.wait()
+                return f"a file of which {event.check()} bytes were read"
+
+        file = File()
+        with file.file:
+            op = aio.Read(file, 5, 0)
+            context.submit(op)
+            assert repr(op) == "<Read a file of which 5 bytes were read at 0, done>"
+        assert (op.state, context.pending) == ("done", 0)
+
+    if sys.version_info >= (3, 12):
+
+        def test_a_buffer(self, context: aio.Context, path: Path) -> None:
+            class Memory:
+                waits = False
+
+                def __buffer__(self, flags: int, /) -> memoryview:
+                    if self.waits:
+                        self.waits = False
+                        (event,) = context.wait()
+                        assert event.check() == 5
+                    return memoryview(memory)
+
+            memory = bytearray(5)
+            buffer = Memory()
+            with path.open("rb") as file:
+                op = aio.Read(file, buffer, 0)
+                first = run_one(context, op)
+                context.submit(op)
+                buffer.waits = True
+                assert bytes(first.data) == memory
+            assert (op.state, context.pending) == ("done", 0)

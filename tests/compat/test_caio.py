@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from caio_suite import FAILURES, POOLS, QUEUES, TIMEOUT_S, Parity, Runner
+from caio_suite import FAILURES, POOLS, QUEUES, TIMEOUT_S, Parity, Runner, variant
 
 
 class TestRawParity(Parity):
@@ -125,6 +125,9 @@ class TestQueueParity(Parity):
     def test_defaults(self, raw: Runner) -> None:
         assert raw.module.Context().max_requests == 32
         assert raw.module.Context(0).max_requests == 32
+
+    def test_whether_sqpoll_may_be_used(self, package: Any) -> None:
+        assert isinstance(variant(package, "linux_uring").SQPOLL_ALLOWED, bool)
 
     def test_context_of_an_operation(self, raw: Runner, fd: int) -> None:
         operation = raw.module.Operation.fsync(fd)

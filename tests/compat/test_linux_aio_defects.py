@@ -137,6 +137,22 @@ class TestDefectsNotCopied(WithFile):
         with pytest.raises(ValueError, match="outside the buffer"):
             ours.ReadBlock(fd, bytearray(5), length=6)
 
+    @pytest.mark.parametrize("jobs", [0, -1, 8_388_609, 2**70])
+    def test_max_jobs_that_cannot_be(self, jobs: int, engine: str) -> None:
+        with pytest.raises(OSError, match="Invalid argument") as refused:
+            ours.AIOContext(jobs, engine=engine)
+        assert refused.value.errno == errno.EINVAL
+
+    def test_max_jobs_beyond_what_an_engine_holds(self, fd: int, pipe: tuple[int, int]) -> None:
+        polls = [ours.PollBlock(pipe[0], select.POLLIN) for _ in range(32_780)]
+        with ours.AIOContext(32_777, engine="threads") as context:
+            assert context.submit(*polls) == 32_777
+
+    def test_cancel_of_no_block(self, context: ours.AIOContext) -> None:
+        not_a_block: Any = None
+        with pytest.raises(TypeError, match="a block is needed"):
+            context.cancel(not_a_block)
+
     def test_max_jobs_is_exact(self, context: ours.AIOContext, fd: int) -> None:
         assert context.submit(*(ours.ReadBlock(fd, bytearray(1)) for _ in range(20))) == 8
         assert len(run_rest(context, 8)) == 8

@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::error::{Refusal, SubmitError};
 use crate::inflight::{Slab, State, Token};
 use crate::op::{File, FixedFile, Nop, Op, Options};
-use crate::probe::{self, Chosen, Support};
+use crate::probe::{self, Chosen, Engine, Support};
 use crate::{inline, sys};
 use std::collections::VecDeque;
 use std::io;
@@ -43,8 +43,10 @@ pub struct Driver {
     /// Dropped by hand (`shutdown.rs`): before the slab, and not at all if the kernel could not be waited for.
     backend: ManuallyDrop<Box<dyn Backend>>,
     slab: Slab,
-    /// Accepted, with no room in the backend yet. In order.
+    /// Accepted, with no room in the backend yet. In order. A token whose op was cancelled meanwhile stays for a while.
     backlog: VecDeque<Token>,
+    /// At most so many of those.
+    stale: usize,
     ready: VecDeque<Completion>,
     raw: Vec<Raw>,
     in_flight: usize,
@@ -53,6 +55,8 @@ pub struct Driver {
     depth: usize,
     bound: usize,
     inline: bool,
+    /// The ring polls its device.
+    iopoll: bool,
     /// Somebody watches `eventfd()`, so it must tell of completions that the kernel does not know.
     watched: bool,
     chosen: Chosen,
@@ -86,6 +90,7 @@ impl Driver {
             backend: ManuallyDrop::new(backend),
             slab: Slab::default(),
             backlog: VecDeque::new(),
+            stale: 0,
             ready: VecDeque::new(),
             raw: Vec::new(),
             in_flight: 0,
@@ -93,6 +98,7 @@ impl Driver {
             depth,
             bound: depth.saturating_add(config.backlog),
             inline: config.inline,
+            iopoll: config.iopoll && chosen.engine == Engine::IoUring,
             watched: false,
             chosen,
             id: config.driver_id,
@@ -151,7 +157,8 @@ impl Driver {
                 refusal,
             });
         }
-        let inline = self.inline && !options.no_inline;
+        // The priority concerns the device, which an inline op does not touch. But who may not use a class is to hear of it.
+        let inline = self.inline && !options.no_inline && !options.priority.is_real_time();
         let token = self.slab.insert(op, options);
         self.pending += 1;
         if inline && self.try_inline(token) {
@@ -234,7 +241,6 @@ impl Driver {
 
     fn try_inline(&mut self, token: Token) -> bool {
         let slot = self.slab.get_mut(token).expect("the caller has just inserted it");
-        // The priority concerns the device, which an inline op does not touch.
         let Some(res) = inline::attempt(&mut slot.op, &mut slot.skip) else {
             return false;
         };
@@ -256,10 +262,11 @@ impl Driver {
             let Some(&token) = self.backlog.front() else {
                 return;
             };
-            let slot = self
-                .slab
-                .get_mut(token)
-                .expect("an op stays in the slab until it is complete");
+            let Some(slot) = self.slab.get_mut(token) else {
+                // Cancelled.
+                self.backlog.pop_front();
+                continue;
+            };
             if self.backend.submit(token, slot) == Taken::Full {
                 return;
             }
@@ -372,8 +379,8 @@ impl Driver {
         slot.cancelled = true;
         if slot.state == State::Waiting {
             // In the backlog, or behind an op that it is linked to; `finish` takes its successors along.
-            self.backlog.retain(|&t| t != token);
             self.finish(Raw::new(token, -libc::ECANCELED), true);
+            self.tidy_backlog();
             return CancelOutcome::Cancelled;
         }
         let mut raw = std::mem::take(&mut self.raw);
@@ -383,6 +390,16 @@ impl Driver {
         }
         self.raw = raw;
         outcome
+    }
+
+    /// Counts a token that may be stale, and throws them out when they are half of all: each one at once would make
+    /// cancelling many take the square of their number.
+    fn tidy_backlog(&mut self) {
+        self.stale += 1;
+        if self.stale > self.backlog.len() / 2 {
+            self.backlog.retain(|&token| self.slab.get_mut(token).is_some());
+            self.stale = 0;
+        }
     }
 
     /// Gives up on one op: it is cancelled if that is still possible, its completion is not reported, and its buffer is
@@ -445,7 +462,7 @@ impl Driver {
     /// Once per driver.
     ///
     /// # Errors
-    /// EBUSY the second time; ENOMEM above RLIMIT_MEMLOCK.
+    /// EBUSY the second time; ENOMEM above RLIMIT_MEMLOCK, or for more memory than there is.
     pub fn register_buffers(&mut self, count: u16, each_bytes: usize) -> io::Result<Vec<RegisteredBuf>> {
         self.check_fork()?;
         if self.buffers.is_some() {
@@ -454,7 +471,8 @@ impl Driver {
         if count == 0 || each_bytes == 0 {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
-        let table = BufferTable::new(count.into(), each_bytes, self.id);
+        let table = BufferTable::new(count.into(), each_bytes, self.id)
+            .ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
         // SAFETY: `self.buffers` keeps the table until after the backend is gone (see `shutdown.rs`).
         unsafe { self.backend.register_buffers(&table.iovecs())? };
         let buffers = table.buffers();

@@ -249,7 +249,8 @@ fn try_op(engine: Engine) -> Result<(), String> {
         let memory = sys::owned(sys::check(unsafe {
             libc::memfd_create(c"proactor".as_ptr(), libc::MFD_CLOEXEC)
         })?);
-        let mut driver = Config::default().engine(engine).inline(false).depth(4).build()?;
+        // As large as a program gets it: a smaller one may fit where that does not.
+        let mut driver = Config::default().engine(engine).inline(false).build()?;
         driver.submit(crate::op::Read::new(
             crate::op::File::new(reader),
             Vec::with_capacity(8),

@@ -14,15 +14,16 @@ pub(crate) struct BufferTable {
 }
 
 impl BufferTable {
-    pub(crate) fn new(count: usize, each_bytes: usize, driver_id: u64) -> Arc<Self> {
+    /// None: no memory for so much.
+    pub(crate) fn new(count: usize, each_bytes: usize, driver_id: u64) -> Option<Arc<Self>> {
         // Page alignment serves O_DIRECT on every block size up to a page and makes each buffer whole pages.
         let page = crate::sys::page_size();
-        let each_bytes = each_bytes.next_multiple_of(page);
-        Arc::new(BufferTable {
-            memory: AlignedBuf::zeroed(count * each_bytes, page),
+        let each_bytes = each_bytes.checked_next_multiple_of(page)?;
+        Some(Arc::new(BufferTable {
+            memory: AlignedBuf::try_zeroed(count.checked_mul(each_bytes)?, page)?,
             each_bytes,
             driver_id,
-        })
+        }))
     }
 
     pub(crate) fn iovecs(&self) -> Vec<libc::iovec> {

@@ -70,9 +70,13 @@ const HANG_UP: i32 = (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) as i32;
 impl Driver {
     /// A poll that goes on has found something.
     fn tell_events(&mut self, raw: &Raw) {
+        let events = match self.slab.get_mut(raw.token).map(|slot| &slot.op) {
+            Some(Op::Poll(poll)) => poll.asked_for(raw.res),
+            _ => raw.res as u16,
+        };
         self.ready.push_back(Completion {
             token: raw.token,
-            result: Ok(Output::Events(raw.res as u16)),
+            result: Ok(Output::Events(events)),
             op: None,
             more: true,
         });
@@ -153,7 +157,8 @@ impl Driver {
             // The kernel got a worker out of the call by a signal. (close(2) has closed the descriptor all the same.)
             let interrupted = slot.cancelled && res == -libc::EINTR && !matches!(slot.op, Op::Close(_));
             let mut op = self.take_op(token);
-            let result = outcome(&mut op, if interrupted { -libc::ECANCELED } else { res }, skip);
+            let result = outcome(&mut op, if interrupted { -libc::ECANCELED } else { res }, skip)
+                .map_err(|error| explained(error, &op, self.iopoll));
             match next {
                 Some(next) if !is_whole(&op, &result) => current = Some((next, -libc::ECANCELED)),
                 Some(next) if self.slab.get_mut(next).is_some() => self.backlog.push_front(next),
@@ -169,6 +174,19 @@ impl Driver {
                 });
             }
         }
+    }
+}
+
+/// The error of a transfer that the kernel has refused without a word why, with what to do about it.
+fn explained(error: Error, op: &Op, iopoll: bool) -> Error {
+    if !matches!(error.errno(), libc::EINVAL | libc::EOPNOTSUPP) {
+        return error;
+    }
+    let direct = perform::transfer_file(op).is_some_and(|file| file.facts().is_ok_and(|facts| facts.direct));
+    match error.errno() {
+        libc::EINVAL if direct => error.with_hint("O_DIRECT needs memory, offset and length aligned"),
+        libc::EOPNOTSUPP if direct && iopoll => error.with_hint("the device has no poll queues for iopoll"),
+        _ => error,
     }
 }
 
@@ -204,7 +222,7 @@ pub(crate) fn outcome(op: &mut Op, res: i32, skip: usize) -> Result<Output, Erro
             Err(op.error(-res))
         }
         (_, Op::Open(_)) => Ok(Output::File(sys::owned(res))),
-        (_, Op::Poll(_)) => Ok(Output::Events(res as u16)),
+        (_, Op::Poll(poll)) => Ok(Output::Events(poll.asked_for(res))),
         // Beyond 2 GiB the number does not fit into a raw result.
         (_, Op::ReadFile(o)) => Ok(Output::Count(o.len())),
         (_, Op::WriteFile(o)) => Ok(Output::Count(o.data.len())),

@@ -16,7 +16,8 @@ pub(crate) struct KernelTimespec {
 pub struct Poll {
     /// The descriptor.
     pub file: Handle,
-    /// `POLLIN`, `POLLOUT` and so on. POLLERR and POLLHUP are always reported.
+    /// `POLLIN`, `POLLOUT` and so on. POLLERR, POLLHUP and POLLNVAL are always reported. (A ring also ends a poll of a
+    /// socket whose peer has shut down its side, with POLLRDHUP if nothing else is to be told.)
     pub events: u16,
     /// Complete again and again until cancelled. [`Completion::more`](crate::Completion) says whether there will be
     /// another. Linux 5.13 for the ring.
@@ -38,6 +39,15 @@ impl Poll {
         Poll {
             multishot: true,
             ..Self::new(file, events)
+        }
+    }
+
+    /// What of the kernel's answer was asked for. A ring adds POLLRDHUP unasked (Linux 6.18).
+    pub(crate) fn asked_for(&self, res: i32) -> u16 {
+        const ALWAYS: u16 = (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) as u16;
+        match res as u16 & (self.events | ALWAYS) {
+            0 => res as u16,
+            events => events,
         }
     }
 }

@@ -217,6 +217,10 @@ impl Priority {
         valid.then_some(Priority(((class as u16) << 13) | u16::from(value)))
     }
 
+    pub(crate) fn is_real_time(self) -> bool {
+        self.0 >> 13 == PriorityClass::RealTime as u16
+    }
+
     /// The value that the kernel's `ioprio` fields hold.
     pub fn raw(self) -> u16 {
         self.0

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 conformance! {
     inline {
-        in_the_backlog, reads_polls_and_timeouts, full_pipe, after_completion, twice, opening_a_fifo, whole_fifo,
-        one_of_many, multishot_then_abandon, disk_read, some_of_a_file,
+        in_the_backlog, most_of_the_backlog, reads_polls_and_timeouts, full_pipe, after_completion, twice, opening_a_fifo,
+        whole_fifo, one_of_many, multishot_then_abandon, disk_read, some_of_a_file,
     }
 }
 
@@ -29,6 +29,33 @@ fn in_the_backlog(t: &Case) {
     );
     assert_eq!(d.cancel(first), CancelOutcome::Cancelled);
     assert_eq!(outcomes(&mut d, 1)[&first], Err(libc::ECANCELED));
+    assert_eq!(d.pending(), 0);
+}
+
+/// What is left goes on, in order, wherever in the queue the others were.
+fn most_of_the_backlog(t: &Case) {
+    const COUNT: usize = 5000;
+    let mut d = t.config().depth(1).backlog(COUNT).build().unwrap();
+    let (reader, writer) = pipe();
+    let mut read = || d.submit(Read::new(&reader, Vec::with_capacity(1))).unwrap();
+    let tokens: Vec<_> = (0..=COUNT).map(|_| read()).collect();
+    for (at, &token) in tokens.iter().enumerate().skip(1) {
+        if at % 1000 != 0 {
+            assert_eq!(d.cancel(token), CancelOutcome::Cancelled);
+        }
+    }
+    assert!(
+        d.submit(Nop::new()).is_err(),
+        "a completion has its place until it is taken"
+    );
+    let cancelled = outcomes(&mut d, COUNT - COUNT / 1000);
+    assert!(cancelled.values().all(|res| *res == Err(libc::ECANCELED)));
+    let late = d.submit(Read::new(&reader, Vec::with_capacity(1))).unwrap();
+    crate::testkit::put(&writer, b"0123456");
+    let left: Vec<_> = collect(&mut d, 2 + COUNT / 1000);
+    let order: Vec<_> = left.iter().map(|c| c.token).collect();
+    let expected: Vec<_> = tokens.iter().copied().step_by(1000).chain([late]).collect();
+    assert_eq!(order, expected);
     assert_eq!(d.pending(), 0);
 }
 

@@ -1,9 +1,12 @@
 //! The suite itself: no op without a conformance test.
 
-use crate::testkit::Case;
+use crate::testkit::{drop_capabilities, Case};
 use proactor::op::OpKind;
 
-conformance! { once { every_op_says_how_it_is_done } }
+conformance! {
+    once { every_op_says_how_it_is_done }
+    isolated { what_works_is_what_a_program_gets }
+}
 
 #[test]
 fn every_op_has_a_conformance_test() {
@@ -37,4 +40,19 @@ fn every_op_says_how_it_is_done(t: &Case) {
             kind.name()
         );
     }
+}
+
+/// A small ring fits where the usual one does not.
+fn what_works_is_what_a_program_gets(t: &Case) {
+    drop_capabilities();
+    let limit = libc::rlimit {
+        rlim_cur: 8 << 10,
+        rlim_max: 8 << 10,
+    };
+    // SAFETY: a live struct; the process is this test's own.
+    let ret = unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const limit) };
+    assert_eq!(ret, 0);
+    let report = proactor::probe::report(t.engine);
+    assert_eq!(report.usable.is_ok(), t.config().build().is_ok());
+    assert_eq!(report.usable.is_ok(), !report.support.is_empty());
 }

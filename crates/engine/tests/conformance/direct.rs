@@ -45,7 +45,9 @@ fn unaligned(t: &Case) {
     };
     let mut d = t.driver();
     let buffer = || AlignedBuf::zeroed(offset, memory);
-    assert_eq!(run(&mut d, Read::at(&file, 1, buffer())), Err(libc::EINVAL));
+    let refused = d.run(Read::at(&file, 1, buffer())).unwrap().result.unwrap_err();
+    assert_eq!(refused.errno(), libc::EINVAL);
+    assert!(refused.hint().is_some_and(|hint| hint.contains("aligned")));
     assert_eq!(run(&mut d, Write::at(&file, 1, buffer())), Err(libc::EINVAL));
     let mut short = buffer();
     short.set_len(offset - 1);

@@ -13,7 +13,7 @@ const OUT: usize = libc::POLLOUT as usize;
 
 conformance! {
     inline {
-        nop, ready_at_once, becomes_ready, hang_up, polling_a_file, bad_descriptor, timeout_passes, timeouts_in_order,
+        nop, ready_at_once, becomes_ready, hang_up, socket_hang_up, polling_a_file, bad_descriptor, timeout_passes, timeouts_in_order,
         endless_timeout, multishot, multishot_of_a_closed_peer, two_polls_on_one_descriptor,
     }
     once { more_events_than_the_queue_holds }
@@ -48,6 +48,23 @@ fn hang_up(t: &Case) {
     d.flush().unwrap();
     drop(writer);
     assert_eq!(outcomes(&mut d, 1)[&token], Ok(libc::POLLHUP as usize));
+}
+
+/// Told is what was asked for, and POLLHUP.
+fn socket_hang_up(t: &Case) {
+    const EVENTS: usize = (libc::POLLIN | libc::POLLHUP) as usize;
+    let mut d = t.driver();
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    let once = d.submit(Poll::new(ours.as_raw_fd(), libc::POLLIN)).unwrap();
+    let many = d.submit(Poll::multishot(ours.as_raw_fd(), libc::POLLIN)).unwrap();
+    d.flush().unwrap();
+    drop(theirs);
+    let told = collect(&mut d, 2);
+    for token in [once, many] {
+        let first = told.iter().find(|c| c.token == token).map(outcome);
+        assert_eq!(first, Some(Ok(EVENTS)));
+    }
+    assert_eq!(run(&mut d, Poll::new(ours.as_raw_fd(), libc::POLLIN)), Ok(EVENTS));
 }
 
 /// poll(2): a regular file is always ready.

@@ -1,6 +1,6 @@
 //! The queue, what stands behind it, and how much `wait` hands out.
 
-use crate::testkit::{collect, outcomes, pipe, run, Case, LONG};
+use crate::testkit::{collect, drop_capabilities, outcomes, pipe, run, Case, LONG};
 use proactor::op::{Nop, Op, Read, Timeout, Write};
 use proactor::{Priority, PriorityClass, Refusal};
 use std::collections::VecDeque;
@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 conformance! {
     inline {
         thousands_in_a_tiny_queue, full_hands_the_op_back, batch, never_more_than_pending, at_most_max, no_time,
-        time_elapses, long_timeouts, nothing_pending, drain, run_leaves_others_alone, priorities, files_of_bare_descriptors,
+        time_elapses, long_timeouts, nothing_pending, drain, run_leaves_others_alone, priorities, no_privilege_no_real_time,
+        files_of_bare_descriptors,
     }
-    once { no_privilege_no_real_time }
 }
 
 fn thousands_in_a_tiny_queue(t: &Case) {
@@ -204,26 +204,21 @@ fn no_privilege_no_real_time(t: &Case) {
     // Capabilities belong to the thread, and so do those of the workers that it starts.
     drop_capabilities();
     let mut d = t.driver();
-    let file = t.file("f", b"");
+    let file = t.file("f", b"cached");
     let priority = Priority::new(PriorityClass::RealTime, 3).unwrap();
     let write = d
         .submit_with(Write::at(&file, 0, b"x"), options(priority))
         .unwrap();
-    assert_eq!(outcomes(&mut d, 1)[&write], Err(libc::EPERM));
+    let read = d
+        .submit_with(Read::at(&file, 0, Vec::with_capacity(6)), options(priority))
+        .unwrap();
+    let done = outcomes(&mut d, 2);
+    assert_eq!((done[&write], done[&read]), (Err(libc::EPERM), Err(libc::EPERM)));
     assert_eq!(
         run(&mut d, Write::at(&file, 0, b"x")),
         Ok(1),
         "the next op is none the worse"
     );
-}
-
-fn drop_capabilities() {
-    const VERSION_3: u32 = 0x2008_0522;
-    let header = [VERSION_3, 0];
-    let none = [0u32; 6];
-    // SAFETY: a header and two triples of u32, as version 3 has them, alive during the call.
-    let ret = unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) };
-    assert_eq!(ret, 0);
 }
 
 /// Bare descriptors, looked at anew each time.

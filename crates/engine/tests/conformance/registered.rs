@@ -119,6 +119,11 @@ fn errors(t: &Case) {
         d.register_buffers(1, 0).err().and_then(|e| e.raw_os_error()),
         Some(libc::EINVAL)
     );
+    // More than there is, and more than can be counted.
+    for each_bytes in [1 << 62, usize::MAX] {
+        let refused = d.register_buffers(2, each_bytes).err();
+        assert_eq!(refused.and_then(|e| e.raw_os_error()), Some(libc::ENOMEM));
+    }
     assert_eq!(d.register_buffers(2, 1).unwrap().len(), 2);
     assert_eq!(
         d.register_buffers(2, 1).err().and_then(|e| e.raw_os_error()),

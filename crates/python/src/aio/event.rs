@@ -49,13 +49,18 @@ impl Event {
     /// The view pins its buffer as any memoryview does.
     #[getter]
     fn data<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let op = self.op.try_borrow(py)?;
-        if self.error.is_some() || !op.reads() {
-            return Ok(None);
-        }
+        // A buffer may be the caller's code (`__buffer__`): nothing is borrowed while it runs.
+        let (vectored, buffers) = {
+            let op = self.op.try_borrow(py)?;
+            if self.error.is_some() || !op.reads() {
+                return Ok(None);
+            }
+            let buffers: Vec<_> = op.buffers().iter().map(|buffer| buffer.clone_ref(py)).collect();
+            (op.is_vectored(), buffers)
+        };
         let mut left = self.result as usize;
-        let mut views = Vec::with_capacity(op.buffers().len());
-        for buffer in op.buffers() {
+        let mut views = Vec::with_capacity(buffers.len());
+        for buffer in &buffers {
             let view = PyMemoryView::from(buffer.bind(py))?;
             let size: usize = view.getattr("nbytes")?.extract()?;
             let here = left.min(size);
@@ -68,7 +73,7 @@ impl Event {
                     .get_item(py.get_type::<PySlice>().call1((here,))?)?
             });
         }
-        if op.is_vectored() {
+        if vectored {
             return Ok(Some(PyTuple::new(py, views)?.into_any()));
         }
         Ok(views.pop())

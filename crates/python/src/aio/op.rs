@@ -335,11 +335,16 @@ impl Op {
         Ok(())
     }
 
-    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let (file, state) = (self.file.bind(py).repr()?, self.state());
-        match self.offset {
-            Some(offset) => Ok(format!("<{:?} {file} at {offset}, {state}>", self.kind)),
-            None => Ok(format!("<{:?} {file}, {state}>", self.kind)),
+    // The file's own repr is the caller's code, which may wait for this very op: nothing is borrowed meanwhile.
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        let py = slf.py();
+        let file = slf.try_borrow()?.file.clone_ref(py);
+        let file = file.bind(py).repr()?;
+        let this = slf.try_borrow()?;
+        let (kind, state) = (this.kind, this.state());
+        match this.offset {
+            Some(offset) => Ok(format!("<{kind:?} {file} at {offset}, {state}>")),
+            None => Ok(format!("<{kind:?} {file}, {state}>")),
         }
     }
 

@@ -8,6 +8,7 @@ another thread.
 
 Different on purpose:
 - Every variant of `AsyncioContext` works in the event loop's thread, by proactor's engine of that name.
+- A raw context with a `fileno` is used by the thread that made it: a RuntimeError in any other.
 - Any contiguous buffer can be written, not only `bytes`.
 - A failure is an OSError with its errno that is a SystemError too, and comes from `get_value` or the await.
   There it is a SystemError, ValueError or OSError by variant, and may come from `submit`. What cannot be
@@ -17,6 +18,8 @@ Different on purpose:
 - O_DIRECT works: reads have aligned memory, writes pass through it.
 - `cancel` takes any number of operations and counts those that will end with ECANCELED.
 - A cancelled await does not free its slot before the operation is done.
+- `linux_uring_asyncio` has a kernel thread poll the queue (`sqpoll`) only if asked to; there also by default,
+  where it may. Such a thread burns a core beside a program that mostly waits.
 - `close` ends what is in flight and wakes every awaiter; there they wait for ever. Every context has it.
 - `submit` takes what there is room for. There some variants start a part and raise all the same.
 """

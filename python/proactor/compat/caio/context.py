@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from proactor import aio
+from proactor.compat import _context
 from proactor.compat.caio.abstract import AbstractContext
 from proactor.compat.caio.operation import Operation
 
@@ -48,7 +49,7 @@ class _Core:
     def __init__(
         self, max_requests: int, engine: str | None, sqpoll: bool = False, max_threads: int | None = None
     ) -> None:
-        self.context = aio.Context(max_requests, engine=engine, sqpoll=sqpoll, max_threads=max_threads)
+        self.context = _context.context(max_requests, engine=engine, sqpoll=sqpoll, max_threads=max_threads)
         self.flying: dict[aio.Op, Operation] = {}
         # Collected, and not yet finished.
         self.ended: deque[tuple[Operation, int, OSError | None]] = deque()

@@ -15,6 +15,7 @@ Different on purpose:
 - `stripped_buffer()` is the part that was moved. There it also drops NULs that are in the file, keeps what a
   short read left in the buffer, and refuses vectors.
 - A `length` beyond the buffer is a ValueError; there the kernel writes past its end.
+- A context is used by the thread that made it: a RuntimeError in any other. There any thread may use it.
 - `max_jobs` is exact; there the kernel rounds it up to a hundred or more.
 - What only the file can refuse, such as reading a directory, is an event and not an error of `submit`.
 - `change_cmd` gives a complete block and leaves the old one as it is.

@@ -9,6 +9,7 @@ from collections import deque
 from types import TracebackType
 
 from proactor import aio
+from proactor.compat import _context
 from proactor.compat.linux_aio.aio_event import AIOEvent
 from proactor.compat.linux_aio.block import AIOBlock
 from proactor.compat.linux_aio.block.base import Finish, os_error
@@ -16,6 +17,13 @@ from proactor.compat.linux_aio.block.base import Finish, os_error
 __all__ = ["AIOContext"]
 
 _NS_PER_S = 1e9
+# What io_setup(2) takes for a number of requests at all.
+_MAX_JOBS = 8_388_608
+
+
+def _check(block: object) -> None:
+    if not isinstance(block, AIOBlock):
+        raise TypeError(f"a block is needed, not {type(block).__name__}")
 
 
 class AIOContext:
@@ -25,9 +33,9 @@ class AIOContext:
 
     def __init__(self, max_jobs: int, *, engine: str | None = None) -> None:
         max_jobs = operator.index(max_jobs)
-        if max_jobs < 1:
+        if not 1 <= max_jobs <= _MAX_JOBS:
             raise os_error(errno.EINVAL)
-        self._context = aio.Context(max_jobs, engine=engine)
+        self._context = _context.context(max_jobs, engine=engine)
         self._flying: dict[aio.Op, tuple[AIOBlock, Finish | None]] = {}
         self._ready: deque[tuple[aio.Op, AIOEvent]] = deque()
 
@@ -46,8 +54,7 @@ class AIOContext:
         started: list[tuple[aio.Op, tuple[AIOBlock, Finish | None]]] = []
         refusal: OSError | None = None
         for block in blocks:
-            if not isinstance(block, AIOBlock):
-                raise TypeError(f"a block is needed, not {type(block).__name__}")
+            _check(block)
             try:
                 op, finish = block._start()
             except OSError as error:
@@ -92,6 +99,7 @@ class AIOContext:
         `get_events`; EINVAL when it is not in flight.
         """
         self._check_open()
+        _check(block)
         op = next((op for op, (flying, _) in reversed(self._flying.items()) if flying is block), None)
         outcome = aio.CancelOutcome.FINISHED if op is None else self._context.cancel(op)
         if op is None or outcome == aio.CancelOutcome.FINISHED:

@@ -22,6 +22,8 @@ class NonVectorBlock(RWBlock):
 
     __slots__ = ("_length", "_memory")
 
+    BUF_TYPE = bytearray | bytes
+
     def __init__(
         self,
         file: Any,

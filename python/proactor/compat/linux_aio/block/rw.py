@@ -22,6 +22,9 @@ class RWBlock(AIOBlock):
 
     __slots__ = ("_offset", "_rw_flag")
 
+    # For annotations: the types that the original takes. Any other contiguous buffer is welcome here, too.
+    BUF_TYPE: ClassVar[Any]
+
     _OP: ClassVar[Any]
     _WRITES: ClassVar[bool]
 

@@ -21,6 +21,8 @@ class VectorBlock(RWBlock):
 
     __slots__ = ("_memories",)
 
+    BUF_TYPE = tuple[bytearray | bytes, ...]
+
     def __init__(
         self,
         file: Any,
