@@ -6,6 +6,7 @@ import asyncio
 import ctypes
 import gc
 import os
+import signal
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from itertools import count
@@ -14,6 +15,10 @@ from typing import Any, Protocol, TypeVar
 
 import pytest
 from capabilities import require, wrong_skip
+
+# A shell starts what goes on in the background with it ignored; so would every program that a test starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 T = TypeVar("T")
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
