@@ -447,6 +447,8 @@ class TextFile(Attributes, TextCore):
         decoder = self._make_decoder()
         decoder.setstate((b"", cookie.flags))
         if not cookie.skip:
+            # `tell` is to say the same state.
+            self._chunks = [Chunk(0, cookie.place, cookie.flags, b"")] if cookie.flags else []
             return
         self._decoded = decoder.decode(data, cookie.at_end)
         self._chunks = [Chunk(0, cookie.place, cookie.flags, data)]
