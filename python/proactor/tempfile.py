@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import tempfile
 from functools import partial
-from tempfile import TMP_MAX, gettempprefix, gettempprefixb
+from tempfile import gettempprefix, gettempprefixb
 from typing import TYPE_CHECKING, Any, overload
 
 from proactor import _pool
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from _typeshed import GenericPath, OpenBinaryMode, OpenTextMode
 
 __all__ = [
-    "TMP_MAX",
     "Directory",
     "NamedFile",
     "NamedTemporaryFile",
