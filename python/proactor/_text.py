@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import codecs
 import io
+import operator
 import sys
 from collections.abc import AsyncIterable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -175,7 +176,7 @@ class TextFile(Attributes, TextCore):
 
     async def read(self, size: int | None = -1, /) -> str:
         """Reads `size` characters, fewer only at the end; all that is left if it is None or negative."""
-        size = -1 if size is None else size.__index__()
+        size = -1 if size is None else operator.index(size)
         async with self._turn:
             buffer = self._readable()
             self._at_end = False
@@ -240,10 +241,11 @@ class TextFile(Attributes, TextCore):
 
     async def readlines(self, hint: int | None = -1, /) -> list[str]:
         """Reads all lines that are left, or lines until they have more than `hint` characters."""
+        hint = -1 if hint is None else operator.index(hint)
         async with self._turn:
             buffer = self._readable()
             self._at_end = False
-            if hint is None or hint <= 0:
+            if hint <= 0:
                 return self._lines_of(await self._read_all(buffer), 0, final=True)[0]
             # Taken at once when they are all there, so that a cancelled call takes none.
             lines: list[str] = []
@@ -405,6 +407,7 @@ class TextFile(Attributes, TextCore):
 
     async def seek(self, cookie: int, whence: int = 0, /) -> int:
         """Goes to where `tell` was, to the end (0, 2), or nowhere (0, 1). Returns where it is then."""
+        whence = operator.index(whence)
         async with self._turn:
             buffer = self._seekable()
             if whence == 1:
@@ -444,6 +447,8 @@ class TextFile(Attributes, TextCore):
         decoder = self._make_decoder()
         decoder.setstate((b"", cookie.flags))
         if not cookie.skip:
+            # `tell` is to say the same state.
+            self._chunks = [Chunk(0, cookie.place, cookie.flags, b"")] if cookie.flags else []
             return
         self._decoded = decoder.decode(data, cookie.at_end)
         self._chunks = [Chunk(0, cookie.place, cookie.flags, data)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from pathlib import Path
 from typing import Any
 
@@ -122,3 +123,32 @@ class TestText:
                 assert await file.read() == b"\xe9\n".decode("cp437")
 
         run(main())
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "shift_jis", "iso2022_jp"])
+@pytest.mark.parametrize("newline", [None, ""])
+def test_a_position_told_after_a_seek(run: Run, tmp_path: Path, encoding: str, newline: str | None) -> None:
+    """It has the decoder's state: a carriage return that is held back, or a set of characters."""
+    path = tmp_path / "file"
+    dice = random.Random(0)
+    path.write_bytes("".join(dice.choices("ab\n\r\u3042\u30ab ", k=3_000)).encode(encoding))
+    whole = path.read_bytes().decode(encoding)
+    if newline is None:
+        whole = whole.replace("\r\n", "\n").replace("\r", "\n")
+
+    async def main() -> None:
+        async with proactor.open(path, encoding=encoding, newline=newline) as file:
+            at, positions = 0, {0: 0}
+            for _ in range(600):
+                found = await (
+                    file.read(dice.choice([0, 1, 3, 50])) if dice.random() < 0.8 else file.readline()
+                )
+                assert found == whole[at : at + len(found)]
+                at += len(found)
+                positions[at] = await file.tell()
+                if dice.random() < 0.4:
+                    at = dice.choice(list(positions))
+                    await file.seek(positions[at])
+                    positions[at] = await file.tell()
+
+    run(main())

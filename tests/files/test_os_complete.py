@@ -48,6 +48,10 @@ LEFT_OUT: dict[str, str] = {
 }
 
 
+# What paths are put together with.
+PARTS = ["altsep", "curdir", "defpath", "devnull", "extsep", "pardir", "pathsep", "sep"]
+
+
 def functions(module: Any) -> set[str]:
     return {name for name, value in vars(module).items() if name[0] != "_" and callable(value)}
 
@@ -57,6 +61,17 @@ def test_every_function_of_os() -> None:
     provided = set(proactor.os.__all__)
     assert functions(os) - provided == left_out & functions(os)
     assert not left_out & provided
+
+
+# Those of the functions that are there, and of open files.
+CONSTANTS = ("POSIX_FADV_", "SEEK_", "ST_", "XATTR_")
+
+
+def test_the_constants_that_go_with_them() -> None:
+    names = {name for name in vars(os) if name.startswith(CONSTANTS)}
+    names |= {"F_OK", "R_OK", "W_OK", "X_OK", "linesep", "name", *PARTS}
+    assert names <= set(proactor.os.__all__)
+    assert all(getattr(proactor.os, name) is getattr(os, name) for name in names)
 
 
 def test_every_name_of_os_path() -> None:

@@ -77,12 +77,16 @@ def test_the_same_errors(run: Run, name: str) -> None:
 
 
 def test_arguments_that_do_not_go_together(run: Run, path: Path) -> None:
-    options: list[dict[str, Any]] = [{"dir_fd": 0}, {"dir_fd": "x"}]
-    for option in options:
+    options: list[tuple[int, dict[str, Any]]] = [
+        (0, {"dir_fd": 0}),
+        (0, {"dir_fd": "x"}),
+        (1, {"follow_symlinks": False}),
+    ]
+    for fd, option in options:
         with pytest.raises((TypeError, ValueError)) as expected:
-            os.stat(0, **option)
+            os.stat(fd, **option)
         with pytest.raises((TypeError, ValueError)) as caught:
-            run(stat(0, **option))
+            run(stat(fd, **option))
         assert str(caught.value) == str(expected.value)
     assert run(stat(0, follow_symlinks=False)).st_ino == os.stat(0).st_ino
     assert run(stat(path, follow_symlinks=1)) == path.stat()  # type: ignore[arg-type]

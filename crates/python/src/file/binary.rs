@@ -41,7 +41,7 @@ pub(crate) struct BinaryFile {
     pub(super) granted: bool,
     /// Those who wait for their turn.
     pub(super) queue: VecDeque<Ticket>,
-    /// The op in flight.
+    /// The op in flight, from when the engine has it until its result is back.
     pub(super) token: Option<Token>,
     /// A cancelled close, which goes on without anybody.
     pub(super) abandoned: Option<Verb>,
@@ -202,8 +202,15 @@ impl BinaryFile {
 
     /// Asks the op in flight to stop.
     pub(super) fn cancel_op(&mut self, py: Python<'_>) {
-        if let Some(token) = self.token.take() {
+        if let Some(token) = self.token {
             self.driver.borrow_mut(py).cancel(token);
+        }
+    }
+
+    /// Gives up an op that was started and has not come to the engine: its result will never come.
+    pub(super) fn lose_unsubmitted(&mut self) {
+        if self.token.is_none() {
+            self.core.lost_flight();
         }
     }
 

@@ -29,6 +29,22 @@ pub(crate) struct Call {
 /// A finished op counts for so much, so that the clock is looked at after each.
 const PIECE_BYTES: usize = 1 << 16;
 
+/// Dropped only where a call that has the turn panics: all others, and the close, would wait for it for ever.
+struct Panicking<'a, 'py>(&'a Bound<'py, BinaryFile>);
+
+impl Drop for Panicking<'_, '_> {
+    fn drop(&mut self) {
+        // A second panic would end the process.
+        if let Ok(mut file) = self.0.try_borrow_mut() {
+            file.lose_unsubmitted();
+            drop(file);
+            if let Err(e) = BinaryFile::pass_turn(self.0) {
+                e.write_unraisable(self.0.py(), None);
+            }
+        }
+    }
+}
+
 enum State {
     New,
     /// Has the turn, and lets the loop go round.
@@ -69,12 +85,15 @@ impl Call {
         file.ok_or_else(|| PyRuntimeError::new_err("cannot reuse already awaited coroutine"))
     }
 
-    /// Whatever went wrong, the turn must go to the next.
-    fn or_pass(
+    /// Goes on, with the turn. Whatever goes wrong, it must pass to the next.
+    fn in_turn<'py>(
         &mut self,
-        file: &Bound<'_, BinaryFile>,
-        outcome: PyResult<Option<Outcome>>,
+        file: &Bound<'py, BinaryFile>,
+        go_on: impl FnOnce(&mut Self, &Bound<'py, BinaryFile>) -> PyResult<Option<Outcome>>,
     ) -> PyResult<Outcome> {
+        let panicking = Panicking(file);
+        let outcome = go_on(self, file);
+        std::mem::forget(panicking);
         match outcome.transpose() {
             None => self.hand_over(file),
             Some(Ok(suspended @ Outcome::Suspend(_))) => Ok(suspended),
@@ -299,34 +318,25 @@ impl reused::Call for Call {
                     }
                 }
                 file.borrow_mut().busy = true;
-                let begun = self.begin(&file);
-                self.or_pass(&file, begun)
+                self.in_turn(&file, Self::begin)
             }
-            State::GaveWay => {
+            State::GaveWay => self.in_turn(&file, |call, file| {
                 file.borrow().driver.borrow_mut(py).turn.go_on();
-                let run = self.run(&file);
-                self.or_pass(&file, run)
-            }
+                call.run(file)
+            }),
             State::Queued(ticket) => match driver::is_done(ticket.bind(py)) {
-                true => {
-                    let begun = self.begin(&file);
-                    self.or_pass(&file, begun)
-                }
+                true => self.in_turn(&file, Self::begin),
                 // Driven by hand, not by the loop.
                 false => self.suspend(py, ticket, State::Queued),
             },
             State::Waiting(future) => match driver::is_done(future.bind(py)) {
-                true => {
-                    let run = self.run(&file);
-                    self.or_pass(&file, run)
-                }
+                true => self.in_turn(&file, Self::run),
                 false => self.suspend(py, future, State::Waiting),
             },
             State::Limited { limited, rest } => self.send_on(limited, rest, sent),
             State::Granted => {
                 file.borrow_mut().granted = true;
-                let run = self.run(&file);
-                self.or_pass(&file, run)
+                self.in_turn(&file, Self::run)
             }
             State::Done => Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine")),
         }

@@ -3,10 +3,11 @@
 use super::binary::BinaryFile;
 use super::call::FileCall;
 use super::op::FileOp;
+use super::plan;
 use super::verb::{os_error, Data, Verb};
 use crate::memory::Exported;
 use proactor_file::Lock;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::PyTraverseError;
@@ -18,16 +19,31 @@ fn count_of(size: Option<isize>) -> Option<usize> {
     size.and_then(|size| usize::try_from(size).ok())
 }
 
+/// Memory to be read into. What is not such is a TypeError, as in `io`.
+fn target_of(buffer: &Bound<'_, PyAny>) -> PyResult<Arc<Exported>> {
+    Exported::new(buffer, true).map(Arc::new).map_err(|e| {
+        let py = buffer.py();
+        match e.is_instance_of::<PyBufferError>(py) {
+            true => PyTypeError::new_err("a contiguous read-write bytes-like object is required"),
+            false => e,
+        }
+    })
+}
+
 #[pymethods]
 impl BinaryFile {
-    /// Reads `size` bytes, fewer only at the end of the file; all that is left if it is None or negative. Without
-    /// buffering it is one read of at most `size` bytes. b"" is the end.
+    /// Reads `size` bytes, fewer only at the end of the file; all that is left if it is None or -1. Without buffering it
+    /// is one read of at most `size` bytes. b"" is the end.
     #[pyo3(signature = (size=None, /))]
     fn read<'py>(slf: &Bound<'py, Self>, size: Option<isize>) -> PyResult<Bound<'py, FileCall>> {
         let this = slf.borrow();
         this.check_readable(slf.py())?;
         let verb = match count_of(size) {
             Some(count) if this.core.block() == 0 => Verb::ReadSome { count, long: None },
+            None if this.core.block() > 0 && size.is_some_and(|size| size < -1) => {
+                let why = "read length must be non-negative or -1";
+                return Err(PyValueError::new_err(why));
+            }
             count => Verb::Read { count, long: None },
         };
         FileCall::new(slf, "read", verb)
@@ -51,7 +67,10 @@ impl BinaryFile {
     fn read1<'py>(slf: &Bound<'py, Self>, size: Option<isize>) -> PyResult<Bound<'py, FileCall>> {
         let this = slf.borrow();
         this.check_readable(slf.py())?;
-        let count = count_of(size).unwrap_or(this.core.block());
+        let count = count_of(size).unwrap_or_else(|| match this.core.block() {
+            0 => plan::BLOCK_BYTES,
+            block => block,
+        });
         FileCall::new(slf, "read1", Verb::ReadSome { count, long: None })
     }
 
@@ -62,7 +81,7 @@ impl BinaryFile {
         let some = slf.borrow().core.block() == 0;
         let verb = Verb::ReadInto {
             // A class's `__buffer__` may use this file: it must not be borrowed.
-            target: Arc::new(Exported::new(buffer, true)?),
+            target: target_of(buffer)?,
             some,
             long: false,
         };
@@ -74,7 +93,7 @@ impl BinaryFile {
     fn readinto1<'py>(slf: &Bound<'py, Self>, buffer: &Bound<'_, PyAny>) -> PyResult<Bound<'py, FileCall>> {
         slf.borrow().check_readable(slf.py())?;
         let verb = Verb::ReadInto {
-            target: Arc::new(Exported::new(buffer, true)?),
+            target: target_of(buffer)?,
             some: true,
             long: false,
         };

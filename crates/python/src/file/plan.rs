@@ -5,7 +5,7 @@ use super::mode::Mode;
 use pyo3::prelude::*;
 
 /// Size of a buffer in bytes: a write of it is done by a worker in about the time that 1,000 lines take to be written.
-const BLOCK_BYTES: usize = 32 * 1024;
+pub(super) const BLOCK_BYTES: usize = 32 * 1024;
 
 /// How to open.
 pub(super) struct Plan {

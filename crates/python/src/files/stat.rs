@@ -22,13 +22,17 @@ pub(crate) fn stat<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = path.py();
     let follow = follow_symlinks.map_or(Ok(true), PyAnyMethods::is_truthy)?;
-    if let Some(subject) = subject_of(path, dir_fd, follow) {
-        return asked(py, "stat", Question::Status, subject);
+    match subject_of(path, dir_fd, follow) {
+        Some(subject) if follow || matches!(subject, Subject::Path { .. }) => {
+            asked(py, "stat", Question::Status, subject)
+        }
+        _ => {
+            let options = PyDict::new(py);
+            options.set_item("dir_fd", dir_fd)?;
+            options.set_item("follow_symlinks", follow)?;
+            by_python(py, "os", "stat", path, Some(&options))
+        }
     }
-    let options = PyDict::new(py);
-    options.set_item("dir_fd", dir_fd)?;
-    options.set_item("follow_symlinks", follow)?;
-    by_python(py, "os", "stat", path, Some(&options))
 }
 
 /// What `os.lstat` says: `stat` of a link itself.
