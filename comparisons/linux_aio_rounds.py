@@ -3,7 +3,8 @@
 Files of 1 to 100 KB, cached; opened in each round, or kept open. As in the README's script every sample
 imports asyncio and the packages, whichever it uses, so that its memory is what the work takes; what each
 import takes is in a table of its own. A variant whose package is missing is left out, and the first table
-says so.
+says so. Peak RSS has the pages of files with it, such as a program's code, which processes share; private is
+what they do not share, while a round's contents are held.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def make_files(folder: Path, count: int) -> list[str]:
 
 # The comparison
 
-HEAD = ["CPU ms (user+sys)", "threads", "peak RSS MB"]
+HEAD = ["CPU ms (user+sys)", "threads", "peak RSS MB", "private MB"]
 
 
 def groups(data: lib.Measured) -> Iterator[tables.Group]:
@@ -101,6 +102,7 @@ def groups(data: lib.Measured) -> Iterator[tables.Group]:
                         tables.cpu_ms(samples),
                         f"{tables.number(samples, 'threads').highest:.0f}",
                         f"{tables.number(samples, 'rss_mb'):.1f}",
+                        f"{tables.number(samples, 'private_mb'):.1f}" if "private_mb" in samples[0] else "",
                     ],
                 )
                 for variant, samples in found.items()

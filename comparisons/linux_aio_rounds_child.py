@@ -168,9 +168,13 @@ def main() -> None:
         time.sleep(interval_s)
     run_s = time.perf_counter() - started
     end = os.times()
+    contents = one_round()
+    private_kib = _status("RssAnon")
+    del contents
     print(
         f'{{"run_s": {run_s}, "user_s": {end.user - cpu.user}, "system_s": {end.system - cpu.system},'
-        f' "threads": {_status("Threads")}, "rss_mb": {_status("VmHWM") / 1024}, "checksums": {checksums}}}'
+        f' "threads": {_status("Threads")}, "rss_mb": {_status("VmHWM") / 1024},'
+        f' "private_mb": {private_kib / 1024}, "checksums": {checksums}}}'
     )
     # What a variant leaves open is not the sample's business.
     sys.stdout.flush()

@@ -64,6 +64,8 @@ def _perform(job: list[Any]) -> None:
         return
     try:
         settle = partial(_settle, future, future.set_result, call())
+    except StopIteration as error:
+        settle = partial(_settle, future, future.set_exception, _not_a_stop(error))
     except BaseException as error:
         settle = partial(_settle, future, future.set_exception, error)
     # Before the caller goes on: an object whose method it was is the caller's alone by then.
@@ -76,6 +78,13 @@ def _perform(job: list[Any]) -> None:
             raise
     finally:
         del future, settle, loop
+
+
+def _not_a_stop(error: StopIteration) -> RuntimeError:
+    """A future refuses it, and its waiter would wait for ever. What a generator that raises it gets."""
+    instead = RuntimeError("a call in a thread raised StopIteration")
+    instead.__cause__ = error
+    return instead
 
 
 def _settle(future: asyncio.Future[T], how: Callable[[Any], None], value: object) -> None:
@@ -93,7 +102,14 @@ def alone(function: Callable[[], T]) -> asyncio.Future[T]:
 
 def submit(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
     """As `run`, with a future of threads: it tells whether a thread has taken the call."""
-    return _pool()[1].submit(partial(copy_context().run, function, *args, **kwargs))
+    return _pool()[1].submit(_called, partial(copy_context().run, function, *args, **kwargs))
+
+
+def _called(call: Callable[[], T]) -> T:
+    try:
+        return call()
+    except StopIteration as error:
+        raise _not_a_stop(error) from error
 
 
 def finish(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:

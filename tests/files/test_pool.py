@@ -37,6 +37,21 @@ def test_results_and_errors_come_from_a_thread(run: Run) -> None:
     run(main())
 
 
+def test_a_stop_iteration_is_no_end_of_the_caller(run: Run) -> None:
+    """asyncio's futures refuse it: `asyncio.to_thread` waits for ever (CPython before 3.12)."""
+
+    def stop() -> None:
+        raise StopIteration("no more")
+
+    async def main() -> None:
+        for waits in (threaded(stop), lambda: _pool.alone(stop), lambda: _pool.make(stop, lambda _: None)):
+            with pytest.raises(RuntimeError, match="StopIteration") as caught:
+                await in_time(waits())
+            assert isinstance(caught.value.__cause__, StopIteration)
+
+    run(main())
+
+
 def test_the_callers_context(run: Run) -> None:
     def change() -> str:
         seen = variable.get()
