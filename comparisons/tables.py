@@ -200,7 +200,7 @@ def add_arguments(parser: argparse.ArgumentParser, rounds: int, always: str = ""
     )
     if always:
         parser.add_argument(
-            "--only", metavar="TEXT", help=f"only those with TEXT in their name, and {always}"
+            "--only", metavar="TEXT", help=f"only those with TEXT in their name (more with | between), and {always}"
         )
 
 
@@ -213,7 +213,8 @@ def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
 
 def chosen(names: Iterable[str], only: str | None, *always: str) -> list[str]:
     """Of the names what `--only` leaves."""
-    return [name for name in names if not only or name in always or only in name]
+    texts = only.split("|") if only else [""]
+    return [name for name in names if name in always or any(text in name for text in texts)]
 
 
 def command_line() -> str:
