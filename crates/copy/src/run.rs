@@ -172,6 +172,11 @@ impl<'a> Run<'a> {
         options.method == Method::Contents && !options.attributes_only && !options.dry_run
     }
 
+    /// Whether only one path was named.
+    pub(crate) fn has_one_source(&self) -> bool {
+        self.sources.len() == 1
+    }
+
     pub(crate) fn follows(&self, dir: &dir::Dir) -> bool {
         match self.options.dereference {
             Dereference::Never => false,
