@@ -128,7 +128,7 @@ impl Worker<'_> {
         if readable && !crossed && self.run.part.is_finish() {
             self.sweep_dir(&dir);
         } else if readable && !crossed {
-            if self.would_meet_itself(&dir) {
+            if self.run.makes_in(dir.source.id()) {
                 self.refuse_itself(&dir, entry);
             }
             self.fill_dir(&dir);
@@ -161,7 +161,13 @@ impl Worker<'_> {
 
     fn check_source_dir(&mut self, entry: &Entry<'_>, stat: &Stat) -> Outcome<()> {
         if self.run.roots.lock().unwrap().contains(&stat.id) {
-            return Err(self.refuse_itself(&entry.at.dir, entry));
+            // What was made has been told of with the directory that it is in, which may or may not have listed it.
+            let told = !entry.at.dir.is_top() && self.run.makes_in(entry.at.dir.source.id());
+            return Err(if told {
+                End::Skipped
+            } else {
+                self.refuse_itself(&entry.at.dir, entry)
+            });
         }
         let loops = self.options().dereference == Dereference::Always;
         if loops && entry.at.dir.is_inside(stat.id) {
@@ -314,6 +320,7 @@ impl Worker<'_> {
             opened.map_err(|error| self.failed(Step::OpenTargetDirectory, entry.target(), error))?;
         if of_all.is_some() || !matches!(state, State::Hidden | State::Shared) {
             self.run.roots.lock().unwrap().insert(stat.id);
+            self.run.makers.lock().unwrap().insert(entry.at.dir.target.id());
         }
         Ok(Made {
             fd: Some(fd),
