@@ -104,3 +104,58 @@ def test_links_have_times_and_owners(same: Same) -> None:
 
     for how in ("-P", "-d", "-a", "-pP", "-P --preserve=timestamps"):
         same(owned, *how.split(), "l", "dest")
+
+
+def apart(root: Path) -> None:
+    """A tree in which two names are one file, and a copy of it in which they are two."""
+    for top in ("t", "into/t"):
+        (root / top).mkdir(parents=True)
+        for name in ("one", "two"):
+            (root / top / name).write_text(f"{top}/{name}")
+    (root / "t" / "two").unlink()
+    os.link(root / "t" / "one", root / "t" / "two")
+
+
+@pytest.mark.parametrize("how", ["-a", "-a --in-place", "-a --attributes-only", "-a --backup"])
+def test_hard_links_where_files_are(cp: Ours, how: str) -> None:
+    apart(cp.directory)
+    done = cp(*how.split(), "t", "into")
+    assert (done.status, done.stderr) == (0, [])
+    one, two = (cp.directory / "into" / "t" / name for name in ("one", "two"))
+    assert one.stat().st_ino == two.stat().st_ino
+
+
+def linked_directory(root: Path) -> None:
+    (root / "f").write_text("f")
+    (root / "d").mkdir()
+    (root / "d" / "f").mkdir()
+    (root / "ld").symlink_to("d")
+    (root / "loop").symlink_to("loop")
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "-T --preserve=links f ld",
+        "-l f d",
+        "-s f d",
+        "-u f d",
+        "-u -T f d",
+        "-f f loop",
+        "f loop",
+        "-al loop f",
+        "-as f d/f",
+    ],
+)
+def test_what_is_in_the_way(same: Same, form: str) -> None:
+    same(linked_directory, *form.split())
+
+
+def test_a_name_in_two_sources(same: Same) -> None:
+    def arrange(root: Path) -> None:
+        (root / "t").mkdir()
+        (root / "t" / "one").write_text("one")
+        os.link(root / "t" / "one", root / "t" / "two")
+        (root / "dest").mkdir()
+
+    same(arrange, "-a", "t", "t/one", "dest")

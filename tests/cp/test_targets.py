@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import arrangements
 import pytest
-from cp_helpers import Runner, Same
+from capabilities import needs
+from cp_helpers import Ours, Runner, Same
 
 pytest_plugins = ["cp_fixtures"]
 
@@ -212,3 +214,28 @@ def test_tree_deeper_than_the_longest_path(runner: Runner, tmp_path: Path) -> No
     done = runner.proactor(tmp_path, "cp", "-a", "source", "copy")
     assert (done.returncode, done.stderr) == (0, "")
     assert depth(tmp_path / "copy") == (30, ["leaf"])
+
+
+def test_into_itself_without_its_journal(cp: Ours) -> None:
+    (cp.directory / "file").write_text("file")
+    # With it there is a journal from the beginning.
+    done = cp("-a", "--resume", ".", "sub")
+    assert (done.status, sorted(done.tree)) == (1, ["file", "sub", "sub/file"])
+
+
+@needs("root", "btrfs quota")
+def test_into_itself_where_new_names_are_not_listed(runner: Runner, tmp_path: Path) -> None:
+    """On Btrfs an open directory lists what was in it when it was opened."""
+    image, disk = tmp_path / "image", tmp_path / "disk"
+    image.touch()
+    os.truncate(image, 128 << 20)
+    subprocess.run(["mkfs.btrfs", "-q", image], check=True)
+    disk.mkdir()
+    subprocess.run(["mount", "-o", "loop", image, disk], check=True)
+    try:
+        (disk / "a" / "b").mkdir(parents=True)
+        for target in ("a", "a/b/new"):
+            done = runner.proactor(disk, "cp", "-r", "a", target)
+            assert (done.returncode, done.stderr.count("into itself")) == (1, 1)
+    finally:
+        subprocess.run(["umount", disk], check=True)

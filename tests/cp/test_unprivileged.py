@@ -35,13 +35,15 @@ def protected(root: Path) -> None:
     (root / "secret").write_text("secret\n")
     (root / "secret").chmod(0)
     (root / "into" / "old").chmod(0o444)
-    for name in ("closed", "t", "t/closed", "t/open"):
+    for name in ("closed", "t", "t/closed", "t/open", "listed", "listed/d", "held"):
         (root / name).mkdir()
-    for name in ("t/a", "t/secret", "t/open/b", "t/closed/c", "closed/new"):
+    for name in ("t/a", "t/secret", "t/open/b", "t/closed/c", "closed/new", "listed/a"):
         (root / name).write_text(name)
     (root / "t" / "secret").chmod(0)
     (root / "t" / "closed").chmod(0o300)
     (root / "closed").chmod(0o555)
+    (root / "listed").chmod(0o600)
+    (root / "held").chmod(0o300)
     (root / "of_root").write_text("of root\n")
     (root / "of_root").chmod(0o6755)
     (root / "into" / "of_root").write_text("was there\n")
@@ -73,6 +75,11 @@ FORMS = [
     "--preserve=ownership of_root fresh",
     "of_root into",
     "new into/of_root",
+    "-r listed fresh",
+    "-a listed fresh",
+    "-r t/closed into/new",
+    "-rT t/open held",
+    "-aT t/open held",
 ]
 
 

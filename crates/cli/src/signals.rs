@@ -2,7 +2,7 @@
 
 use rustix::event::{poll, PollFd, PollFlags};
 use rustix::io::{read, Errno};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::SigId;
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -28,10 +28,12 @@ impl Signals {
         let again = Arc::new(AtomicBool::new(false));
         let mut hooks = Vec::new();
         let ignored = ignored();
-        for signal in [SIGINT, SIGTERM]
-            .into_iter()
-            .filter(|signal| ignored & (1 << (signal - 1)) == 0)
-        {
+        let heard = |signal: i32| ignored & (1 << (signal - 1)) == 0;
+        if heard(SIGXFSZ) {
+            // By default it ends the process that writes beyond RLIMIT_FSIZE; what is caught lets the write fail (EFBIG).
+            hooks.push(signal_hook::flag::register(SIGXFSZ, Arc::default())?);
+        }
+        for signal in [SIGINT, SIGTERM].into_iter().filter(|signal| heard(*signal)) {
             // In this order: the first one finds `again` unset.
             hooks.push(signal_hook::flag::register_conditional_shutdown(
                 signal,

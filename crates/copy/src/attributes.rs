@@ -92,14 +92,24 @@ impl Worker<'_> {
         }
     }
 
-    /// With permissions preserved, what has a list that the source has not loses it.
-    pub(crate) fn drop_lists(&mut self, path: &Path, to: &Bearer<'_>, names: &Names, lists: &[&CStr]) {
+    /// With permissions preserved, what has a list that the source has not loses it. Says whether that was so; it is told
+    /// of if not.
+    pub(crate) fn drop_lists(
+        &mut self,
+        path: &Path,
+        to: &Bearer<'_>,
+        names: &Names,
+        lists: &[&CStr],
+    ) -> bool {
         if self.options().preserve.mode != Mode::Preserve {
-            return;
+            return true;
         }
-        for list in lists.iter().filter(|list| !names.has(list)) {
-            if let Err(error) = to.remove(list) {
+        let mut missing = lists.iter().filter(|list| !names.has(list));
+        match missing.try_for_each(|list| to.remove(list)) {
+            Ok(()) => true,
+            Err(error) => {
                 self.failed(Step::SetMode, path.into(), error);
+                false
             }
         }
     }

@@ -134,7 +134,13 @@ impl Worker<'_> {
                     _ => Err(self.failed(Step::OpenSource, entry.source(), error)),
                 }
             }
-            Err(error) => Err(self.failed(Step::OpenSource, entry.source(), error)),
+            // It cannot even be looked at in a directory that may only be listed.
+            Err(error) => match sys::stat_at(entry.at.source(), entry.source, follow) {
+                Err(unseen) if sys::is(&unseen, &[Errno::ACCESS]) => {
+                    Err(self.failed(Step::StatSource, entry.source(), unseen))
+                }
+                _ => Err(self.failed(Step::OpenSource, entry.source(), error)),
+            },
         }
     }
 

@@ -79,8 +79,9 @@ impl Worker<'_> {
     /// How many names of a file may come; 0 if nobody knows, because links are followed.
     pub(crate) fn names_to_come(&self, stat: &Stat) -> u32 {
         match self.options().dereference {
-            Dereference::Never => stat.nlink,
-            Dereference::CommandLine | Dereference::Always => 0,
+            // One that is named, and is in a tree that is named, comes once more than it has names.
+            Dereference::Never if self.run.has_one_source() => stat.nlink,
+            _ => 0,
         }
     }
 
@@ -111,7 +112,7 @@ impl Worker<'_> {
                 let backup = self.rehearse(entry, &place, (Step::CreateFile, None))?;
                 (Moved::all_of(&source.stat), backup)
             }
-            Place::Into { follow } => (self.write_in_place(entry, source, follow)?, None),
+            Place::Into { follow, .. } => (self.write_in_place(entry, source, follow)?, None),
             Place::New => self.create_new(entry, source, None)?,
             Place::Replace(old) => self.create_new(entry, source, Some(&old))?,
         };

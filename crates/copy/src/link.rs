@@ -6,15 +6,16 @@ use crate::entry::Entry;
 use crate::error::{Diagnostic, Refusal, Step, Warning};
 use crate::file::NotNamed;
 use crate::links::{Claim, First};
+use crate::metadata::times;
 use crate::observer::{Kind, Paths};
-use crate::options::{Backup, Method, When};
+use crate::options::{Backup, Dereference, Method, When};
 use crate::place::Place;
 use crate::run::{End, Outcome, Worker};
 use crate::sys::{self, Stat};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
-use std::ffi::{CStr, CString, OsStr};
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -31,8 +32,7 @@ impl Worker<'_> {
                     .map_err(|error| worker.failed(Step::ReadLink, entry.source(), error.into()))?,
             };
             let make = |dir: BorrowedFd<'_>, name: &CStr| rustix::fs::symlinkat(&to, dir, name);
-            let other = PathBuf::from(OsStr::from_bytes(to.to_bytes()));
-            worker.put(entry, &stat, (Step::CreateSymlink, Some(other)), true, make)?;
+            worker.put(entry, &stat, (Step::CreateSymlink, None), true, make)?;
             worker.report.symlinks += 1;
             Ok(())
         })
@@ -177,7 +177,7 @@ impl Worker<'_> {
         if there.is_some_and(|there| there.id == stat.id) {
             return Ok(());
         }
-        self.check_replaceable(entry, there.is_some(), Step::CreateHardLink)?;
+        self.check_replaceable(entry, &stat, there.as_ref(), Step::CreateHardLink)?;
         let link = |dir: BorrowedFd<'_>, name: &CStr| {
             rustix::fs::linkat(entry.at.source(), entry.source, dir, name, flags)
         };
@@ -192,16 +192,24 @@ impl Worker<'_> {
         let stat = self.look(entry)?;
         self.saw(entry, &stat);
         let path = entry.source();
-        if path.is_relative() && !self.is_current(entry) {
-            return Err(self.refused(Refusal::RelativeLink, entry));
-        }
         let there = self.existing_unless_private(entry)?;
         if there.is_some_and(|there| there.id == stat.id) && !self.replaces() {
             return Err(self.refused(Refusal::SameFile, entry));
         }
-        self.check_replaceable(entry, there.is_some(), Step::CreateSymlink)?;
+        if path.is_relative() && !self.is_current(entry) && !there.is_some_and(|there| there.is_dir()) {
+            return Err(self.refused(Refusal::RelativeLink, entry));
+        }
+        self.check_replaceable(entry, &stat, there.as_ref(), Step::CreateSymlink)?;
         let to = CString::new(path.as_os_str().as_bytes()).expect("paths are made of names");
-        let make = |dir: BorrowedFd<'_>, name: &CStr| rustix::fs::symlinkat(&to, dir, name);
+        let timed = self.options().preserve.timestamps;
+        let make = |dir: BorrowedFd<'_>, name: &CStr| {
+            rustix::fs::symlinkat(&to, dir, name)?;
+            if timed {
+                // Not every file system keeps times of links.
+                let _ = rustix::fs::utimensat(dir, name, &times(&stat), AtFlags::SYMLINK_NOFOLLOW);
+            }
+            Ok(())
+        };
         self.put(entry, &stat, (Step::CreateSymlink, Some(path)), false, make)?;
         self.report.symlinks += 1;
         Ok(())
@@ -228,9 +236,23 @@ impl Worker<'_> {
         asked || options.backup != Backup::None
     }
 
-    /// A link takes the place of something only if that was asked for.
-    fn check_replaceable(&mut self, entry: &Entry<'_>, exists: bool, step: Step) -> Outcome<()> {
-        if exists && !self.replaces() {
+    /// A link takes the place of something only if that was asked for, and never that of a directory.
+    fn check_replaceable(
+        &mut self,
+        entry: &Entry<'_>,
+        source: &Stat,
+        there: Option<&Stat>,
+        step: Step,
+    ) -> Outcome<()> {
+        let Some(there) = there else { return Ok(()) };
+        if there.is_dir() && self.options().overwrite.when == When::All {
+            return Err(self.refused(Refusal::FileOverDirectory, entry));
+        }
+        let options = self.options();
+        // These go before anything is copied to their place, however that is done.
+        let goes = options.dereference == Dereference::Never && !source.is_file()
+            || options.preserve.links && there.nlink > 1;
+        if !goes && !self.replaces() {
             let error = io::Error::from(Errno::EXIST);
             return Err(self.failed_with(step, entry.target(), Some(entry.source()), error));
         }
@@ -246,7 +268,11 @@ impl Worker<'_> {
         dress: bool,
         make: impl Fn(BorrowedFd<'_>, &CStr) -> rustix::io::Result<()>,
     ) -> Outcome<()> {
-        let place = self.place(entry, stat)?;
+        let place = match self.place(entry, stat)? {
+            // A name replaces a name, also where contents would be written into what is there.
+            Place::Into { there, .. } => Place::Replace(there),
+            place => place,
+        };
         let backup = if self.options().dry_run {
             self.rehearse(entry, &place, step)?
         } else {
@@ -274,7 +300,7 @@ impl Worker<'_> {
         let old = match place {
             Place::New => None,
             Place::Replace(old) => Some(old),
-            Place::Into { .. } => unreachable!("only contents are written in place"),
+            Place::Into { .. } => unreachable!("`put` has made another one of it"),
         };
         self.make_room(entry)?;
         let keeps_names = !dress && self.options().method == Method::Contents;

@@ -116,12 +116,12 @@ impl Worker<'_> {
             self.give_attributes(&entry.target(), &Bearer::Open(from), &to_bearer, dress.names);
         }
         self.give_context(|| entry.target(), &to_bearer);
-        if dress.may_have_list {
-            self.drop_lists(&entry.target(), &to_bearer, dress.names, &[xattr::ACCESS_LIST]);
-        }
+        let listed = !dress.may_have_list
+            || self.drop_lists(&entry.target(), &to_bearer, dress.names, &[xattr::ACCESS_LIST]);
         if let Some(mode) = dress.mode {
             let mode = if lost { mode & !SET_ID } else { mode };
-            if let Err(error) = rustix::fs::fchmod(to, rustix::fs::Mode::from_raw_mode(mode)) {
+            let set = rustix::fs::fchmod(to, rustix::fs::Mode::from_raw_mode(mode));
+            if let (Err(error), true) = (set, listed) {
                 self.failed(Step::SetMode, entry.target(), error.into());
             }
         }
@@ -145,13 +145,15 @@ impl Worker<'_> {
         let owned =
             dir.state.is_private() && !dir.resumed && dir.owner_of_new.get() == Some(&dir.stat.owner());
         let lost = preserve.ownership && !owned && {
-            let chown = |uid, gid| rustix::fs::fchown(to, uid, gid);
+            let chown = |uid, gid| rustix::fs::chownat(to, c"", uid, gid, AtFlags::EMPTY_PATH);
             self.change_owner(path.clone(), dir.stat.owner(), chown)
         };
-        if let Some(from) = from {
-            self.dress_dir_attributes(from, to, &path, made);
-        }
-        self.give_context(|| path.clone(), &Bearer::Open(to));
+        let bearer = match sys::is_only_held(to) {
+            true => Bearer::Followed(sys::proc_path(to, None)),
+            false => Bearer::Open(to),
+        };
+        let listed = from.is_none_or(|from| self.dress_dir_attributes(from, &bearer, &path, made));
+        self.give_context(|| path.clone(), &bearer);
         let mode = match preserve.mode {
             Mode::Preserve => Some(dir.stat.permissions()),
             _ if !made => None,
@@ -161,18 +163,25 @@ impl Worker<'_> {
             Mode::Fresh => Some(0o777 & !self.run.umask),
         };
         if let Some(mode) = mode {
-            if let Err(error) = self.dir_mode(to, mode, lost) {
+            if let (Err(error), true) = (self.dir_mode(to, &bearer, mode, lost), listed) {
                 self.failed(Step::SetMode, path.clone(), error);
             }
         }
         if preserve.timestamps {
-            if let Err(error) = rustix::fs::futimens(to, &times(&dir.stat)) {
-                self.failed(Step::SetTimes, path, error.into());
+            if let Err(error) = bearer.set_times(&times(&dir.stat)) {
+                self.failed(Step::SetTimes, path, error);
             }
         }
     }
 
-    fn dress_dir_attributes(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>, path: &Path, made: bool) {
+    /// Says whether no list is left that should have gone.
+    fn dress_dir_attributes(
+        &mut self,
+        from: BorrowedFd<'_>,
+        to: &Bearer<'_>,
+        path: &Path,
+        made: bool,
+    ) -> bool {
         let mut bearer = Bearer::Open(from);
         let mut names = self.names_of(&bearer);
         if matches!(&names, Err(error) if sys::is(error, &[Errno::BADF])) {
@@ -182,21 +191,19 @@ impl Worker<'_> {
         }
         match names {
             Ok(names) => {
-                let to = Bearer::Open(to);
-                self.give_attributes(path, &bearer, &to, &names);
-                if !made {
-                    let lists = [xattr::ACCESS_LIST, xattr::DEFAULT_LIST];
-                    self.drop_lists(path, &to, &names, &lists);
-                }
+                self.give_attributes(path, &bearer, to, &names);
+                let lists = [xattr::ACCESS_LIST, xattr::DEFAULT_LIST];
+                made || self.drop_lists(path, to, &names, &lists)
             }
             Err(error) => {
                 self.failed(Step::SetXattr, path.into(), error);
+                true
             }
         }
     }
 
     /// A directory keeps the set-group-id bit that it has inherited, unless permissions are preserved.
-    fn dir_mode(&self, to: BorrowedFd<'_>, mode: u32, lost: bool) -> io::Result<()> {
+    fn dir_mode(&self, to: BorrowedFd<'_>, bearer: &Bearer<'_>, mode: u32, lost: bool) -> io::Result<()> {
         let mode = if self.options().preserve.mode == Mode::Preserve {
             if lost {
                 mode & !SET_ID
@@ -206,8 +213,7 @@ impl Worker<'_> {
         } else {
             mode | (sys::stat(to)?.mode & 0o2000)
         };
-        rustix::fs::fchmod(to, rustix::fs::Mode::from_raw_mode(mode))?;
-        Ok(())
+        bearer.set_mode(mode)
     }
 
     /// Gives something that has no descriptor everything, by its name in the target directory.
@@ -305,7 +311,7 @@ impl Worker<'_> {
     }
 }
 
-fn times(stat: &Stat) -> Timestamps {
+pub(crate) fn times(stat: &Stat) -> Timestamps {
     Timestamps {
         last_access: stat.atime,
         last_modification: stat.mtime,

@@ -22,7 +22,7 @@ pub(crate) enum Place {
     /// What is there is replaced by a rename.
     Replace(Stat),
     /// It is written into what is there, through a link if `follow`.
-    Into { follow: bool },
+    Into { there: Stat, follow: bool },
 }
 
 impl Worker<'_> {
@@ -38,16 +38,22 @@ impl Worker<'_> {
             return Ok(Place::New);
         };
         let mut follow = there.is_symlink() && self.follows_target(entry, source);
-        let behind = if follow { self.behind_link(entry)? } else { there };
+        let behind = match follow {
+            true => self.behind_link(entry)?,
+            false => Some(there),
+        };
+        follow &= behind.is_some();
+        let behind = behind.unwrap_or(there);
         // What is behind the link has other names, which are to stay what they are: the link goes.
-        follow &= !(self.options().preserve.links && behind.nlink > 1 && behind.id != source.id);
+        let linked = !behind.is_dir() && behind.nlink > 1 && behind.id != source.id;
+        follow &= !(self.options().preserve.links && linked);
         let there = if follow { behind } else { there };
         self.check_existing(entry, source, &there)?;
         if self.options().method != Method::Contents || !self.reads(source) {
             return Ok(Place::Replace(there));
         }
         if self.is_in_place(&there, follow) {
-            return Ok(Place::Into { follow });
+            return Ok(Place::Into { there, follow });
         }
         self.check_writable(entry, &there)?;
         Ok(Place::Replace(there))
@@ -87,9 +93,11 @@ impl Worker<'_> {
             && !options.overwrite.remove
     }
 
-    fn behind_link(&mut self, entry: &Entry<'_>) -> Outcome<Stat> {
+    /// What the target's link leads to. Nothing if it leads to itself and may be replaced by force.
+    fn behind_link(&mut self, entry: &Entry<'_>) -> Outcome<Option<Stat>> {
         match sys::stat_at(entry.at.target(), entry.target, true) {
-            Ok(stat) => Ok(stat),
+            Ok(stat) => Ok(Some(stat)),
+            Err(error) if self.options().overwrite.force && sys::is(&error, &[Errno::LOOP]) => Ok(None),
             Err(error) if sys::is(&error, &[Errno::NOENT]) => Err(self.refused(Refusal::DanglingLink, entry)),
             Err(error) => Err(self.failed(Step::StatTarget, entry.target(), error)),
         }
@@ -104,13 +112,15 @@ impl Worker<'_> {
         if there.id == source.id && !self.may_part(entry) {
             return Err(self.refused(Refusal::SameFile, entry));
         }
+        if !leaves_all {
+            self.check_age(entry, source, there)?;
+        }
         if there.is_dir() {
             return Err(self.refused(Refusal::FileOverDirectory, entry));
         }
         if source.is_symlink() && self.points_to(entry, there) {
             return Err(self.refused(Refusal::SameFile, entry));
         }
-        self.check_age(entry, source, there)?;
         self.ask(entry, there, source)
     }
 

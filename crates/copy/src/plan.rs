@@ -6,7 +6,7 @@ use crate::entry::Entry;
 use crate::error::{Diagnostic, Refusal, Step, Warning};
 use crate::journal::{self, Key};
 use crate::observer::{Observer, Paths as _};
-use crate::options::{Backup, Dereference, Fsync, Options};
+use crate::options::{Backup, Dereference, Fsync, Method, Options};
 use crate::parents::Parents;
 use crate::report::Report;
 use crate::run::{self, Run, Worker};
@@ -210,6 +210,10 @@ impl<'a> Plan<'a> {
         total: &mut Report,
     ) -> bool {
         let is_dir = stat.is_dir();
+        if is_dir && !worker.options().recursive {
+            // It is refused, and leaves its name to others.
+            return true;
+        }
         let place = entry.at.dir.path(crate::dir::Side::Target, c"");
         let seen = Seen { id: stat.id, is_dir };
         let Some(before) = self.seen.insert((place, entry.target.into()), seen) else {
@@ -357,11 +361,14 @@ fn no_target(worker: &mut Worker<'_>, source: &Path, target: &Target, error: &io
         }
         Ok(_) if sys::is(error, &[Errno::NOTDIR]) => Step::StatTarget,
         Ok(_) if matches!(target, Target::Into(_)) => Step::OpenTargetDirectory,
+        Ok(stat) if !stat.is_dir() && options.method == Method::HardLink => Step::CreateHardLink,
+        Ok(stat) if stat.is_symlink() && options.recursive => Step::CreateSymlink,
         Ok(stat) if stat.is_dir() => Step::CreateDirectory,
         Ok(_) => Step::CreateFile,
     };
     let error = io::Error::from_raw_os_error(error.raw_os_error().unwrap_or(0));
-    worker.failed(step, path_of(target).into(), error);
+    let other = (step == Step::CreateHardLink).then(|| source.into());
+    worker.failed_with(step, path_of(target).into(), other, error);
 }
 
 /// The names that copies of these sources get in the target's directory.

@@ -4,7 +4,7 @@
 //! held and not opened, so that no device and nobody at the other end of a FIFO notices, and directories are read without
 //! a trace where the kernel lets us.
 
-use crate::dir::{Dir, Opened, State};
+use crate::dir::{Opened, State};
 use crate::entry::Entry;
 use crate::error::Step;
 use crate::observer::Paths;
@@ -67,7 +67,7 @@ impl Worker<'_> {
         let parent = &entry.at.dir;
         if !parent.state.is_private() {
             self.rehearse(entry, &Place::New, (Step::CreateDirectory, None))?;
-            self.run.imagined.lock().unwrap().insert(parent.target.id());
+            self.run.makers.lock().unwrap().insert(parent.target.id());
         }
         Ok(Made {
             fd: None,
@@ -82,10 +82,5 @@ impl Worker<'_> {
             through_link: false,
             inherits: false,
         })
-    }
-
-    /// Whether a real run would meet what it makes in this source directory.
-    pub(crate) fn would_meet_itself(&self, dir: &Dir) -> bool {
-        self.options().dry_run && self.run.imagined.lock().unwrap().contains(&dir.source.id())
     }
 }

@@ -74,8 +74,8 @@ pub(crate) struct Run<'a> {
     pub(crate) schedule: Schedule,
     /// Where this run writes to: what the user has named, and what was made below. None of them is a source.
     pub(crate) roots: Mutex<HashSet<FileId>>,
-    /// In a dry run, the existing directories of the target in which it would make others.
-    pub(crate) imagined: Mutex<HashSet<FileId>>,
+    /// The existing directories of the target in which others are made, or in a dry run would be.
+    pub(crate) makers: Mutex<HashSet<FileId>>,
     /// What is locked when everything has its name.
     pub(crate) locks: Mutex<Vec<Lock>>,
     /// What was in rings that may not be entered any more.
@@ -134,7 +134,7 @@ impl<'a> Run<'a> {
             links: Links::default(),
             schedule: Schedule::default(),
             roots: Mutex::default(),
-            imagined: Mutex::default(),
+            makers: Mutex::default(),
             locks: Mutex::default(),
             lost: Mutex::default(),
             pace: Pace::new(),
@@ -166,10 +166,21 @@ impl<'a> Run<'a> {
         stop
     }
 
+    /// Whether a directory of the source is one in which this run makes others. What is made after a directory was opened
+    /// is listed by some file systems, and not by others (Btrfs).
+    pub(crate) fn makes_in(&self, source: FileId) -> bool {
+        self.makers.lock().unwrap().contains(&source)
+    }
+
     /// Whether contents are copied, and not only looked at or named.
     pub(crate) fn copies_contents(&self) -> bool {
         let options = self.options;
         options.method == Method::Contents && !options.attributes_only && !options.dry_run
+    }
+
+    /// Whether only one path was named.
+    pub(crate) fn has_one_source(&self) -> bool {
+        self.sources.len() == 1
     }
 
     pub(crate) fn follows(&self, dir: &dir::Dir) -> bool {
@@ -212,6 +223,16 @@ impl Run<'_> {
     pub(crate) fn before(&self) -> Option<&Before> {
         let before = &self.journal.get()?.before;
         before.is_any().then_some(before)
+    }
+
+    /// Whether an entry of a source is our own journal, as it is where the source has the target in it.
+    pub(crate) fn is_journal(&self, dir: &dir::Dir, name: &CStr) -> bool {
+        // Each entry is asked for: most have another end.
+        name.to_bytes().ends_with(b".journal")
+            && self
+                .journal
+                .get()
+                .is_some_and(|journal| journal.is_named(name, dir.source.id()))
     }
 
     pub(crate) fn write_down(&self, batch: &mut Batch) {

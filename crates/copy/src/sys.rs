@@ -147,6 +147,11 @@ pub(crate) fn open_own_dir(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<Owned
     open_dir(held.as_fd(), c".", false)
 }
 
+/// Whether a descriptor is good for calls on names below it only (O_PATH), as one of a directory that may not be read.
+pub(crate) fn is_only_held(fd: BorrowedFd<'_>) -> bool {
+    rustix::fs::fcntl_getfl(fd).is_ok_and(|flags| flags.contains(OFlags::PATH))
+}
+
 /// Opens a file to be looked at and nothing else.
 pub(crate) fn open_path(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
     open(dir, name, OFlags::PATH, 0, false)

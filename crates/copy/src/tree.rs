@@ -81,11 +81,20 @@ impl Worker<'_> {
 
     /// Copies a directory: its own entries now, what is in its directories by further jobs.
     pub(crate) fn directory(&mut self, entry: &Entry<'_>) -> Outcome<()> {
-        let (fd, stat) = self.open_source_dir(entry)?;
+        let (opened, stat) = self.open_source_dir(entry)?;
         let part = self.dir_part(entry, &stat)?;
         let own = part.as_ref().is_none_or(|part| part.own);
         self.check_source_dir(entry, &stat)?;
         let made = self.target_dir(entry, &stat)?;
+        let fd = match opened {
+            Ok(fd) => Some(fd),
+            Err(error) => {
+                if !self.fails_silently(entry) {
+                    self.failed(Step::ReadDirectory, entry.source(), error);
+                }
+                None
+            }
+        };
         let kind = if made.state == State::Existing {
             Kind::Merged
         } else {
@@ -119,7 +128,7 @@ impl Worker<'_> {
         if readable && !crossed && self.run.part.is_finish() {
             self.sweep_dir(&dir);
         } else if readable && !crossed {
-            if self.would_meet_itself(&dir) {
+            if self.run.makes_in(dir.source.id()) {
                 self.refuse_itself(&dir, entry);
             }
             self.fill_dir(&dir);
@@ -129,7 +138,7 @@ impl Worker<'_> {
     }
 
     /// One that may not be read is looked at all the same: its copy is empty, and has its metadata.
-    fn open_source_dir(&mut self, entry: &Entry<'_>) -> Outcome<(Option<OwnedFd>, Stat)> {
+    fn open_source_dir(&mut self, entry: &Entry<'_>) -> Outcome<(io::Result<OwnedFd>, Stat)> {
         let follow = self.run.follows(&entry.at.dir);
         let open = if self.options().dry_run {
             sys::open_dir_unnoticed
@@ -138,13 +147,10 @@ impl Worker<'_> {
         };
         let opened = open(entry.at.source(), entry.source, follow);
         let found = match opened {
-            Ok(fd) => sys::stat(fd.as_fd()).map(|stat| (Some(fd), stat)),
+            Ok(fd) => sys::stat(fd.as_fd()).map(|stat| (Ok(fd), stat)),
             Err(error) if sys::is(&error, &[Errno::ACCESS]) => {
                 let stat = sys::stat_at(entry.at.source(), entry.source, follow);
-                if !self.fails_silently(entry) {
-                    self.failed(Step::ReadDirectory, entry.source(), error);
-                }
-                stat.map(|stat| (None, stat))
+                stat.map(|stat| (Err(error), stat))
             }
             Err(error) => {
                 return Err(self.failed(Step::ReadDirectory, entry.source(), error));
@@ -155,7 +161,13 @@ impl Worker<'_> {
 
     fn check_source_dir(&mut self, entry: &Entry<'_>, stat: &Stat) -> Outcome<()> {
         if self.run.roots.lock().unwrap().contains(&stat.id) {
-            return Err(self.refuse_itself(&entry.at.dir, entry));
+            // What was made has been told of with the directory that it is in, which may or may not have listed it.
+            let told = !entry.at.dir.is_top() && self.run.makes_in(entry.at.dir.source.id());
+            return Err(if told {
+                End::Skipped
+            } else {
+                self.refuse_itself(&entry.at.dir, entry)
+            });
         }
         let loops = self.options().dereference == Dereference::Always;
         if loops && entry.at.dir.is_inside(stat.id) {
@@ -250,7 +262,7 @@ impl Worker<'_> {
         let mode = match self.options().preserve.mode {
             _ if !inherits => 0o700,
             Mode::Fresh => 0o777,
-            _ => source.mode & 0o777 | 0o700,
+            _ => source.mode & 0o1777 | 0o700,
         };
         let make = |name: &CStr| -> io::Result<()> {
             let mode = rustix::fs::Mode::from_raw_mode(mode);
@@ -308,6 +320,7 @@ impl Worker<'_> {
             opened.map_err(|error| self.failed(Step::OpenTargetDirectory, entry.target(), error))?;
         if of_all.is_some() || !matches!(state, State::Hidden | State::Shared) {
             self.run.roots.lock().unwrap().insert(stat.id);
+            self.run.makers.lock().unwrap().insert(entry.at.dir.target.id());
         }
         Ok(Made {
             fd: Some(fd),

@@ -4,7 +4,7 @@ use crate::options::{Mode, Options, Wish};
 use crate::sys;
 use rustix::buffer::spare_capacity;
 use rustix::fd::BorrowedFd;
-use rustix::fs::XattrFlags;
+use rustix::fs::{AtFlags, Timestamps, XattrFlags, CWD};
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::io;
@@ -84,6 +84,26 @@ impl Bearer<'_> {
             Bearer::Open(fd) => rustix::fs::fsetxattr(fd, name, value, flags)?,
             Bearer::Path(path) => rustix::fs::lsetxattr(path.as_slice(), name, value, flags)?,
             Bearer::Followed(path) => rustix::fs::setxattr(path.as_slice(), name, value, flags)?,
+        }
+        Ok(())
+    }
+
+    /// Sets the permissions, through a link that `Path` ends in: for what is known to be none.
+    pub(crate) fn set_mode(&self, mode: u32) -> io::Result<()> {
+        let mode = rustix::fs::Mode::from_raw_mode(mode);
+        match self {
+            Bearer::Open(fd) => rustix::fs::fchmod(fd, mode)?,
+            Bearer::Path(path) | Bearer::Followed(path) => rustix::fs::chmod(path.as_slice(), mode)?,
+        }
+        Ok(())
+    }
+
+    pub(crate) fn set_times(&self, times: &Timestamps) -> io::Result<()> {
+        let at = |path: &[u8], flags| rustix::fs::utimensat(CWD, path, times, flags);
+        match self {
+            Bearer::Open(fd) => rustix::fs::futimens(fd, times)?,
+            Bearer::Path(path) => at(path, AtFlags::SYMLINK_NOFOLLOW)?,
+            Bearer::Followed(path) => at(path, AtFlags::empty())?,
         }
         Ok(())
     }

@@ -27,9 +27,11 @@ pub(super) fn name(name: impl AsRef<OsStr>) -> String {
 /// A name as it is where no shell would take it apart, and in quotes elsewhere.
 pub(super) fn name_if_odd(name: impl AsRef<OsStr>) -> String {
     let quoted = self::name(&name);
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+,%@:".contains(byte);
+    let plain =
+        |byte: &u8| !byte.is_ascii() || byte.is_ascii_alphanumeric() || b"/._-+,%@:]~#".contains(byte);
     let bytes = name.as_ref().as_encoded_bytes();
-    if !bytes.is_empty() && bytes.iter().all(plain) {
+    let shown = !quoted.contains("'$'") && !bytes.starts_with(b"~") && !bytes.starts_with(b"#");
+    if !bytes.is_empty() && shown && bytes.iter().all(plain) {
         return quoted.trim_matches('\'').to_string();
     }
     quoted

@@ -68,6 +68,9 @@ pub(super) fn reason(error: &io::Error) -> String {
 
 fn failed(step: Step, path: &Path, other: Option<&Path>) -> String {
     let path = name(path);
+    let to = other
+        .map(|other| format!(" to {}", name(other)))
+        .unwrap_or_default();
     let other = other.map(name).unwrap_or_default();
     match step {
         Step::StatSource | Step::StatTarget => format!("cannot stat {path}"),
@@ -78,7 +81,7 @@ fn failed(step: Step, path: &Path, other: Option<&Path>) -> String {
         Step::Read => format!("error reading {path}"),
         Step::Write => format!("error writing {path}"),
         Step::CreateDirectory => format!("cannot create directory {path}"),
-        Step::CreateSymlink => format!("cannot create symbolic link {path} to {other}"),
+        Step::CreateSymlink => format!("cannot create symbolic link {path}{to}"),
         Step::CreateHardLink => format!("cannot create hard link {path} to {other}"),
         Step::CreateFifo => format!("cannot create fifo {path}"),
         Step::CreateSpecial => format!("cannot create special file {path}"),

@@ -14,7 +14,7 @@ use find::Found;
 pub(crate) use find::{each_partial, find, is_busy, name_of, take, Partial, Search, Unfit};
 pub(crate) use format::{Asked, Digest, Head, Key};
 
-use crate::sys::{self, Stat};
+use crate::sys::{self, FileId, Stat};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FlockOperation};
 use std::ffi::{CStr, CString};
@@ -135,6 +135,12 @@ impl Journal {
         log.write(&found.file, &first)?;
         log.state = State::Open(Arc::new(found.file));
         Ok(self)
+    }
+
+    /// Whether this name in the directory `dir` is the journal's.
+    pub(crate) fn is_named(&self, name: &CStr, dir: FileId) -> bool {
+        name == self.log.lock().unwrap().name.as_c_str()
+            && sys::stat(self.dir.as_fd()).is_ok_and(|stat| stat.id == dir)
     }
 
     /// A directory was made by us. It is written down at once, or if there is no file yet with the first batch: before
