@@ -1,4 +1,4 @@
-# ruff: noqa: ASYNC230, ASYNC240 (what the file system has is looked at synchronously)
+# ruff: noqa: ASYNC230 (what the file system has is looked at synchronously)
 """`proactor.compat.aiofile`: attributes, open files, appending and sizes, as the original has them."""
 
 from __future__ import annotations

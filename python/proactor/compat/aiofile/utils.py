@@ -214,7 +214,7 @@ class FileIOWrapperBase(ABC, Generic[Data]):
 
     @abstractmethod
     async def readline(self, size: int = -1, newline: Data = ...) -> Data:
-        """Reads a line with its end, or at most `size` of it if that is above 0. Empty at the end of the file."""
+        """Reads a line with its end, or at most `size` of it if that is above 0. Empty at the end."""
 
     async def _read(self, length: int) -> Data:
         length = operator.index(length)
