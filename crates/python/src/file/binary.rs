@@ -7,7 +7,7 @@ use crate::files::driver::{self, LoopDriver, LoopFuture, Waiter};
 use proactor::op::Op;
 use proactor::{Completion, Error, Token};
 use proactor_file::{Buffered, Step};
-use pyo3::exceptions::{PyResourceWarning, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyOverflowError, PyResourceWarning, PyRuntimeError, PyValueError};
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::PyTraverseError;
@@ -110,6 +110,14 @@ impl BinaryFile {
                 .unwrap_or(libc::EIO);
             self.error(py, &Error::new(errno, "lseek"))
         })
+    }
+
+    /// What `io` says of an integer that is no offset: its buffered files say it in words of their own.
+    pub(super) fn not_an_offset(&self, py: Python<'_>, error: PyErr) -> PyErr {
+        if self.core.block() > 0 && error.is_instance_of::<PyOverflowError>(py) {
+            return PyValueError::new_err("cannot fit 'int' into an offset-sized integer");
+        }
+        error
     }
 
     pub(super) fn sync_position(&self) {

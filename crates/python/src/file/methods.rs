@@ -166,7 +166,14 @@ impl BinaryFile {
     /// Goes to a place: `offset` bytes from the start, the position (`whence` 1) or the end (2), or to the next data (3)
     /// or hole (4) from `offset` on. Returns it.
     #[pyo3(signature = (offset, whence=0, /))]
-    fn seek<'py>(slf: &Bound<'py, Self>, offset: i64, whence: i32) -> PyResult<Bound<'py, FileCall>> {
+    fn seek<'py>(
+        slf: &Bound<'py, Self>,
+        offset: &Bound<'py, PyAny>,
+        whence: i32,
+    ) -> PyResult<Bound<'py, FileCall>> {
+        let offset = offset
+            .extract()
+            .map_err(|e| slf.borrow().not_an_offset(slf.py(), e))?;
         slf.borrow().check_seekable(slf.py())?;
         if !(0..=4).contains(&whence) {
             return Err(PyValueError::new_err(format!(

@@ -313,6 +313,9 @@ fn read_into(
     }))
 }
 
+/// No file system in use ends before that, FAT (4 GiB) and ext2 with small blocks (16 GiB) aside: there a write says so.
+const FAR_BYTES: u64 = 1 << 40;
+
 fn seek(py: Python<'_>, file: &mut BinaryFile, offset: i64, whence: i32) -> PyResult<Step<Value>> {
     if file.core.settle().map_err(|e| file.error(py, &e))? == Step::Blocked {
         return Ok(Step::Blocked);
@@ -333,6 +336,10 @@ fn seek(py: Python<'_>, file: &mut BinaryFile, offset: i64, whence: i32) -> PyRe
         .and_then(|from| from.checked_add(offset))
         .and_then(|place| u64::try_from(place).ok())
         .ok_or_else(|| file.error(py, &Error::new(libc::EINVAL, "lseek")))?;
+    if place > FAR_BYTES {
+        // Whether the file system has such a place. (Where the descriptor stands does not matter.)
+        file.kernel_seek(py, place as i64, libc::SEEK_SET)?;
+    }
     file.core.seek(place);
     file.sync_position();
     Ok(Step::Ready(int(py, place as usize)))
