@@ -58,11 +58,11 @@ def test_fwalk_from_a_link_that_leads_nowhere(run: Run, tree: Path) -> None:
     top = os.open(tree, os.O_RDONLY)
     try:
         for name in ("broken", "loop"):
-            for path, options in [(tree / "c" / name, {}), (f"c/{name}", {"dir_fd": top})]:
+            for path, dir_fd in [(f"{tree}/c/{name}", None), (f"c/{name}", top)]:
                 with pytest.raises(OSError, match=name) as expected:
-                    list(os.fwalk(path, **options))
+                    list(os.fwalk(path, dir_fd=dir_fd))
                 with pytest.raises(type(expected.value), match=name) as found:
-                    run(everything(fwalk(path, **options)))
+                    run(everything(fwalk(path, dir_fd=dir_fd)))
                 assert found.value.errno == expected.value.errno
     finally:
         os.close(top)
