@@ -10,6 +10,7 @@ use proactor_file::{Buffered, Step};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
+use std::os::fd::IntoRawFd;
 use std::sync::Arc;
 
 /// One method call with its arguments, and how far it has come.
@@ -438,8 +439,19 @@ fn close(
             *asked = true;
             Ok(Step::Blocked)
         }
-        // Dropped here. If an op in flight shares the file, the last to use it closes it.
-        Ok(_) | Err(_) => outcome(failed),
+        Ok(fd) => {
+            // SAFETY: the descriptor is this file's, and nobody uses it after this.
+            if unsafe { libc::close(fd.into_raw_fd()) } < 0 {
+                // Somebody else has closed it: EBADF, as `io` says. (Interrupted, it is closed all the same.)
+                let errno = std::io::Error::last_os_error().raw_os_error();
+                if let Some(errno) = errno.filter(|&errno| errno != libc::EINTR) {
+                    failed.get_or_insert_with(|| file.error(py, &Error::new(errno, "close")));
+                }
+            }
+            outcome(failed)
+        }
+        // An op in flight shares the file: the last to use it closes it.
+        Err(_) => outcome(failed),
     }
 }
 
