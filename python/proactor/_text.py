@@ -30,7 +30,7 @@ class TextFile(Attributes, TextCore):
     """What `proactor.open` gives for a text mode: `io.TextIOWrapper`'s methods as coroutines.
 
     Calls that use the position run one after the other, in the order in which they were awaited. A cancelled
-    read consumes nothing.
+    read consumes nothing. Errors are `BinaryFile`'s, and UnicodeError for what the encoding has not.
     """
 
     def __new__(cls, buffer: BinaryFile, *args: Any, **kwargs: Any) -> TextFile:

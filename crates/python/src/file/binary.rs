@@ -21,6 +21,10 @@ use std::sync::Arc;
 ///
 /// Calls that use the position run one after the other, in the order in which they were awaited. A cancelled read
 /// consumes nothing; a cancelled write has either taken all of its data or none of it.
+///
+/// Methods raise ValueError once it is closed, `io.UnsupportedOperation` (an OSError and a ValueError) where the mode or a
+/// pipe has no such thing, RuntimeError on another loop than its own, and OSError with errno, filename and op. Sizes,
+/// offsets and lengths are in bytes, from 0 to 2^63 - 1: OSError (EINVAL) below, OverflowError above.
 #[pyclass(weakref, module = "proactor", name = "BinaryFile")]
 pub(crate) struct BinaryFile {
     pub(super) core: Buffered,
