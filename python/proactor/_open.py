@@ -61,6 +61,9 @@ class TextOpening(Coroutine[Any, Any, TextFile]):
         return self._start().send(value)
 
     def throw(self, typ: Any, val: Any = None, tb: Any = None) -> Any:
+        if self._coroutine is None:
+            # A task that is cancelled before it begins: nobody has forgotten to await this.
+            self._opening.close()
         if val is None and tb is None:
             return self._start().throw(typ)
         return self._start().throw(typ, val, tb)

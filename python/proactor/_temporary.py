@@ -103,6 +103,9 @@ class Settings:
 
 def nameless(suffix: Any, prefix: Any, folder: Any) -> int:
     """The descriptor of a file without a name."""
+    if folder is not None:
+        # A number would be taken for a descriptor, somebody else's, and closed.
+        folder = os.fspath(folder)
     with tempfile.TemporaryFile("w+b", 0, suffix=suffix, prefix=prefix, dir=folder) as file:
         return os.dup(file.fileno())
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import errno
 import io
 import operator
+import os
 import sys
 from collections.abc import AsyncIterable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -28,7 +30,7 @@ class TextFile(Attributes, TextCore):
     """What `proactor.open` gives for a text mode: `io.TextIOWrapper`'s methods as coroutines.
 
     Calls that use the position run one after the other, in the order in which they were awaited. A cancelled
-    read consumes nothing.
+    read consumes nothing. Errors are `BinaryFile`'s, and UnicodeError for what the encoding has not.
     """
 
     def __new__(cls, buffer: BinaryFile, *args: Any, **kwargs: Any) -> TextFile:
@@ -433,6 +435,8 @@ class TextFile(Attributes, TextCore):
             return cookie
 
     async def _go_to(self, buffer: BinaryFile, cookie: Cookie) -> None:
+        if cookie.place >= 1 << 63:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), self.name)
         await buffer.seek(cookie.place)
         self._forget()
         data = await buffer.read(cookie.feed) if cookie.feed else b""

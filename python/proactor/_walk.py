@@ -6,7 +6,7 @@ import os
 from collections.abc import AsyncGenerator, Callable
 from errno import ELOOP, ENOTDIR
 from os.path import islink, join
-from stat import S_ISDIR
+from stat import S_ISDIR, S_ISLNK
 from typing import TYPE_CHECKING, Any, AnyStr, overload
 
 from proactor._pool import run
@@ -114,7 +114,11 @@ def _enter(parent: _Directory | int | None, name: Any, follow: bool) -> _Directo
     dir_fd = parent.fd if isinstance(parent, _Directory) else parent
     flags = os.O_RDONLY | os.O_DIRECTORY
     if not follow:
-        if not S_ISDIR(os.stat(name, dir_fd=dir_fd, follow_symlinks=False).st_mode):
+        mode = os.stat(name, dir_fd=dir_fd, follow_symlinks=False).st_mode
+        if S_ISLNK(mode) and not isinstance(parent, _Directory):
+            # Of the top it is an error to lead nowhere.
+            os.stat(name, dir_fd=dir_fd)
+        if not S_ISDIR(mode):
             return None
         flags |= os.O_NOFOLLOW
     try:

@@ -40,6 +40,7 @@ class TestTempfileParity(Parity):
                 name = Path(file.name)
                 assert name.parent == tmp_path
                 assert name.name.startswith("p-")
+                assert file.delete is True
                 assert name.suffix == ".s"
                 await file.write("text")
                 await file.flush()
@@ -50,6 +51,7 @@ class TestTempfileParity(Parity):
             assert not os.path.exists(file.name)
             async with named("wb", delete=False, dir=tmp_path) as file:
                 assert type(file).__name__ == "AsyncBufferedIOBase"
+                assert file.delete is False
             assert os.path.exists(file.name)
 
         run(main())

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 import os
+import warnings
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -209,6 +211,24 @@ def test_an_open_leaves_nothing_open(run: Run, engine: str, tmp_path: Path, mode
             await until(lambda: descriptors() <= left)
 
     run(main())
+
+
+@pytest.mark.parametrize("mode", ["rb", "r", "w"])
+def test_a_task_that_never_begins_has_nothing_forgotten(run: Run, tmp_path: Path, mode: str) -> None:
+    """Its `open` was handed to a task, which was cancelled: no warning that nobody awaited it."""
+
+    async def main() -> None:
+        task: asyncio.Task[Any] = asyncio.ensure_future(proactor.open(tmp_path / "file", mode))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        run(main())
+        gc.collect()
+    assert [str(warning.message) for warning in caught if "never awaited" in str(warning.message)] == []
+    assert not (tmp_path / "file").exists()
 
 
 @pytest.mark.parametrize("size", [5, 100_000])

@@ -41,6 +41,21 @@ def test_dropped_while_an_exception_is_raised(run: Run, path: Path, kind: str) -
     run(main())
 
 
+@pytest.mark.parametrize("mode", ["rb", "r", "wb", "w", "r+b"])
+def test_a_descriptor_that_somebody_else_has_closed(run: Run, engine: str, path: Path, mode: str) -> None:
+    async def main() -> None:
+        file = await proactor.open(path, mode, engine=engine)
+        if "w" in mode:
+            await file.write("x" if mode == "w" else b"x")  # type: ignore[arg-type]
+        os.close(file.fileno())
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            await file.close()
+        assert file.closed
+        await file.close()
+
+    run(main())
+
+
 def test_a_borrowed_descriptor_is_given_back_in_silence(run: Run, path: Path) -> None:
     """Forgotten or not, there is nothing to be closed; what was written still goes to the file."""
     fd = os.open(path, os.O_RDWR)

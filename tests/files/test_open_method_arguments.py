@@ -30,10 +30,16 @@ INTO: list[tuple[str, tuple[Any, ...]]] = [
     for name in ("readinto", "readinto1")
     for target in [b"read-only", memoryview(b"read-only"), memoryview(bytearray(8))[::2], "text", 3, None]
 ]
+PLACES = (2**62, 2**63 - 1, 2**63, 2**70, -(2**63), -(2**70))
+FAR: list[tuple[str, tuple[Any, ...]]] = [
+    ("seek", (place, whence)) for place in PLACES for whence in (0, 1, 2)
+]
 CASES = [
     *[(mode, -1, *case) for mode in ("r", "r+") for case in (*READS, *SEEKS)],
     *[(mode, -1, *case) for mode in ("rb", "r+b") for case in (*READS, *SEEKS, *INTO, ("read", (-5,)))],
     *[("rb", 0, *case) for case in (*READS, *INTO[:6], ("read", (-5,)))],
+    *[("rb", buffering, *case) for buffering in (-1, 0) for case in FAR],
+    *[("r", -1, "seek", (place,)) for place in PLACES[:3]],
 ]
 
 

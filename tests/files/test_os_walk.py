@@ -54,6 +54,20 @@ def test_the_same_steps(run: Run, tree: Path, topdown: bool, follow: bool) -> No
         assert without_fds(found) == without_fds(list(os.fwalk(top, topdown, follow_symlinks=follow)))
 
 
+def test_fwalk_from_a_link_that_leads_nowhere(run: Run, tree: Path) -> None:
+    top = os.open(tree, os.O_RDONLY)
+    try:
+        for name in ("broken", "loop"):
+            for path, dir_fd in [(f"{tree}/c/{name}", None), (f"c/{name}", top)]:
+                with pytest.raises(OSError, match=name) as expected:
+                    list(os.fwalk(path, dir_fd=dir_fd))
+                with pytest.raises(type(expected.value), match=name) as found:
+                    run(everything(fwalk(path, dir_fd=dir_fd)))
+                assert found.value.errno == expected.value.errno
+    finally:
+        os.close(top)
+
+
 @pytest.mark.parametrize("topdown", [True, False])
 def test_a_circle_of_links(run: Run, tmp_path: Path, topdown: bool) -> None:
     """Followed until there are too many for the kernel, which ends it."""

@@ -257,3 +257,16 @@ class TestSendfile:
                     file.sendfile(bad, 0, 5)
 
         run(main())
+
+
+@pytest.mark.parametrize(("name", "arguments"), [("copy_range", (1,)), ("sendfile", (0, 1))])
+def test_what_is_no_open_descriptor(run: Run, path: Path, name: str, arguments: tuple[int, ...]) -> None:
+    async def main() -> None:
+        async with proactor.open(path, "r+b") as file:
+            with pytest.raises(OSError, match="Bad file descriptor") as caught:
+                await getattr(file, name)(1 << 30, *arguments)
+            assert caught.value.errno == errno.EBADF
+            with pytest.raises(ValueError, match="negative"):
+                await getattr(file, name)(-1, *arguments)
+
+    run(main())

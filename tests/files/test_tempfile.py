@@ -449,3 +449,16 @@ def test_the_setting_of_the_standard_library(
             assert os.path.dirname(file.name) == str(tmp_path)
 
     run(main())
+
+
+@pytest.mark.parametrize("name", ["TemporaryFile", "NamedTemporaryFile", "TemporaryDirectory"])
+def test_a_descriptor_is_no_directory(run: Run, tmp_path: Path, name: str) -> None:
+    """It is somebody's: it is not taken over, nor closed."""
+    fd = os.open(tmp_path, os.O_RDONLY)
+
+    async def main() -> None:
+        with pytest.raises(TypeError, match="not int"):
+            await getattr(proactor.tempfile, name)(dir=fd)
+
+    run(main())
+    os.close(fd)

@@ -7,7 +7,7 @@ use crate::files::driver::{self, LoopDriver, LoopFuture, Waiter};
 use proactor::op::Op;
 use proactor::{Completion, Error, Token};
 use proactor_file::{Buffered, Step};
-use pyo3::exceptions::{PyResourceWarning, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyOverflowError, PyResourceWarning, PyRuntimeError, PyValueError};
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::PyTraverseError;
@@ -21,6 +21,10 @@ use std::sync::Arc;
 ///
 /// Calls that use the position run one after the other, in the order in which they were awaited. A cancelled read
 /// consumes nothing; a cancelled write has either taken all of its data or none of it.
+///
+/// Methods raise ValueError once it is closed, `io.UnsupportedOperation` (an OSError and a ValueError) where the mode or a
+/// pipe has no such thing, RuntimeError on another loop than its own, and OSError with errno, filename and op. Sizes,
+/// offsets and lengths are in bytes, from 0 to 2^63 - 1: OSError (EINVAL) below, OverflowError above.
 #[pyclass(weakref, module = "proactor", name = "BinaryFile")]
 pub(crate) struct BinaryFile {
     pub(super) core: Buffered,
@@ -110,6 +114,14 @@ impl BinaryFile {
                 .unwrap_or(libc::EIO);
             self.error(py, &Error::new(errno, "lseek"))
         })
+    }
+
+    /// What `io` says of an integer that is no offset: its buffered files say it in words of their own.
+    pub(super) fn not_an_offset(&self, py: Python<'_>, error: PyErr) -> PyErr {
+        if self.core.block() > 0 && error.is_instance_of::<PyOverflowError>(py) {
+            return PyValueError::new_err("cannot fit 'int' into an offset-sized integer");
+        }
+        error
     }
 
     pub(super) fn sync_position(&self) {

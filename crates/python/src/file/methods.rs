@@ -164,9 +164,17 @@ impl BinaryFile {
     }
 
     /// Goes to a place: `offset` bytes from the start, the position (`whence` 1) or the end (2), or to the next data (3)
-    /// or hole (4) from `offset` on. Returns it.
+    /// or hole (4) from `offset` on. Returns it. OSError for a place before the start, or beyond what the file system has
+    /// (EINVAL), and for no such data or hole (ENXIO).
     #[pyo3(signature = (offset, whence=0, /))]
-    fn seek<'py>(slf: &Bound<'py, Self>, offset: i64, whence: i32) -> PyResult<Bound<'py, FileCall>> {
+    fn seek<'py>(
+        slf: &Bound<'py, Self>,
+        offset: &Bound<'py, PyAny>,
+        whence: i32,
+    ) -> PyResult<Bound<'py, FileCall>> {
+        let offset = offset
+            .extract()
+            .map_err(|e| slf.borrow().not_an_offset(slf.py(), e))?;
         slf.borrow().check_seekable(slf.py())?;
         if !(0..=4).contains(&whence) {
             return Err(PyValueError::new_err(format!(
@@ -182,7 +190,8 @@ impl BinaryFile {
         FileCall::new(slf, "tell", Verb::Tell)
     }
 
-    /// Sets the file's length to `size` bytes, by default the position, which stays. Returns it.
+    /// Sets the file's length to `size` bytes, by default the position, which stays. Returns it. OSError (EINVAL) if it is
+    /// negative; EFBIG if the file system has no such length.
     #[pyo3(signature = (size=None, /))]
     fn truncate<'py>(slf: &Bound<'py, Self>, size: Option<i64>) -> PyResult<Bound<'py, FileCall>> {
         slf.borrow().check_writable(slf.py())?;
@@ -210,7 +219,8 @@ impl BinaryFile {
     }
 
     /// Reads `size` bytes at `offset`, fewer only at the end of the file. The position stays, and calls of this kind
-    /// wait for no turn: any number of them may run at once. Data written before are with the kernel first.
+    /// wait for no turn: any number of them may run at once. Data written before are with the kernel first. OSError
+    /// (ESPIPE) for a pipe.
     #[pyo3(signature = (size, offset, /))]
     fn pread(slf: &Bound<'_, Self>, size: i64, offset: i64) -> PyResult<FileOp> {
         Self::reading_bytes(slf, size, offset)
@@ -223,7 +233,7 @@ impl BinaryFile {
         Self::reading_into(slf, buffer, offset)
     }
 
-    /// As `preadinto`, into several buffers, one after the other.
+    /// As `preadinto`, into any number of buffers, one after the other.
     #[pyo3(signature = (buffers, offset, /))]
     fn preadv(slf: &Bound<'_, Self>, buffers: &Bound<'_, PyAny>, offset: i64) -> PyResult<FileOp> {
         Self::reading_vector(slf, buffers, offset)
@@ -237,7 +247,8 @@ impl BinaryFile {
         Self::writing_at(slf, data, offset)
     }
 
-    /// As `pwrite`, from several bytes-like objects, one after the other.
+    /// As `pwrite`, from any number of bytes-like objects, one after the other. More than 1,024 of them, or 2 GiB, take more
+    /// than one system call, between which another's write may come.
     #[pyo3(signature = (buffers, offset, /))]
     fn pwritev(slf: &Bound<'_, Self>, buffers: &Bound<'_, PyAny>, offset: i64) -> PyResult<FileOp> {
         Self::writing_vector(slf, buffers, offset)
@@ -251,6 +262,7 @@ impl BinaryFile {
     }
 
     /// Announces how a part of the file will be used: `advice` is one of `os.POSIX_FADV_*`; a `length` of 0 is to the end.
+    /// OSError (EINVAL) for another one, ESPIPE for a pipe.
     #[pyo3(signature = (advice, offset=0, length=0))]
     fn advise(slf: &Bound<'_, Self>, advice: i32, offset: i64, length: i64) -> PyResult<FileOp> {
         Self::advising(slf, advice, offset, length)
@@ -258,8 +270,9 @@ impl BinaryFile {
 
     /// Copies at most `count` bytes to another file (an open one of ours, a descriptor or an object with `fileno()`), or to
     /// another part of this one, and returns how many: fewer only at the end of this file. The kernel does it if it can,
-    /// perhaps without moving any (copy_file_range(2)); if not, a worker reads and writes. Positions stay. When cancelled,
-    /// a part may have been copied.
+    /// perhaps without moving any (copy_file_range(2), between file systems from Linux 5.3 on); if not, a worker reads and
+    /// writes. Positions stay. OSError (EINVAL) for overlapping parts of one file. When cancelled, a part may have been
+    /// copied.
     #[pyo3(signature = (dst, count, offset_src=0, offset_dst=0))]
     fn copy_range(
         slf: &Bound<'_, Self>,
@@ -284,7 +297,8 @@ impl BinaryFile {
     /// closed, and a second `lock` of the same bytes replaces it. What was read ahead is dropped.
     ///
     /// It waits for its turn in a thread of its own; BlockingIOError at once if not `blocking`. When cancelled, this call
-    /// holds no lock (and a lock that the file had there before may be gone too).
+    /// holds no lock (and a lock that the file had there before may be gone too). OSError (EBADF) if the file is not open
+    /// for writing or, with a shared one, for reading. F_OFD_SETLK of fcntl(2), there since Linux 3.15.
     #[pyo3(signature = (*, exclusive=true, blocking=true, start=0, length=0))]
     fn lock(
         slf: &Bound<'_, Self>,
@@ -366,16 +380,19 @@ impl BinaryFile {
         Ok(self.facts.fd)
     }
 
+    /// Whether the mode allows reading. Raises ValueError when the file is closed.
     fn readable(&self) -> PyResult<bool> {
         self.check_open()?;
         Ok(self.facts.readable)
     }
 
+    /// Whether the mode allows writing. Raises ValueError when the file is closed.
     fn writable(&self) -> PyResult<bool> {
         self.check_open()?;
         Ok(self.facts.writable)
     }
 
+    /// Whether it has positions, which pipes and terminals have not. Raises ValueError when the file is closed.
     fn seekable(&self) -> PyResult<bool> {
         self.check_open()?;
         Ok(self.core.seekable())

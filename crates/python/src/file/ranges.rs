@@ -3,6 +3,7 @@
 use super::binary::BinaryFile;
 use super::op::{os_error, FileOp, GivenUp, Job, Next};
 use super::positional::whole_number;
+use super::verb;
 use crate::aio_descriptor;
 use proactor::op::{Allocate, File, Op};
 use proactor::{Completion, Output};
@@ -92,7 +93,9 @@ where
 fn duplicate(object: &Bound<'_, PyAny>) -> PyResult<OwnedFd> {
     let fd = aio_descriptor(object)?;
     // SAFETY: the descriptor is only borrowed for the duplication; a wrong number gives EBADF.
-    Ok(unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned()?)
+    let owned = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned();
+    // (PyO3's own conversion of an `io::Error` leaves out the errno.)
+    owned.map_err(|e| verb::os_error(e.raw_os_error().unwrap_or(libc::EBADF)))
 }
 
 impl BinaryFile {

@@ -10,6 +10,7 @@ use proactor_file::{Buffered, Step};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
+use std::os::fd::IntoRawFd;
 use std::sync::Arc;
 
 /// One method call with its arguments, and how far it has come.
@@ -313,6 +314,9 @@ fn read_into(
     }))
 }
 
+/// No file system in use ends before that, FAT (4 GiB) and ext2 with small blocks (16 GiB) aside: there a write says so.
+const FAR_BYTES: u64 = 1 << 40;
+
 fn seek(py: Python<'_>, file: &mut BinaryFile, offset: i64, whence: i32) -> PyResult<Step<Value>> {
     if file.core.settle().map_err(|e| file.error(py, &e))? == Step::Blocked {
         return Ok(Step::Blocked);
@@ -333,6 +337,10 @@ fn seek(py: Python<'_>, file: &mut BinaryFile, offset: i64, whence: i32) -> PyRe
         .and_then(|from| from.checked_add(offset))
         .and_then(|place| u64::try_from(place).ok())
         .ok_or_else(|| file.error(py, &Error::new(libc::EINVAL, "lseek")))?;
+    if place > FAR_BYTES {
+        // Whether the file system has such a place. (Where the descriptor stands does not matter.)
+        file.kernel_seek(py, place as i64, libc::SEEK_SET)?;
+    }
     file.core.seek(place);
     file.sync_position();
     Ok(Step::Ready(int(py, place as usize)))
@@ -431,8 +439,19 @@ fn close(
             *asked = true;
             Ok(Step::Blocked)
         }
-        // Dropped here. If an op in flight shares the file, the last to use it closes it.
-        Ok(_) | Err(_) => outcome(failed),
+        Ok(fd) => {
+            // SAFETY: the descriptor is this file's, and nobody uses it after this.
+            if unsafe { libc::close(fd.into_raw_fd()) } < 0 {
+                // Somebody else has closed it: EBADF, as `io` says. (Interrupted, it is closed all the same.)
+                let errno = std::io::Error::last_os_error().raw_os_error();
+                if let Some(errno) = errno.filter(|&errno| errno != libc::EINTR) {
+                    failed.get_or_insert_with(|| file.error(py, &Error::new(errno, "close")));
+                }
+            }
+            outcome(failed)
+        }
+        // An op in flight shares the file: the last to use it closes it.
+        Err(_) => outcome(failed),
     }
 }
 

@@ -21,6 +21,8 @@ Different on purpose:
   terminals work with every context.
 - A separator of several characters is found wherever it is.
 - UTF-16 and other encodings with a byte order mark work behind the first chunk.
+- A text file decodes what it has read ahead: bytes that are no text fail the read of what is shortly before
+  them, too.
 - Any contiguous buffer can be written, not only `bytes`. Writing one to a text file is always a ValueError.
 - A failed operation is an OSError with its errno that is a SystemError too (see `proactor.compat.caio`).
 - Negative offsets are a ValueError. A name may be bytes; what is no path is a TypeError.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import io
 import operator
 import os
 import weakref
@@ -16,6 +17,7 @@ from proactor._open import BinaryFile
 from proactor._open import open as open_file
 from proactor.compat import caio
 from proactor.compat.caio.asyncio_base import AsyncioContextBase
+from proactor.compat.caio.operation import failure
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer, Self
@@ -105,6 +107,14 @@ class _Native:
 
     def fdsync(self, fd: int) -> Awaitable[None]:
         return self._file.fdatasync()
+
+
+def _failure(error: OSError) -> OSError:
+    """The same as an error of a context, which is a SystemError too."""
+    if isinstance(error, io.UnsupportedOperation):
+        # What the kernel says of a descriptor that was not opened for this.
+        return failure(OSError(errno.EBADF, os.strerror(errno.EBADF)))
+    return failure(error)
 
 
 class AIOFile:
@@ -271,6 +281,10 @@ class AIOFile:
         self._users += 1
         try:
             return await operation(fd)
+        except SystemError:
+            raise
+        except OSError as error:
+            raise _failure(error) from error
         finally:
             self._users -= 1
             if not self._users:

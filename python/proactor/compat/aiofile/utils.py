@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import contextlib
 import operator
 import os
 from abc import ABC, abstractmethod
@@ -148,7 +149,7 @@ class LineReader(AsyncIterable[Any]):
         self._chunk_size = int(chunk_size)
         self._ahead = _ahead(aio_file, int(offset))
         binary = aio_file.mode.binary and isinstance(line_sep, str)
-        self._end: Any = aio_file.encode_bytes(line_sep) if binary else line_sep  # type: ignore[arg-type]
+        self.linesep: Any = aio_file.encode_bytes(line_sep) if binary else line_sep  # type: ignore[arg-type]
         self._lock = asyncio.Lock()
         # Whole lines, taken already.
         self._lines: deque[Any] = deque()
@@ -159,8 +160,8 @@ class LineReader(AsyncIterable[Any]):
             return self._lines.popleft()
         async with self._lock:
             if not self._lines:
-                self._lines.append(await self._ahead.line(self._end, self._chunk_size))
-                self._lines.extend(self._ahead.lines_at_hand(self._end))
+                self._lines.append(await self._ahead.line(self.linesep, self._chunk_size))
+                self._lines.extend(self._ahead.lines_at_hand(self.linesep))
             return self._lines.popleft()
 
     async def __anext__(self) -> Any:
@@ -186,11 +187,16 @@ class FileIOWrapperBase(ABC, Generic[Data]):
         # Where iterating starts.
         self._sought = 0
         self._is_closed = False
-        # Whether the position is the end that the file has when it is opened.
+        # Whether the position is the end of the file, wherever that is once the file is open.
         self._at_end = afp.mode.appending
-        self._find_end()
+        if self._at_end:
+            # (What is wrong with the path is said by `open`.)
+            with contextlib.suppress(OSError, ValueError):
+                self._go_to(os.stat(afp.name).st_size)
+            self._find_end()
 
     def _find_end(self) -> None:
+        """To be called before the position is used: the file may have been opened by hand."""
         if self._at_end and not self.file.closed:
             self._at_end = False
             self._go_to(os.fstat(self.file.fileno()).st_size)
@@ -208,11 +214,12 @@ class FileIOWrapperBase(ABC, Generic[Data]):
 
     @abstractmethod
     async def readline(self, size: int = -1, newline: Data = ...) -> Data:
-        """Reads a line with its end, or at most `size` of it. Empty at the end of the file."""
+        """Reads a line with its end, or at most `size` of it if that is above 0. Empty at the end."""
 
     async def _read(self, length: int) -> Data:
         length = operator.index(length)
         async with self._lock:
+            self._find_end()
             ahead = self._ahead
             if length < 0:
                 return await ahead.rest()
@@ -223,6 +230,7 @@ class FileIOWrapperBase(ABC, Generic[Data]):
 
     async def _write(self, data: Data) -> int:
         async with self._lock:
+            self._find_end()
             ahead = self._ahead
             offset = ahead.tell()
             count = await self.file.write(data, offset)
@@ -235,6 +243,9 @@ class FileIOWrapperBase(ABC, Generic[Data]):
         if not end:
             raise ValueError("newline must not be empty")
         self.file.fileno()
+        self._find_end()
+        if size <= 0:
+            size = -1
         if size < 0 and not self._lock.locked() and (line := self._ahead.line_at_hand(end)):
             return line
         async with self._lock:
@@ -251,6 +262,7 @@ class FileIOWrapperBase(ABC, Generic[Data]):
 
     def tell(self) -> int:
         """The position in bytes."""
+        self._find_end()
         return self._ahead.tell()
 
     @property
@@ -306,7 +318,7 @@ class BinaryFileWrapper(FileIOWrapperBase[bytes]):
         return await self._write(data)
 
     async def readline(self, size: int = -1, newline: bytes = b"\n") -> bytes:
-        """Reads a line with its end, or at most `size` bytes of it. b"" at the end of the file."""
+        """Reads a line with its end, or at most `size` bytes of it if that is above 0. b"" at the end."""
         return await self._read_line(size, newline)
 
 
@@ -317,6 +329,7 @@ class TextFileWrapper(FileIOWrapperBase[str]):
         if afp.mode.binary:
             raise ValueError("Expected file in text mode")
         super().__init__(afp)
+        self.encoding = afp.encoding
 
     async def read(self, length: int = -1) -> str:
         """Reads so many characters, fewer only at the end; all that are left if it is -1."""
@@ -327,7 +340,7 @@ class TextFileWrapper(FileIOWrapperBase[str]):
         return await self._write(data)
 
     async def readline(self, size: int = -1, newline: str = "\n") -> str:
-        """Reads a line with its end, or at most `size` characters of it. "" at the end of the file."""
+        """Reads a line with its end, or at most `size` characters of it if that is above 0. "" at the end."""
         return await self._read_line(size, newline)
 
 
@@ -358,40 +371,45 @@ def async_open(file_specifier: Any, mode: str = "r", *args: Any, **kwargs: Any) 
 def async_open(file_specifier: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
     """A file with a position: `async with async_open(path) as f:` or `f = await async_open(path)`.
 
-    The arguments behind the path are those of `AIOFile`. For an open file they are not used: its mode and
-    descriptor are, and it is left open.
+    The arguments behind the path are those of `AIOFile`. An open file's own mode and descriptor are used, and
+    it is left open: `mode` is not used then, and the others are taken by name, as of `AIOFile.from_fp`.
     """
     if isinstance(file_specifier, (str, bytes, os.PathLike)):
         file = AIOFile(file_specifier, mode, *args, **kwargs)
+    elif args:
+        raise ValueError("arguments behind the mode of an open file must be named")
     else:
-        file = AIOFile.from_fp(file_specifier)
+        file = AIOFile.from_fp(file_specifier, **kwargs)
     return BinaryFileWrapper(file) if file.mode.binary else TextFileWrapper(file)
 
 
 class FileIOCloner(Generic[File]):
-    """What `clone` returns: await it, or use it in `async with`."""
+    """What `clone` returns: await it, or use it in `async with`. It makes one clone, however often."""
 
     def __init__(self, file: File) -> None:
-        self._file = file
-        self._clone: File | None = None
+        self.source_afp = file
+        self.cloned_afp: File | None = None
+        self._lock = asyncio.Lock()
 
     async def _make(self) -> File:
-        file = await self._file.file.clone()
-        await file.open()
-        return type(self._file)(file)
+        async with self._lock:
+            if self.cloned_afp is None:
+                file = self.source_afp.file
+                await file.open()
+                self.cloned_afp = type(self.source_afp)(await file.clone())
+            return self.cloned_afp
 
     def __await__(self) -> Generator[Any, Any, File]:
         return self._make().__await__()
 
     async def __aenter__(self) -> File:
-        self._clone = await self._make()
-        return self._clone
+        return await self._make()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._clone is not None:
-            await self._clone.close()
+        if self.cloned_afp is not None:
+            await self.cloned_afp.close()
 
 
 def clone(afp: File) -> FileIOCloner[File]:

@@ -56,7 +56,15 @@ def NamedTemporaryFile(
     """
     arguments = (mode, buffering, encoding, newline, suffix, prefix, dir, delete)
     options: dict[str, Any] = {} if delete_on_close else {"delete_on_close": False}
-    return AiofilesContextManager(_file(executor, "NamedTemporaryFile", *arguments, **options))
+    return AiofilesContextManager(_named(executor, delete, *arguments, **options))
+
+
+async def _named(executor: Executor | None, delete: bool, *arguments: Any, **options: Any) -> AsyncBase[Any]:
+    result: Any = await _file(executor, "NamedTemporaryFile", *arguments, **options)
+    # (A public name there.)
+    result.delete = delete
+    named: AsyncBase[Any] = result
+    return named
 
 
 async def _file(
