@@ -157,9 +157,10 @@ pub(super) fn remarks(report: &Report) -> Vec<String> {
     remarks
 }
 
-/// System calls and CPU of each thread, for whoever wants to know why.
+/// System calls and CPU of each thread, for whoever wants to know why: of the round in the middle, as the row above tells
+/// medians.
 pub(super) fn costs(cell: &CellReport) -> Option<String> {
-    let round = cell.rounds.last()?;
+    let round = cell.middle_round()?;
     let threads: Vec<String> = round
         .used
         .threads
