@@ -70,7 +70,7 @@ def test_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["to it alone", "to its group"])
 def test_an_interrupt_leaves_nothing(tmp_path: Path, how: str) -> None:
-    """A notebook's interrupt reaches Python alone, a terminal's its children too: what was made is removed."""
+    """A notebook's interrupt reaches Python alone, a terminal's its children too: all is removed."""
     program = (
         "import proactor\n"
         "try:\n"
