@@ -52,6 +52,8 @@ class Round:
     involuntary: int
     device_read_bytes: int | None
     """Bytes that the device was asked for on behalf of the process; None where the kernel does not tell."""
+    submissions: int | None
+    """How often ops were handed over to the engine, many together or one by one; None of what is no engine."""
     peak_rss_bytes: int | None
     raw: Mapping[str, Any] = field(repr=False, compare=False)
     """All of it, as in the report's JSON."""
@@ -415,5 +417,6 @@ def _round(raw: dict[str, Any], rw: str) -> Round:
         **times,
         **{name: used[name] for name in costs},
         device_read_bytes=used["process_read_bytes"],
+        submissions=raw.get("submissions"),
         raw=raw,
     )

@@ -75,6 +75,9 @@ pub struct Round {
     pub all: Way,
     /// Syncs.
     pub fsyncs: u64,
+    /// How often ops were handed over to the engine, many together or one by one; None of what is no engine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub submissions: Option<u64>,
     /// What it cost.
     pub used: Used,
     /// What the page cache had of the files before.
@@ -344,6 +347,7 @@ mod tests {
                 ..Way::default()
             },
             fsyncs: 0,
+            submissions: None,
             used: Used {
                 peak_rss_bytes: Some(*pages),
                 ..Used::default()

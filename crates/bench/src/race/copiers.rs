@@ -387,6 +387,7 @@ impl One<'_> {
                 write: all,
                 all,
                 fsyncs: 0,
+                submissions: None,
                 used: ran.used,
                 resident_before,
                 resident_after,

@@ -234,6 +234,7 @@ fn round(
             write: Way::default(),
             all,
             fsyncs: 0,
+            submissions: None,
             used,
             resident_before,
             resident_after: tree::resident(&files),

@@ -247,6 +247,7 @@ fn summed(
             write: Way::of(&writes, elapsed_s),
             all: Way::of(&all, elapsed_s),
             fsyncs: outcomes.iter().map(|outcome| outcome.fsyncs).sum(),
+            submissions: Some(outcomes.iter().map(|outcome| outcome.submissions).sum()),
             used,
             resident_before: None,
             resident_after: None,
