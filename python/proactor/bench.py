@@ -53,7 +53,7 @@ class Round:
     device_read_bytes: int | None
     """Bytes that the device was asked for on behalf of the process; None where the kernel does not tell."""
     submissions: int | None
-    """How often ops were handed over to the engine, many together or one by one; None of what is no engine."""
+    """How often ops were handed over to the engine, together or one by one; None of what is no engine."""
     peak_rss_bytes: int | None
     raw: Mapping[str, Any] = field(repr=False, compare=False)
     """All of it, as in the report's JSON."""
