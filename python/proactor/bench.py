@@ -50,6 +50,10 @@ class Round:
     system_s: float
     voluntary: int
     involuntary: int
+    device_read_bytes: int | None
+    """Bytes that the device was asked for on behalf of the process; None where the kernel does not tell."""
+    submissions: int | None
+    """How often ops were handed over to the engine, together or one by one; None of what is no engine."""
     peak_rss_bytes: int | None
     raw: Mapping[str, Any] = field(repr=False, compare=False)
     """All of it, as in the report's JSON."""
@@ -167,6 +171,7 @@ def run(
     numjobs: _Some[int] = None,
     direct: _Some[bool] = None,
     iodepth_batch: int | None = None,
+    iodepth_batch_complete_max: int | None = None,
     thinktime: _Some[int] = None,
     fsync: int | None = None,
     end_fsync: bool | None = None,
@@ -207,6 +212,7 @@ def run(
         "numjobs": numjobs,
         "direct": direct,
         "iodepth_batch": iodepth_batch,
+        "iodepth_batch_complete_max": iodepth_batch_complete_max,
         "thinktime": thinktime,
         "fsync": fsync,
         "end_fsync": end_fsync,
@@ -311,10 +317,28 @@ def _arguments(options: Mapping[str, object], flags: Mapping[str, bool]) -> list
 
 def _measured(what: str, arguments: Sequence[str]) -> Report:
     command = [sys.executable, "-m", "proactor", "bench", what, "--json", "--progress=never", *arguments]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if not done.stdout:
-        raise BenchError(done.stderr.strip() or f"the benchmark ended with {done.returncode}")
-    return _report(json.loads(done.stdout))
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A terminal's Ctrl-C would reach it too, and a second signal ends it before it has tidied up.
+        start_new_session=True,
+    ) as process:
+        try:
+            report, said = process.communicate()
+        except BaseException:
+            # It removes what it has made; a kill would leave that, and another Ctrl-C is one.
+            process.terminate()
+            try:
+                process.communicate()
+            finally:
+                process.kill()
+            raise
+    if not report:
+        raise BenchError(said.strip() or f"the benchmark ended with {process.returncode}")
+    return _report(json.loads(report))
 
 
 def _milliseconds(seconds: float | None) -> str | None:
@@ -392,5 +416,7 @@ def _round(raw: dict[str, Any], rw: str) -> Round:
         bytes_per_s=moved["bytes_per_s"],
         **times,
         **{name: used[name] for name in costs},
+        device_read_bytes=used["process_read_bytes"],
+        submissions=raw.get("submissions"),
         raw=raw,
     )

@@ -57,6 +57,14 @@ def test_what_is_said_is_put_over_the_preset(tmp_path: Path) -> None:
         (("--directory", "nowhere"), "nowhere"),
         (("--json", "--csv"), "only one report"),
         (("--json=nowhere/report",), "nowhere/report"),
+        (("--json=twice", "--csv=twice"), "twice: for one report only"),
+        (("--engine", "io_uring:"), "the variants are"),
+        (("--fsync", "4"), "--fsync: nothing is written"),
+        (("--end_fsync",), "--end_fsync: nothing is written"),
+        (("--rwmixread", "30"), "--rwmixread: is of --rw randrw"),
+        (("--rw", "read", "--norandommap"), "--norandommap: no offset is random"),
+        (("--pre_read",), "--pre_read: all is around the page cache"),
+        (("--invalidate", "0"), "--invalidate: all is around the page cache"),
     ],
 )
 def test_refused(tmp_path: Path, options: tuple[str, ...], why: str) -> None:
@@ -83,6 +91,33 @@ def test_a_job_file(tmp_path: Path) -> None:
     (tmp_path / "job").write_text("[a]\nsize=1m\nzonemode=zbd\n")
     assert "job: line 3: zonemode" in bench(tmp_path, "io", "job", status=2).stderr
     assert "missing" in bench(tmp_path, "io", "missing", status=2).stderr
+
+
+def test_a_matrix_of_what_matters_to_some(tmp_path: Path) -> None:
+    """An option may be for some cells only, and the others do not claim it."""
+    some = ("--engine", "sync", "--size", "1m", "--rw", "read,write", "--fsync", "4", "--dry-run")
+    said = bench(tmp_path, "io", *some).stdout.splitlines()
+    assert said[:2] == [
+        "sync: read 4k of 1m, depth 1, direct",
+        "sync: write 4k of 1m, depth 1, direct, fsync every 4",
+    ]
+
+
+def test_a_job_file_as_people_write_them(tmp_path: Path) -> None:
+    """Comments behind what they explain, options that only change fio's report, variables."""
+    (tmp_path / "job").write_text(
+        "; like a database\n[global]   ; for all\nioengine=psync\nsize=1m  # small\ngroup_reporting\n"
+        "log_avg_msec=500\n[reads]\nrw=randrw\nrwmixwrite=30\nbs=${BLOCK}\nnrfiles=1\n"
+        "[log]\nwait_for_previous\nrw=write\nfsync=1\n"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BLOCK", "8k")
+        said = bench(tmp_path, "io", "job", "--dry-run").stdout.splitlines()
+    assert said[:2] == [
+        "sync: randrw 8k of 1m (70 % reads), depth 1, buffered, cache dropped, one by one",
+        "sync: write 4k of 1m, depth 1, buffered, cache dropped, one by one, fsync every 1",
+    ]
+    assert "${BLOCK} is not in the environment" in bench(tmp_path, "io", "job", status=2).stderr
 
 
 @pytest.mark.parametrize("rw", ["read", "write", "copy"])

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import proactor
 import pytest
+from bench_helpers import TIMEOUT_S
 from capabilities import needs
 from proactor.bench import BenchError
 
@@ -60,6 +66,33 @@ def test_refused(tmp_path: Path) -> None:
         proactor.bench.run(job_file=tmp_path / "nowhere")
     with pytest.raises(TypeError):
         proactor.bench.run(engine=object())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("how", ["to it alone", "to its group"])
+def test_an_interrupt_leaves_nothing(tmp_path: Path, how: str) -> None:
+    """A notebook's interrupt reaches Python alone, a terminal's its children too: all is removed."""
+    program = (
+        "import proactor\n"
+        "try:\n"
+        "    proactor.bench.run(engine='sync', size='1m', direct=False, runtime=1000, filename='named',"
+        " counters='none')\n"
+        "except KeyboardInterrupt:\n"
+        "    print('ended')\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], cwd=tmp_path, stdout=subprocess.PIPE, start_new_session=True
+    )
+    with process:
+        deadline = time.monotonic() + TIMEOUT_S
+        while not (tmp_path / "named").exists():
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        send = os.kill if how == "to it alone" else os.killpg
+        send(process.pid, signal.SIGINT)
+        said, _ = process.communicate(timeout=TIMEOUT_S)
+    assert said == b"ended\n"
+    assert not list(tmp_path.iterdir())
 
 
 def test_load(tmp_path: Path) -> None:

@@ -56,6 +56,18 @@ def test_the_same_mixture_on_every_engine(tmp_path: Path) -> None:
     assert 150 < reads < 205
 
 
+@pytest.mark.parametrize("batch", [1, 0])
+def test_submissions(tmp_path: Path, batch: int) -> None:
+    work = ("--rw", "randread", "--iodepth", "8", "--iodepth_batch", str(batch))
+    for engine, cell in cells(measured(tmp_path, *SMALL, "--engine", ALL, *work)).items():
+        (found,) = cell["rounds"]
+        if batch == 1 or engine.startswith(("sync", "psync-threads", "posix-aio")):
+            assert found["submissions"] == BLOCKS, engine
+        else:
+            # As many as had come back; the first eight together.
+            assert BLOCKS / 8 <= found["submissions"] <= BLOCKS - 7, engine
+
+
 @needs("O_DIRECT")
 def test_variants_and_direct(tmp_path: Path) -> None:
     engines = "io_uring:fixed,io_uring:sqpoll,io_uring:fixed+sqpoll"

@@ -7,13 +7,16 @@ import html.parser
 import io
 import json
 import re
+import shutil
+import statistics
+import subprocess
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
 import pytest
-from bench_helpers import SMALL, bench
-from capabilities import require
+from bench_helpers import SMALL, TIMEOUT_S, bench
+from capabilities import needs, require
 
 ROUNDS = 4
 
@@ -106,7 +109,49 @@ def test_fio(place: Path, report: dict[str, Any]) -> None:
         assert read["iops"] == pytest.approx(read["total_ios"] / elapsed)
         assert read["clat_ns"]["percentile"]["50.000000"] <= read["clat_ns"]["percentile"]["99.000000"]
         assert job["write"]["total_ios"] == 0
+        for what, unit in (("iops", 1), ("bw", 1024)):
+            # Each round is a sample.
+            name = {"iops": "iops", "bw": "bytes_per_s"}[what]
+            rates = [found["read"][name] / unit for found in cell["rounds"]]
+            assert read[f"{what}_samples"] == ROUNDS
+            assert read[f"{what}_mean"] == pytest.approx(statistics.mean(rates))
+            assert read[f"{what}_min"] <= read[f"{what}_mean"] <= read[f"{what}_max"] + 1
+        shares = [share for unit in ("ns", "us", "ms") for share in job[f"latency_{unit}"].values()]
+        assert sum(shares) == pytest.approx(100)
         assert job["job options"]["iodepth"] == str(cell["cell"]["iodepth"])
+
+
+# What was not measured is left out: render/fio.rs.
+NOT_MEASURED = frozenset({"iodepth_level", "iodepth_submit", "iodepth_complete"})
+
+
+def names(value: dict[str, Any], before: str = "") -> dict[str, type]:
+    """Each key with those above it, but for what a command line or a run decides."""
+    found: dict[str, type] = {}
+    for key, inner in value.items():
+        if key in NOT_MEASURED or key in {"job options", "percentile"}:
+            continue
+        found[before + key] = type(inner)
+        if isinstance(inner, dict):
+            found |= names(inner, f"{before}{key}.")
+    return found
+
+
+@needs("fio")
+def test_fio_itself_has_no_other_names(place: Path, tmp_path: Path) -> None:
+    """All that fio writes of a job, in the same types, so that what reads one reads the other."""
+    asked = ["--name=job", "--rw=randread", "--bs=4k", "--size=1m", "--output-format=json"]
+    fio = shutil.which("fio")
+    assert fio
+    done = subprocess.run(
+        [fio, *asked], cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT_S, check=True
+    )
+    theirs, ours = json.loads(done.stdout), json.loads((place / "fio").read_text())
+    assert {key for key in theirs if key not in ours} == set()
+    job = names(ours["jobs"][0])
+    assert {key: kind for key, kind in names(theirs["jobs"][0]).items() if job.get(key) is not kind} == {}
+    # The same second, give or take the run of the one and of the other.
+    assert abs(theirs["timestamp"] - ours["timestamp"]) < 24 * 3600
 
 
 class Page(html.parser.HTMLParser):

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How much of the files is in the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,14 +34,14 @@ pub fn write_and_drop(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads the first `len` bytes into the cache.
+/// Reads the first `len` bytes into the cache, or fewer when `stop` becomes true.
 ///
 /// # Errors
 /// What reading says.
-pub fn warm(file: &File, len: u64) -> io::Result<()> {
+pub fn warm(file: &File, len: u64, stop: &AtomicBool) -> io::Result<()> {
     let mut buffer = vec![0; 1 << 20];
     let mut offset = 0;
-    while offset < len {
+    while offset < len && !stop.load(Ordering::Relaxed) {
         let part = buffer.len().min((len - offset) as usize);
         match file.read_at(&mut buffer[..part], offset)? {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -121,10 +122,17 @@ mod tests {
         write_and_drop(&file).unwrap();
         let dropped = resident(&file, len).unwrap();
         assert_eq!(Some(dropped.pages), mincore(&file, len, 64));
-        warm(&file, len).unwrap();
+        let go_on = AtomicBool::new(false);
+        warm(&file, len, &AtomicBool::new(true)).unwrap();
+        assert_eq!(
+            resident(&file, len),
+            Some(dropped),
+            "told to stop before the first byte"
+        );
+        warm(&file, len, &go_on).unwrap();
         assert_eq!(resident(&file, len).unwrap(), Resident { pages: 64, of: 64 });
         assert_eq!(
-            warm(&file, len + 1).unwrap_err().kind(),
+            warm(&file, len + 1, &go_on).unwrap_err().kind(),
             io::ErrorKind::UnexpectedEof
         );
     }

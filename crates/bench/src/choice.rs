@@ -168,9 +168,12 @@ impl fmt::Display for EngineSpec {
 impl FromStr for EngineSpec {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let (base, variants) = text.split_once(':').unwrap_or((text, ""));
+        let (base, variants) = match text.split_once(':') {
+            Some((base, variants)) => (base, Some(variants)),
+            None => (text, None),
+        };
         let mut spec = EngineSpec::plain(base.parse()?);
-        for variant in variants.split('+').filter(|v| !v.is_empty()) {
+        for variant in variants.iter().flat_map(|all| all.split('+')) {
             match variant.trim() {
                 "raw" if matches!(spec.base, Base::LinuxAio | Base::PosixAio) => spec.raw = true,
                 _ if matches!(spec.base, Base::LinuxAio | Base::PosixAio) => {
@@ -231,6 +234,8 @@ mod tests {
             "io_uring:fast",
             "linux-aio:fixed",
             "io_uring:raw",
+            "io_uring:",
+            "io_uring:fixed+",
         ] {
             assert!(text.parse::<EngineSpec>().is_err(), "{text}");
         }

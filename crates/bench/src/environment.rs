@@ -17,6 +17,9 @@ pub struct Environment {
     pub cpus: usize,
     /// The frequency's governor; None where there is none to be seen, as in most virtual machines.
     pub governor: Option<String>,
+    /// What the first processor ran at, when it was looked at. A virtual machine tells what it was started with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mhz: Option<f64>,
     /// What the machine runs in, as far as it says.
     pub virtualisation: Option<String>,
     pub memory_bytes: Option<u64>,
@@ -83,6 +86,7 @@ impl Environment {
             cpu: field(&cpuinfo, "model name"),
             cpus: std::thread::available_parallelism().map_or(1, usize::from),
             governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+            mhz: field(&cpuinfo, "cpu MHz").and_then(|text| text.parse().ok()),
             virtualisation: virtualisation(&cpuinfo),
             memory_bytes: memory,
             clocksource: read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
@@ -111,7 +115,7 @@ impl Environment {
                 "virtualisation",
                 self.virtualisation.clone().unwrap_or_else(|| "none seen".into()),
             ),
-            ("frequency governor", text(&self.governor)),
+            ("frequency", self.frequency()),
             ("clock", text(&self.clocksource)),
             (
                 "memory",
@@ -157,6 +161,16 @@ impl Environment {
             lines.push(("compared", all.join(", ")));
         }
         lines
+    }
+}
+
+impl Environment {
+    fn frequency(&self) -> String {
+        let now = self
+            .mhz
+            .map_or("not told".into(), |mhz| format!("{mhz:.0} MHz at the start"));
+        let governor = self.governor.as_deref().unwrap_or("not told");
+        format!("{now}, governor {governor}")
     }
 }
 

@@ -161,8 +161,9 @@ impl Job {
             thinktime_us: thinktime.as_micros() as u64,
             batch: self.batch,
             complete_max: self.complete_max,
-            fsync: self.fsync,
-            end_fsync: self.end_fsync,
+            // Of a matrix that reads as well: what only reads has nothing to sync.
+            fsync: if rw.writes() { self.fsync } else { 0 },
+            end_fsync: self.end_fsync && rw.writes(),
             rwmixread: self.rwmixread,
             runtime_ms: self.runtime.map(|t| t.as_millis() as u64),
             time_based: self.time_based,
@@ -311,6 +312,16 @@ mod tests {
         assert!(cells
             .iter()
             .all(|c| c.engine.base != Base::Sync || c.iodepth == 1));
+    }
+
+    #[test]
+    fn what_only_reads_syncs_nothing() {
+        let mut job = Job::of(Task::Throughput);
+        (job.fsync, job.end_fsync) = (4, true);
+        for cell in job.cells() {
+            let writes = cell.rw == Rw::Write;
+            assert_eq!((cell.fsync, cell.end_fsync), (if writes { 4 } else { 0 }, writes));
+        }
     }
 
     #[test]

@@ -23,10 +23,22 @@ pub struct JobFile {
 const IGNORED: &[&str] = &[
     "name",
     "description",
-    "group_reporting",
     "stonewall",
+    "wait_for_previous",
     "thread",
     "randrepeat",
+    "refill_buffers",
+    "unlink",
+    "group_reporting",
+    "new_group",
+    "clat_percentiles",
+    "lat_percentiles",
+    "percentile_list",
+    "per_job_logs",
+    "log_avg_msec",
+    "write_bw_log",
+    "write_iops_log",
+    "write_lat_log",
 ];
 
 impl JobFile {
@@ -44,8 +56,8 @@ impl JobFile {
         let mut section: Option<Section> = None;
         for (number, line) in text.lines().enumerate() {
             let at = |why: String| format!("line {}: {why}", number + 1);
-            let line = line.trim();
-            if line.is_empty() || line.starts_with(['#', ';']) {
+            let line = without_comment(line);
+            if line.is_empty() {
                 continue;
             }
             if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
@@ -66,9 +78,10 @@ impl JobFile {
             let current = section
                 .as_mut()
                 .ok_or_else(|| at(format!("{line:?} before any [section]")))?;
+            let line = with_variables(line).map_err(at)?;
             let (key, value) = match line.split_once('=') {
                 Some((key, value)) => (key.trim(), Some(value.trim())),
-                None => (line, None),
+                None => (line.as_str(), None),
             };
             set(
                 &mut current.job,
@@ -86,6 +99,26 @@ impl JobFile {
         }
         Ok(file)
     }
+}
+
+/// From a `#` or `;` on, wherever it stands: so fio does, which has no quotes.
+fn without_comment(line: &str) -> &str {
+    line.split(['#', ';']).next().unwrap_or_default().trim()
+}
+
+/// `${NAME}` is what the environment has under that name.
+fn with_variables(line: &str) -> Result<String, String> {
+    let (mut text, mut rest) = (String::new(), line);
+    while let Some((before, behind)) = rest.split_once("${") {
+        let (name, after) = behind
+            .split_once('}')
+            .ok_or_else(|| format!("{line:?}: a variable ends with }}"))?;
+        let value = std::env::var(name).map_err(|_| format!("${{{name}}} is not in the environment"))?;
+        text += before;
+        text += &value;
+        rest = after;
+    }
+    Ok(text + rest)
 }
 
 struct Section {
@@ -160,6 +193,14 @@ fn set(
         "rwmixread" => {
             job.rwmixread = u8::try_from(number()?).map_err(|_| format!("{key}: a share in percent"))?
         }
+        "rwmixwrite" => {
+            let writes: u32 = number()?;
+            let reads = 100u32.checked_sub(writes);
+            job.rwmixread = reads.ok_or_else(|| format!("{key}: a share in percent"))? as u8;
+        }
+        // More would be other work; one is what we have.
+        "nrfiles" if number()? == 1 => {}
+        "nrfiles" => return Err(format!("{key}: each job has one file")),
         "runtime" => job.runtime = Some(parse_seconds(given()?)?).filter(|time| *time > Duration::ZERO),
         "time_based" => job.time_based = flag()?,
         "ramp_time" => job.ramp_time = parse_seconds(given()?)?,
@@ -213,6 +254,18 @@ mod tests {
     }
 
     #[test]
+    fn comments_and_variables() {
+        // Every test has this one.
+        let here = std::env::var("CARGO_MANIFEST_DIR").unwrap();
+        let text = "[a] ; a section\nsize=1m # a size\nrw=randrw;mixed\nrwmixwrite=30\nnrfiles=1\n\
+                    directory=${CARGO_MANIFEST_DIR}/x\nwrite_bw_log=log\nwait_for_previous\n";
+        let file = JobFile::parse(text).unwrap();
+        assert_eq!(file.directory, Some(format!("{here}/x").into()));
+        let job = &file.jobs[0];
+        assert_eq!((job.size[0], job.rw[0], job.rwmixread), (1 << 20, Rw::RandRw, 70));
+    }
+
+    #[test]
     fn refused_by_name_and_line() {
         for (text, why) in [
             ("", "no job"),
@@ -222,6 +275,10 @@ mod tests {
             ("[a]\nsize=1m\nrw=trim\n", "line 3"),
             ("[a]\nsize=1m\ndirect=2\n", "line 3"),
             ("[a]\nsize=1m\niodepth\n", "line 3: iodepth needs a value"),
+            ("[a]\nsize=1m\nnrfiles=2\n", "line 3: nrfiles"),
+            ("[a]\nsize=1m\nrwmixwrite=101\n", "line 3: rwmixwrite"),
+            ("[a]\nsize=${NO_SUCH_SIZE}\n", "line 2: ${NO_SUCH_SIZE} is not"),
+            ("[a]\nsize=${NO_SUCH_SIZE\n", "line 2"),
             ("[a]\nrw=read\n", "[a] has no size"),
             ("[a]\nsize=1m\nfilename=x\n[b]\nfilename=y\n", "line 5: filename"),
         ] {

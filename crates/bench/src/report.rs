@@ -3,12 +3,12 @@
 use crate::cache::Resident;
 use crate::counters::{Calls, Seen};
 use crate::environment::Environment;
-use crate::job::Measure;
+use crate::job::{Cache, Measure};
 use crate::stats::Spread;
 use crate::subject::Subject;
 use crate::tally::Tally;
 use crate::usage::Used;
-use crate::verdict::Verdict;
+use crate::verdict::{less_is_better, Verdict};
 use serde::{Deserialize, Serialize};
 
 /// What the file says first. A change that an older reader would misread gets another number.
@@ -75,6 +75,9 @@ pub struct Round {
     pub all: Way,
     /// Syncs.
     pub fsyncs: u64,
+    /// How often ops were handed over to the engine, many together or one by one; None of what is no engine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub submissions: Option<u64>,
     /// What it cost.
     pub used: Used,
     /// What the page cache had of the files before.
@@ -124,6 +127,10 @@ pub struct Distribution {
     pub min_s: f64,
     /// Percentile and seconds.
     pub percentiles: Vec<(f64, f64)>,
+    /// fio's classes: ops that took less than so many nanoseconds, and no less than the bound before. What is left of
+    /// `ios` took longer than all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<(u64, u64)>,
 }
 
 /// System calls of a round that was counted.
@@ -152,6 +159,18 @@ const PERCENTILES: &[f64] = &[
     1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99,
     100.0,
 ];
+
+/// Upper bounds of fio's classes, in nanoseconds, microseconds and milliseconds; the last are followed by two seconds.
+const CLASS_BOUNDS: [u64; 10] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
+
+fn classes(tally: &Tally) -> Vec<(u64, u64)> {
+    let units = [1, 1_000, 1_000_000];
+    let bounds = units
+        .iter()
+        .flat_map(|unit| CLASS_BOUNDS.map(|bound| bound * unit))
+        .chain([2_000_000_000]);
+    tally.classes(&bounds.collect::<Vec<_>>())
+}
 
 impl Way {
     /// So much, over this time, of which no op has a time of its own.
@@ -198,6 +217,7 @@ impl Distribution {
                 .iter()
                 .map(|p| (*p, tally.quantile(p / 100.0)))
                 .collect(),
+            classes: classes(tally),
         })
     }
 }
@@ -234,21 +254,37 @@ impl CellReport {
         Spread::of(&self.rounds.iter().map(value).collect::<Vec<_>>())
     }
 
+    /// The round in the middle, by the number that counts; of an even number of rounds the worse one of two. None without a
+    /// round.
+    pub fn middle_round(&self) -> Option<&Round> {
+        let values = self.values(self.cell.measure());
+        let mut order: Vec<usize> = (0..values.len()).collect();
+        order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
+        if !less_is_better(self.cell.measure()) {
+            order.reverse();
+        }
+        self.rounds.get(*order.get(order.len() / 2)?)
+    }
+
     /// What the page cache had of the files, in words, and whether that is what was asked for.
     pub fn cache_words(&self) -> String {
-        use crate::job::Cache;
+        // Of the round that was furthest from what was asked for.
+        let (direct, cache) = self.cell.cache();
+        let worse = if !direct && cache == Cache::Warmed {
+            f64::min
+        } else {
+            f64::max
+        };
         let share = |of: fn(&Round) -> Option<Resident>| {
             let shares = self.rounds.iter().filter_map(of).map(|r| r.share() * 100.0);
-            shares.fold(None, |most: Option<f64>, share| {
-                Some(most.unwrap_or(share).max(share))
-            })
+            shares.reduce(worse)
         };
         let (Some(before), Some(after)) = (share(|r| r.resident_before), share(|r| r.resident_after)) else {
             return "the kernel did not tell what is cached".into();
         };
         // A page or two that somebody else has looked at do not matter.
         const SOME: f64 = 1.0;
-        let wish = match self.cell.cache() {
+        let wish = match (direct, cache) {
             (true, _) if after > SOME => "NOT bypassed",
             (true, _) => "bypassed",
             (false, Cache::Dropped) if before > SOME => "NOT dropped",
@@ -291,5 +327,76 @@ impl Report {
         let mut text = serde_json::to_string_pretty(self).expect("plain data can be written");
         text.push('\n');
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{Job, Task};
+
+    fn cell(change: fn(&mut Job), rounds: &[(f64, u64)]) -> CellReport {
+        let mut job = Job::of(Task::Iops);
+        change(&mut job);
+        let round = |(iops, pages): &(f64, u64)| Round {
+            elapsed_s: 1.0,
+            read: Way::default(),
+            write: Way::default(),
+            all: Way {
+                iops: *iops,
+                ..Way::default()
+            },
+            fsyncs: 0,
+            submissions: None,
+            used: Used {
+                peak_rss_bytes: Some(*pages),
+                ..Used::default()
+            },
+            resident_before: Some(Resident {
+                pages: *pages,
+                of: 100,
+            }),
+            resident_after: Some(Resident { pages: 0, of: 100 }),
+            late_max_s: None,
+        };
+        CellReport {
+            cell: Subject::Io(job.cells().remove(0)),
+            rounds: rounds.iter().map(round).collect(),
+            read_latency: None,
+            write_latency: None,
+            counted: None,
+            failed: None,
+        }
+    }
+
+    /// One round that was not in the state that was asked for is told, whatever the others were.
+    #[test]
+    fn the_page_cache_of_the_worst_round() {
+        let warmed = |job: &mut Job| (job.direct, job.cache) = (vec![false], Cache::Warmed);
+        assert!(cell(warmed, &[(1.0, 100), (1.0, 40)])
+            .cache_words()
+            .starts_with("NOT all warmed"));
+        assert!(cell(warmed, &[(1.0, 100), (1.0, 100)])
+            .cache_words()
+            .starts_with("warmed"));
+        let dropped = |job: &mut Job| job.direct = vec![false];
+        assert!(cell(dropped, &[(1.0, 0), (1.0, 40)])
+            .cache_words()
+            .starts_with("NOT dropped"));
+        assert!(cell(dropped, &[(1.0, 0), (1.0, 0)])
+            .cache_words()
+            .starts_with("dropped"));
+    }
+
+    #[test]
+    fn the_round_in_the_middle() {
+        let middle = |rounds: &[(f64, u64)]| {
+            cell(|_| (), rounds)
+                .middle_round()
+                .and_then(|round| round.used.peak_rss_bytes)
+        };
+        assert_eq!(middle(&[(5.0, 1), (1.0, 2), (3.0, 3)]), Some(3));
+        assert_eq!(middle(&[(5.0, 1), (1.0, 2)]), Some(2));
+        assert_eq!(middle(&[]), None);
     }
 }

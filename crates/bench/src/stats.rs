@@ -39,6 +39,38 @@ impl Spread {
     }
 }
 
+/// What other tools tell of some values: not for verdicts, for one bad round moves all of it.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Sample {
+    /// The smallest.
+    pub min: f64,
+    /// The largest.
+    pub max: f64,
+    /// Their mean.
+    pub mean: f64,
+    /// The standard deviation of what they are a sample of.
+    pub deviation: f64,
+}
+
+impl Sample {
+    /// Zeroes without a value.
+    pub fn of(values: impl Iterator<Item = f64>) -> Sample {
+        let values: Vec<f64> = values.collect();
+        let count = values.len() as f64;
+        if values.is_empty() {
+            return Sample::default();
+        }
+        let mean = values.iter().sum::<f64>() / count;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        Sample {
+            min: values.iter().copied().fold(f64::INFINITY, f64::min),
+            max: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            mean,
+            deviation: (squares / (count - 1.0).max(1.0)).sqrt(),
+        }
+    }
+}
+
 fn sorted(values: &[f64]) -> Vec<f64> {
     let mut ordered = values.to_vec();
     ordered.sort_by(f64::total_cmp);
@@ -155,6 +187,17 @@ mod tests {
         );
         assert_eq!(Spread::of(&[1.0, 2.0]).unwrap().median, 1.5);
         assert!(Spread::of(&[]).is_none());
+    }
+
+    #[test]
+    fn sample() {
+        let sample = Sample::of([2.0, 4.0, 6.0].into_iter());
+        assert_eq!(
+            (sample.min, sample.max, sample.mean, sample.deviation),
+            (2.0, 6.0, 4.0, 2.0)
+        );
+        assert_eq!(Sample::of([3.0].into_iter()).deviation, 0.0);
+        assert_eq!(Sample::of([].into_iter()), Sample::default());
     }
 
     /// Known values: with no overlap, 2 of the ways to split are as extreme.

@@ -49,6 +49,18 @@ impl Tally {
         self.latency.value_at_quantile(share).min(self.latency.max()) as f64 / 1e9
     }
 
+    /// How many ops took less than each bound (nanoseconds, in order), and no less than the bound before.
+    pub fn classes(&self, bounds: &[u64]) -> Vec<(u64, u64)> {
+        let mut classes: Vec<(u64, u64)> = bounds.iter().map(|bound| (*bound, 0)).collect();
+        for bucket in self.latency.iter_recorded() {
+            let at = classes.partition_point(|class| class.0 <= bucket.value_iterated_to());
+            if let Some(class) = classes.get_mut(at) {
+                class.1 += bucket.count_at_value();
+            }
+        }
+        classes
+    }
+
     /// The mean time, in seconds.
     pub fn mean(&self) -> f64 {
         self.latency.mean() / 1e9
@@ -79,6 +91,10 @@ mod tests {
             let found = tally.quantile(share) * 1e6;
             assert!((found / us - 1.0).abs() < 0.002, "{share}: {found}");
         }
+        let classes = tally.classes(&[1_000, 100_000, 2_000_000]);
+        assert_eq!(classes.iter().map(|class| class.1).sum::<u64>(), 1000);
+        assert!(classes[0].1 == 0 && classes[1].1.abs_diff(99) <= 1, "{classes:?}");
+        assert_eq!(tally.classes(&[1_000]), [(1_000, 0)], "others took longer");
         let mut twice = tally.clone();
         twice.add(&tally);
         assert_eq!(twice.ios, 2000);

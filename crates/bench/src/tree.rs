@@ -10,6 +10,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{symlink, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 /// What stays in a core's second-level cache.
@@ -121,15 +122,15 @@ pub fn size(root: &Path) -> io::Result<Size> {
     Ok(size)
 }
 
-/// Reads all files, so that they are in the page cache.
+/// Reads all files, so that they are in the page cache, or some of them when `stop` becomes true.
 ///
 /// # Errors
 /// What reading says.
-pub fn warm(files: &[PathBuf]) -> io::Result<()> {
+pub fn warm(files: &[PathBuf], stop: &AtomicBool) -> io::Result<()> {
     files.iter().try_for_each(|path| {
         let file = File::open(path)?;
         let len = file.metadata()?.len();
-        cache::warm(&file, len)
+        cache::warm(&file, len, stop)
     })
 }
 
@@ -297,7 +298,7 @@ fn mixed(root: &Path, seed: u64, part: u64) -> io::Result<()> {
 ///
 /// # Errors
 /// The first difference, in words.
-pub fn same(left: &Path, right: &Path, attributes: bool) -> Result<(), String> {
+pub fn same(left: &Path, right: &Path, attributes: bool, stop: &AtomicBool) -> Result<(), String> {
     let told = |path: &Path, e: io::Error| format!("{}: {e}", path.display());
     let names = |root: &Path| -> Result<Vec<(PathBuf, FileType)>, String> {
         let in_dir = |dir: &Dir| {
@@ -322,6 +323,10 @@ pub fn same(left: &Path, right: &Path, attributes: bool) -> Result<(), String> {
     }
     let mut buffers = [vec![0; BUFFER_BYTES], vec![0; BUFFER_BYTES]];
     for (name, kind) in here {
+        if stop.load(Ordering::Relaxed) {
+            // Nobody asks any more.
+            return Ok(());
+        }
         let (one, other) = (left.join(&name), right.join(&name));
         let equal = match kind {
             FileType::Symlink => fs::read_link(&one).and_then(|a| Ok(a == fs::read_link(&other)?)),
@@ -374,6 +379,8 @@ fn same_file(one: &Path, other: &Path, [left, right]: &mut [Vec<u8>; 2]) -> io::
 mod tests {
     use super::*;
 
+    static GO_ON: AtomicBool = AtomicBool::new(false);
+
     #[test]
     fn made_twice_and_compared() {
         let place = tempfile::tempdir().unwrap();
@@ -383,14 +390,14 @@ mod tests {
                 fs::create_dir_all(root).unwrap();
                 kind.make(root, 7, 50).unwrap();
             }
-            same(&roots[0], &roots[1], false).unwrap();
+            same(&roots[0], &roots[1], false, &GO_ON).unwrap();
             let made = fs::metadata(&roots[0]).unwrap().modified().unwrap();
             assert!(made.elapsed().unwrap() >= AGE, "{}", kind.name);
             let size = size(&roots[0]).unwrap();
             assert!(size.files > 3 && size.bytes > 1 << 16, "{}: {size:?}", kind.name);
             let list = files(&roots[1]).unwrap();
             assert_eq!(list.len() as u64, size.files);
-            warm(&list).unwrap();
+            warm(&list, &GO_ON).unwrap();
             assert!(resident(&list).is_none_or(|r| r.pages == r.of), "{}", kind.name);
             // One byte, then a name.
             let victim = list
@@ -401,9 +408,13 @@ mod tests {
             changed
                 .write_all_at(b"?!", 77_777 % changed.metadata().unwrap().len())
                 .unwrap();
-            assert!(same(&roots[0], &roots[1], false).unwrap_err().contains("differs"));
+            assert!(same(&roots[0], &roots[1], false, &GO_ON)
+                .unwrap_err()
+                .contains("differs"));
             fs::remove_file(victim).unwrap();
-            assert!(same(&roots[0], &roots[1], false).unwrap_err().contains("without"));
+            assert!(same(&roots[0], &roots[1], false, &GO_ON)
+                .unwrap_err()
+                .contains("without"));
         }
     }
 
@@ -422,7 +433,7 @@ mod tests {
             .unwrap()
             .set_times(times)
             .unwrap();
-        same(&a, &b, false).unwrap();
-        assert!(same(&a, &b, true).unwrap_err().contains("mode or time"));
+        same(&a, &b, false, &GO_ON).unwrap();
+        assert!(same(&a, &b, true, &GO_ON).unwrap_err().contains("mode or time"));
     }
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// `4k`, `32KiB`, `1M`, `512`: bytes. As in fio, `k` and `kb` and `KiB` are all 1,024.
+/// `4k`, `32KiB`, `1M`, `512`: bytes. `k`, `kb` and `KiB` are all 1,024. In fio `KiB` is 1,000 unless `kb_base=1000` is said,
+/// which nobody means.
 ///
 /// # Errors
 /// In words, for anything else.

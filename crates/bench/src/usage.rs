@@ -31,7 +31,7 @@ pub struct Moved {
 }
 
 /// What was used between two marks.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Used {
     /// CPU seconds in user space.
     pub user_s: f64,

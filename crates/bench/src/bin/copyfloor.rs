@@ -16,7 +16,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, StatxFlags, Timespec, Timestamps, CWD};
 use std::ffi::CString;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -50,7 +50,9 @@ fn main() -> Result<(), Failure> {
         }
         ["run", program, arguments @ ..] => return run(program, arguments),
         ["touch", mib] => touch(mib.parse::<usize>()? << 20)?,
-        ["same", left, right] => tree::same(Path::new(left), Path::new(right), false)?,
+        ["same", left, right] => {
+            tree::same(Path::new(left), Path::new(right), false, &AtomicBool::new(false))?
+        }
         _ => return Err("copy SRC DST THREADS [times] [clone] | read SRC THREADS | same SRC DST".into()),
     }
     println!("{:.6}", begin.elapsed().as_secs_f64());

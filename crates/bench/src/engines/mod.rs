@@ -60,6 +60,8 @@ pub struct Outcome {
     pub writes: Tally,
     /// Syncs.
     pub fsyncs: u64,
+    /// How often ops were handed over: once for all that go together, where the engine takes more than one at a time.
+    pub submissions: u64,
     /// When the last op had come back.
     pub ended: Instant,
 }

@@ -94,6 +94,7 @@ impl Worker for Plain {
         fsyncs += part.end()?;
         let ended = if fsyncs > 0 { Instant::now() } else { now };
         Ok(Outcome {
+            submissions: reads.ios + writes.ios,
             reads,
             writes,
             fsyncs,

@@ -4,6 +4,7 @@
 //! done is a [`Transport`]'s business.
 
 use super::{complaint, Outcome, Part, Times, Worker};
+use crate::job::Base;
 use crate::tally::Tally;
 use crate::work::{Direction, Step};
 use std::io;
@@ -50,6 +51,9 @@ pub(super) struct Queue<T> {
     writes: Tally,
     written: u64,
     fsyncs: u64,
+    /// Taken by the transport and not handed over.
+    unsent: u64,
+    submissions: u64,
 }
 
 impl<T: Transport> Queue<T> {
@@ -64,7 +68,23 @@ impl<T: Transport> Queue<T> {
             writes: Tally::default(),
             written: 0,
             fsyncs: 0,
+            unsent: 0,
+            submissions: 0,
         })
+    }
+
+    fn flush(&mut self, part: &Part<'_>, is_measured: bool) -> Result<(), String> {
+        self.note_submission(part, is_measured);
+        self.transport.flush()
+    }
+
+    /// What was taken is about to be handed over. POSIX AIO has no call for more than one op that does not wait.
+    fn note_submission(&mut self, part: &Part<'_>, is_measured: bool) {
+        let ops = std::mem::take(&mut self.unsent);
+        let one_by_one = part.cell.engine.base == Base::PosixAio;
+        if is_measured {
+            self.submissions += if one_by_one { ops } else { ops.min(1) };
+        }
     }
 
     /// Sends a slot on its way; of a copy, the first half.
@@ -78,6 +98,7 @@ impl<T: Transport> Queue<T> {
         };
         self.flying[slot] = Some((step, Instant::now()));
         self.in_flight += 1;
+        self.unsent += 1;
         self.transport.transfer(slot, way, step.offset)
     }
 
@@ -123,6 +144,7 @@ impl<T: Transport> Queue<T> {
         };
         self.flying[slot] = Some((step, now));
         self.in_flight += 1;
+        self.unsent += 1;
         self.transport.transfer(slot, Way::WriteDestination, offset)
     }
 }
@@ -147,16 +169,18 @@ impl<T: Transport> Worker for Queue<T> {
                 self.send(part, slot, step)?;
                 sent += 1;
                 if sent % batch == 0 {
-                    self.transport.flush()?;
+                    self.flush(part, now >= times.measured_from)?;
                 }
             }
             if self.in_flight == 0 {
                 break;
             }
+            let is_measured = now >= times.measured_from;
             if !think.is_zero() {
-                self.transport.flush()?;
+                self.flush(part, is_measured)?;
                 std::thread::sleep(think);
             }
+            self.note_submission(part, is_measured);
             self.transport.wait(&mut ended)?;
             now = Instant::now();
             for one in ended.drain(..) {
@@ -168,6 +192,7 @@ impl<T: Transport> Worker for Queue<T> {
             reads: std::mem::take(&mut self.reads),
             writes: std::mem::take(&mut self.writes),
             fsyncs: self.fsyncs,
+            submissions: self.submissions,
             ended: Instant::now(),
         })
     }

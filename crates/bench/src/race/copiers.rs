@@ -341,7 +341,7 @@ impl One<'_> {
         self.synced().map_err(failed)?;
         match self.plan.common.cache {
             Cache::Dropped => tree::drop_data(files).map_err(failed)?,
-            Cache::Warmed => tree::warm(files).map_err(failed)?,
+            Cache::Warmed => tree::warm(files, self.stop).map_err(failed)?,
             Cache::Left => {}
         }
         let resident_before = tree::resident(files);
@@ -359,7 +359,7 @@ impl One<'_> {
             ran.elapsed_s += begun.elapsed().as_secs_f64();
         }
         let attributes = self.copier.keeps == Keeps::Attributes;
-        tree::same(&self.tree.root, &self.target, attributes)
+        tree::same(&self.tree.root, &self.target, attributes, self.stop)
             .map_err(|why| format!("its copy is wrong: {why}"))?;
         let resident_after = tree::resident(files);
         Ok(self.raw(ran, resident_before, resident_after, calls))
@@ -387,6 +387,7 @@ impl One<'_> {
                 write: all,
                 all,
                 fsyncs: 0,
+                submissions: None,
                 used: ran.used,
                 resident_before,
                 resident_after,

@@ -190,7 +190,7 @@ fn round(
     rustix::fs::syncfs(tree::open_dir(&directory).map_err(failed)?).map_err(|e| failed(e.into()))?;
     match plan.common.cache {
         Cache::Dropped => tree::drop_data(&files).map_err(failed)?,
-        Cache::Warmed => tree::warm(&files).map_err(failed)?,
+        Cache::Warmed => tree::warm(&files, stop).map_err(failed)?,
         Cache::Left => {}
     }
     let resident_before = tree::resident(&files);
@@ -234,6 +234,7 @@ fn round(
             write: Way::default(),
             all,
             fsyncs: 0,
+            submissions: None,
             used,
             resident_before,
             resident_after: tree::resident(&files),

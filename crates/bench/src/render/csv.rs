@@ -8,7 +8,7 @@ pub fn csv(report: &Report) -> String {
     let mut out = String::from(
         "engine,work,rw,size,bs,iodepth,numjobs,direct,thinktime_us,round,elapsed_s,read_ios,read_bytes,write_ios,\
          write_bytes,iops,bytes_per_s,mean_s,p50_s,p90_s,p99_s,p999_s,max_s,user_s,system_s,voluntary,involuntary,\
-         device_read_bytes,peak_rss_bytes,calls_per_op\n",
+         device_read_bytes,peak_rss_bytes,calls_per_op,submissions\n",
     );
     for report in &report.cells {
         let cell = &report.cell;
@@ -51,6 +51,7 @@ pub fn csv(report: &Report) -> String {
                 optional(round.used.process_read_bytes),
                 optional(round.used.peak_rss_bytes),
                 calls.clone(),
+                optional(round.submissions),
             ];
             out += &fields.join(",");
             out.push('\n');

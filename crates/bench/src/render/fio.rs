@@ -1,8 +1,13 @@
-//! In the shape of fio's JSON (`--output-format=json`), for tools that read that. A cell is a job, and its rounds together
-//! are its run.
+//! In the shape of fio's JSON (`--output-format=json`), for tools that read that. A cell is a job, its rounds together are
+//! its run, and each of them is a sample of its rates.
+//!
+//! Left out is what was not measured: how many ops were in flight, submitted and completed together (`iodepth_level`,
+//! `iodepth_submit`, `iodepth_complete`).
 
 use crate::job::{Base, Cell};
 use crate::report::{CellReport, Distribution, Report, Round, Way};
+use crate::run::seconds_of;
+use crate::stats::Sample;
 use serde_json::{json, Map, Value};
 
 /// What fio would have written, as far as there is something to say.
@@ -16,6 +21,8 @@ pub fn fio(report: &Report) -> String {
         .collect();
     let whole = json!({
         "fio version": format!("proactor-{}", report.environment.proactor),
+        "timestamp": seconds_of(&report.started),
+        "timestamp_ms": seconds_of(&report.started).map(|seconds| seconds * 1000),
         "time": report.started,
         "global options": {},
         "jobs": jobs,
@@ -48,6 +55,7 @@ fn job((number, report): (usize, &CellReport)) -> Option<Value> {
         "jobname": format!("{} {}", cell.engine, cell.work()),
         "groupid": number,
         "error": 0,
+        "eta": 0,
         "elapsed": elapsed_s.ceil() as u64,
         "job options": options,
         "read": way(report, |r| &r.read, report.read_latency.as_ref(), elapsed_s),
@@ -60,7 +68,50 @@ fn job((number, report): (usize, &CellReport)) -> Option<Value> {
         "majf": sum(&|r| r.used.major_faults as f64) as u64,
         "minf": sum(&|r| r.used.minor_faults as f64) as u64,
         "latency_depth": cell.iodepth,
+        "latency_target": 0,
+        "latency_percentile": 100.0,
+        "latency_window": 0,
+        "latency_ns": classes(report, 1, 1000),
+        "latency_us": classes(report, 1_000, 1000),
+        "latency_ms": classes(report, 1_000_000, 2000),
+        // How long they took is in the latency of what they hold up, and nowhere by itself.
+        "sync": {"total_ios": sum(&|r| r.fsyncs as f64) as u64, "lat_ns": times(None)},
     }))
+}
+
+/// Of all ops the share, in percent, in each class of this unit, named after its upper bound as fio does. The last class of
+/// all is what took longer.
+fn classes(report: &CellReport, unit_ns: u64, last: u64) -> Map<String, Value> {
+    let ways = [&report.read_latency, &report.write_latency];
+    let ways: Vec<&Distribution> = ways.into_iter().flatten().collect();
+    let all: u64 = ways.iter().map(|way| way.ios).sum();
+    let percent = |ops: u64| Value::from(ops as f64 / all.max(1) as f64 * 100.0);
+    let mut named: Map<String, Value> = Map::new();
+    let bounds: Vec<u64> = ways
+        .first()
+        .map_or(vec![], |way| way.classes.iter().map(|c| c.0).collect());
+    for bound in bounds
+        .iter()
+        .filter(|bound| (2 * unit_ns..=last * unit_ns).contains(bound))
+    {
+        let within = ways
+            .iter()
+            .flat_map(|way| &way.classes)
+            .filter(|class| class.0 == *bound);
+        named.insert(
+            (bound / unit_ns).to_string(),
+            percent(within.map(|class| class.1).sum()),
+        );
+    }
+    if bounds.last() == Some(&(last * unit_ns)) {
+        let known: u64 = ways
+            .iter()
+            .flat_map(|way| &way.classes)
+            .map(|class| class.1)
+            .sum();
+        named.insert(format!(">={last}"), percent(all.saturating_sub(known)));
+    }
+    named
 }
 
 const NOTHING: Way = Way {
@@ -101,7 +152,22 @@ fn way(
             0.0
         }
     };
+    let sample = |value: &dyn Fn(&Way) -> f64| Sample::of(report.rounds.iter().map(|r| value(of(r))));
+    let bw = sample(&|way| way.bytes_per_s / 1024.0);
+    let iops = sample(&|way| way.iops);
+    let samples = if ios > 0 { report.rounds.len() } else { 0 };
     json!({
+        "bw_min": bw.min as u64,
+        "bw_max": bw.max as u64,
+        "bw_agg": if ios > 0 { 100.0 } else { 0.0 },
+        "bw_mean": bw.mean,
+        "bw_dev": bw.deviation,
+        "bw_samples": samples,
+        "iops_min": iops.min as u64,
+        "iops_max": iops.max as u64,
+        "iops_mean": iops.mean,
+        "iops_stddev": iops.deviation,
+        "iops_samples": samples,
         "io_bytes": bytes,
         "io_kbytes": bytes >> 10,
         "bw_bytes": rate(bytes) as u64,

@@ -157,9 +157,10 @@ pub(super) fn remarks(report: &Report) -> Vec<String> {
     remarks
 }
 
-/// System calls and CPU of each thread, for whoever wants to know why.
+/// System calls and CPU of each thread, for whoever wants to know why: of the round in the middle, as the row above tells
+/// medians.
 pub(super) fn costs(cell: &CellReport) -> Option<String> {
-    let round = cell.rounds.last()?;
+    let round = cell.middle_round()?;
     let threads: Vec<String> = round
         .used
         .threads
@@ -175,6 +176,10 @@ pub(super) fn costs(cell: &CellReport) -> Option<String> {
             units::seconds(round.used.system_s)
         ),
     };
+    if let Some(submissions) = round.submissions {
+        let each = submissions as f64 / round.all.ios.max(1) as f64;
+        text += &format!("; submissions an op: {}", units::number(each));
+    }
     let late = cell.rounds.iter().filter_map(|r| r.late_max_s);
     if let Some(late) = late.reduce(f64::max) {
         text += &format!("; the loop was late by {} at most", units::seconds(late));

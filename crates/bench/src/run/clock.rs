@@ -57,6 +57,21 @@ impl Clock {
     }
 }
 
+/// Seconds since 1970 of what [`utc`] has written; None for anything else.
+pub(crate) fn seconds_of(text: &str) -> Option<i64> {
+    let part = |range: std::ops::Range<usize>| text.get(range)?.parse::<i64>().ok();
+    let (year, month, day) = (part(0..4)?, part(5..7)?, part(8..10)?);
+    // Years that begin in March, so that the day that only some have is their last.
+    let (year, month) = if month > 2 {
+        (year, month - 3)
+    } else {
+        (year - 1, month + 9)
+    };
+    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
+    const DAYS_TO_1970: i64 = 719_468;
+    Some(((days - DAYS_TO_1970) * 24 + part(11..13)?) * 3600 + part(14..16)? * 60 + part(17..19)?)
+}
+
 /// `2026-11-21T17:00:00Z`.
 pub(crate) fn utc(time: SystemTime) -> String {
     let seconds = time
@@ -77,4 +92,25 @@ pub(crate) fn utc(time: SystemTime) -> String {
         parts.tm_min,
         parts.tm_sec
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_and_back() {
+        for seconds in [
+            0,
+            951_782_399,
+            951_782_400,
+            1_709_251_199,
+            1_795_330_000,
+            4_107_542_400,
+        ] {
+            let text = utc(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+            assert_eq!(seconds_of(&text), Some(seconds as i64), "{text}");
+        }
+        assert_eq!(seconds_of("yesterday"), None);
+    }
 }

@@ -4,8 +4,8 @@ mod clock;
 mod rounds;
 mod session;
 
-pub(crate) use clock::utc;
 pub use clock::Progress;
+pub(crate) use clock::{seconds_of, utc};
 pub(crate) use rounds::{Raw, Schedule};
 
 use crate::counters::Method;
@@ -113,8 +113,14 @@ fn method(wanted: Counters) -> Result<Result<(Method, Vec<String>), String>, Str
         Counters::Bpf => tried(Method::Bpf)
             .map(Ok)
             .map_err(|why| format!("--counters bpf: {why}")),
-        // A build without BPF, or a user without the right, loses nothing that perf has.
-        Counters::Auto => Ok(tried(Method::Bpf).or_else(|_| tried(Method::Perf))),
+        // A build without BPF, or a user without the right, loses nothing that perf has, and is told what it lacks.
+        Counters::Auto => Ok(tried(Method::Bpf).or_else(|no_bpf| match tried(Method::Perf) {
+            Ok((method, mut blind_to)) => {
+                blind_to.push(format!("what BPF counts: {no_bpf}"));
+                Ok((method, blind_to))
+            }
+            Err(no_perf) => Err(format!("by BPF: {no_bpf}; by perf: {no_perf}")),
+        })),
     }
 }
 

@@ -97,10 +97,10 @@ impl Session<'_> {
             return Ok(());
         }
         files.iter().try_for_each(|pair| {
-            cache::warm(&pair.source, cell.size)?;
+            cache::warm(&pair.source, cell.size, self.stop)?;
             pair.destination
                 .iter()
-                .try_for_each(|file| cache::warm(file, cell.size))
+                .try_for_each(|file| cache::warm(file, cell.size, self.stop))
         })
     }
 
@@ -181,6 +181,10 @@ impl Session<'_> {
             // Without O_DIRECT, which would need an aligned buffer.
             let file = reopened(written).map_err(|e| format!("reading back: {e}"))?;
             for i in 0..next[job].load(Ordering::Relaxed).min(sequence.blocks()) {
+                if self.stop.load(Ordering::Relaxed) {
+                    // The round is given up.
+                    return Ok(());
+                }
                 let step = sequence.step(i);
                 if step.direction == Direction::Read {
                     continue;
@@ -247,6 +251,7 @@ fn summed(
             write: Way::of(&writes, elapsed_s),
             all: Way::of(&all, elapsed_s),
             fsyncs: outcomes.iter().map(|outcome| outcome.fsyncs).sum(),
+            submissions: Some(outcomes.iter().map(|outcome| outcome.submissions).sum()),
             used,
             resident_before: None,
             resident_after: None,

@@ -67,6 +67,13 @@ impl Outputs {
         if wanted.iter().filter(|(path, _)| *path == Path::new("-")).count() > 1 {
             return Err(misuse("only one report can go to stdout".into()));
         }
+        let repeated = wanted
+            .iter()
+            .enumerate()
+            .find(|(i, (path, _))| wanted[..*i].iter().any(|(other, _)| other == path));
+        if let Some((_, (path, _))) = repeated {
+            return Err(misuse(format!("{}: for one report only", path.display())));
+        }
         pictures::check(self.svg.as_deref(), self.png.as_deref()).map_err(misuse)?;
         for (path, _) in wanted.iter().filter(|(path, _)| *path != Path::new("-")) {
             let there = path.exists();

@@ -1,7 +1,7 @@
 //! From flags to a plan: the preset's or the task's jobs, with what was said put over them.
 
 use super::flags::{CounterChoice, Io};
-use proactor_bench::job::{without_repeats, Cache, Cell, EngineSpec, Job, Task};
+use proactor_bench::job::{without_repeats, Cache, Cell, EngineSpec, Job, Rw, Task};
 use proactor_bench::jobfile::JobFile;
 use proactor_bench::refuse;
 use proactor_bench::run::{Counters, Plan};
@@ -55,6 +55,7 @@ pub(super) fn plan(io: &Io, command: &[String]) -> Result<Plan, String> {
         }
     }
     let cells: Vec<Cell> = jobs.iter().flat_map(Job::cells).collect();
+    refuse_without_effect(io, &cells)?;
     Ok(Plan {
         cells: without_repeats(cells),
         place: place(io, file.as_ref()),
@@ -69,6 +70,41 @@ pub(super) fn plan(io: &Io, command: &[String]) -> Result<Plan, String> {
         command: command.iter().map(|word| quoted(word)).collect(),
         left_out,
     })
+}
+
+/// What was said and changes nothing was meant otherwise. In a matrix it is enough that it matters to one cell.
+fn refuse_without_effect(io: &Io, cells: &[Cell]) -> Result<(), String> {
+    let any = |what: fn(&Cell) -> bool| cells.iter().any(what);
+    let writes = any(|c| c.rw.writes());
+    let buffered = any(|c| !c.direct);
+    let on = |flag: &Option<String>| flag.as_deref() == Some("1");
+    let checks = [
+        (
+            io.fsync.is_some_and(|n| n > 0) && !writes,
+            "--fsync: nothing is written",
+        ),
+        (on(&io.end_fsync) && !writes, "--end_fsync: nothing is written"),
+        (
+            io.rwmixread.is_some() && !any(|c| c.rw == Rw::RandRw),
+            "--rwmixread: is of --rw randrw",
+        ),
+        (
+            io.norandommap && !any(|c| c.rw.is_random()),
+            "--norandommap: no offset is random",
+        ),
+        (
+            on(&io.pre_read) && !buffered,
+            "--pre_read: all is around the page cache: --direct 0",
+        ),
+        (
+            io.invalidate.is_some() && !buffered,
+            "--invalidate: all is around the page cache: --direct 0",
+        ),
+    ];
+    match checks.into_iter().find(|(wrong, _)| *wrong) {
+        Some((_, why)) => Err(why.into()),
+        None => Ok(()),
+    }
 }
 
 fn read(path: &Path) -> Result<JobFile, String> {
