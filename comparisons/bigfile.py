@@ -23,22 +23,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--add", action="store_true", help="the newest result that is kept, with these cases")
 
 
-def added(
-    name: str, environment: lib.Measured, cases: list[lib.Measured], args: argparse.Namespace
-) -> list[lib.Measured]:
-    """With `--add`: what is kept of other cases, and these, in its order."""
+def kept(name: str, environment: lib.Measured, args: argparse.Namespace) -> list[lib.Measured]:
+    """With `--add`: the cases that are kept. To be asked before measuring, for they may not fit."""
     files = sorted(args.results.glob(f"*-{name}.json"))
     if not args.add or not files:
-        return cases
-    kept = json.loads(files[-1].read_text())
+        return []
+    result: lib.Measured = json.loads(files[-1].read_text())
     for fact in ("host", "file", "a cell"):
-        if kept["environment"].get(fact) != environment.get(fact):
+        if result["environment"].get(fact) != environment.get(fact):
             sys.exit(f"{files[-1]}: another {fact}: leave out --add")
+    cases: list[lib.Measured] = result["cases"]
+    return cases
+
+
+def added(kept: list[lib.Measured], cases: list[lib.Measured]) -> list[lib.Measured]:
+    """What is kept of other cases, and these, in its order."""
 
     def by_case(measured: list[lib.Measured]) -> dict[tuple[str, object], lib.Measured]:
         return {(case["state"], case.get("chunk", case.get("depth"))): case for case in measured}
 
-    return list((by_case(kept["cases"]) | by_case(cases)).values())
+    return list((by_case(kept) | by_case(cases)).values())
 
 
 def open_direct(path: str, flags: int) -> int:

@@ -155,7 +155,8 @@ def main() -> None:
         **lib.environment(args.dir, packages.COMPARED),
         "file": f"{path.stat().st_size >> 20:,} MiB",
     }
-    cases = []
+    kept = bigfile.kept("chunks", environment, args)
+    cases: list[lib.Measured] = []
     budget = lib.Budget(args.minutes, len(states) * len(CHUNKS) - ("direct" in states))
     for state in states:
         for chunk in CHUNKS:
@@ -172,8 +173,7 @@ def main() -> None:
 
             found = lib.in_rounds(names, args.rounds, cell, budget.part())
             cases.append({"state": state, "chunk": chunk, "how": how, "timed": found})
-    cases = bigfile.added("chunks", environment, cases, args)
-    data = {"environment": environment, "cases": cases}
+    data = {"environment": environment, "cases": bigfile.added(kept, cases)}
     tables.finish("chunks", data, groups(data), args)
 
 

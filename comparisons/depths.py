@@ -187,7 +187,8 @@ def main() -> None:
         names.insert(0, FIO)
     else:
         print("fio is missing: there is no ceiling to compare with", file=sys.stderr)
-    cases = []
+    kept = bigfile.kept("depths", environment, args)
+    cases: list[lib.Measured] = []
     budget = lib.Budget(args.minutes, len(states))
     for state in states:
         how = ""
@@ -213,8 +214,7 @@ def main() -> None:
             }
             for depth in depths
         ]
-    cases = bigfile.added("depths", environment, cases, args)
-    data = {"environment": environment, "cases": cases}
+    data = {"environment": environment, "cases": bigfile.added(kept, cases)}
     tables.finish("depths", data, groups(data), args)
 
 

@@ -200,7 +200,9 @@ def add_arguments(parser: argparse.ArgumentParser, rounds: int, always: str = ""
     )
     if always:
         parser.add_argument(
-            "--only", metavar="TEXT", help=f"only those with TEXT in their name (more with | between), and {always}"
+            "--only",
+            metavar="TEXT",
+            help=f"only those with TEXT in their name (more texts with | between), and {always}",
         )
 
 

@@ -89,12 +89,12 @@ def test_chunks_are_added_to_those_that_are_kept(tmp_path: Path) -> None:
     name.write_text(json.dumps({"environment": environment, "cases": kept}))
     args = argparse.Namespace(add=True, results=tmp_path)
     new = [case("cold", "64KB", 4), case("direct", "1MB", 5)]
-    both = bigfile.added("chunks", environment, new, args)
-    assert both == [kept[0], new[0], kept[2], new[1]]
+    assert bigfile.kept("chunks", environment, args) == kept
+    assert bigfile.added(kept, new) == [kept[0], new[0], kept[2], new[1]]
     with pytest.raises(SystemExit, match="another file"):
-        bigfile.added("chunks", {**environment, "file": "8 MiB"}, new, args)
+        bigfile.kept("chunks", {**environment, "file": "8 MiB"}, args)
     args.add = False
-    assert bigfile.added("chunks", environment, new, args) == new
+    assert bigfile.kept("chunks", environment, args) == []
 
 
 def test_blocks_at_random_against_fio(tmp_path: Path) -> None:

@@ -56,6 +56,8 @@ const DEPTH: u32 = 256;
 const MAX_DEPTH: u32 = 32_768;
 /// Ops that may wait behind them: enough for any burst, small enough to notice a program that never collects.
 const BACKLOG: usize = 65_536;
+/// The most places in a ring's table of files (Linux, `IORING_MAX_FIXED_FILES`).
+const MAX_FIXED_FILES: u32 = 1 << 20;
 /// Room in the table of registered files.
 const FIXED_FILES: u32 = 1024;
 /// Worker threads per processor: they mostly wait for the device.
@@ -146,9 +148,10 @@ impl Config {
         self
     }
 
-    /// Room in the ring's table of registered files; default 1,024.
+    /// Room in the ring's table of registered files, 1 to 1,048,576; default 1,024. Registering the first one fails with
+    /// EMFILE where it is more than RLIMIT_NOFILE.
     pub fn fixed_files(mut self, count: u32) -> Self {
-        self.fixed_files = count;
+        self.fixed_files = count.clamp(1, MAX_FIXED_FILES);
         self
     }
 

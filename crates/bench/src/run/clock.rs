@@ -59,17 +59,13 @@ impl Clock {
 
 /// Seconds since 1970 of what [`utc`] has written; None for anything else.
 pub(crate) fn seconds_of(text: &str) -> Option<i64> {
-    let part = |range: std::ops::Range<usize>| text.get(range)?.parse::<i64>().ok();
-    let (year, month, day) = (part(0..4)?, part(5..7)?, part(8..10)?);
-    // Years that begin in March, so that the day that only some have is their last.
-    let (year, month) = if month > 2 {
-        (year, month - 3)
-    } else {
-        (year - 1, month + 9)
-    };
-    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
-    const DAYS_TO_1970: i64 = 719_468;
-    Some(((days - DAYS_TO_1970) * 24 + part(11..13)?) * 3600 + part(14..16)? * 60 + part(17..19)?)
+    let part = |range: std::ops::Range<usize>| text.get(range)?.parse::<i32>().ok();
+    // SAFETY: zeroes are a valid `tm`.
+    let mut parts: libc::tm = unsafe { std::mem::zeroed() };
+    (parts.tm_year, parts.tm_mon, parts.tm_mday) = (part(0..4)? - 1900, part(5..7)? - 1, part(8..10)?);
+    (parts.tm_hour, parts.tm_min, parts.tm_sec) = (part(11..13)?, part(14..16)?, part(17..19)?);
+    // SAFETY: it outlives the call.
+    Some(unsafe { libc::timegm(&raw mut parts) })
 }
 
 /// `2026-11-21T17:00:00Z`.
