@@ -7,6 +7,7 @@ a known number of calls: a slower machine makes fewer.
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
@@ -17,6 +18,7 @@ from typing import Any
 
 import proactor
 import pytest
+from capabilities import needs
 from conftest import Run
 from file_helpers import in_time, turns
 
@@ -24,6 +26,8 @@ TASKS = 60
 # So many calls that gave way go on in one turn of the loop, and as many calls as this, or lines, are made
 # between two looks at the clock (turn.rs, text_state.rs).
 SHARES, LOOK_EVERY, LINES = 5, 16, 128
+# Completions that one wake-up takes (driver.rs).
+BATCH = 16
 
 Work = Callable[[Path], AsyncGenerator[object, None]]
 
@@ -171,6 +175,52 @@ def test_tasks_that_begin_in_one_turn(run: Run, tmp_path: Path, call: Callable[[
     assert set(found) == {found[0]}
     # The first ones found time left.
     assert sum(turn > found[0] for turn in later) > TASKS // 2
+
+
+@needs("io_uring")
+def test_those_whose_ops_have_come_together(run: Run, tmp_path: Path) -> None:
+    """A wake-up takes a bounded number, however quick the kernel is and however much is in flight."""
+    (tmp_path / "file").write_bytes(b"")
+    found: list[int] = []
+
+    async def main() -> None:
+        async def one(turn: Callable[[], int], file: proactor.BinaryFile) -> None:
+            for _ in range(40):
+                # Done in the ring when it is submitted, and never at once.
+                await file.advise(os.POSIX_FADV_NORMAL)
+                found.append(turn())
+
+        async with proactor.open(tmp_path / "file", "rb", engine="io_uring") as file:
+            with turns() as turn:
+                await asyncio.gather(*(one(turn, file) for _ in range(20 * BATCH)))
+
+    run(in_time(main()))
+    # The loop's reader takes a batch, and so may the handle that submits; one turn may count with the next.
+    assert max(Counter(found).values()) <= 4 * BATCH
+
+
+@needs("io_uring")
+def test_those_who_go_on_after_they_were_woken(run: Run, tmp_path: Path) -> None:
+    """One call each is free when the turn is used up, not as many as between two looks at the clock."""
+    (tmp_path / "file").write_text("line\n")
+    found: list[int] = []
+
+    async def main() -> None:
+        async def one(turn: Callable[[], int], file: proactor.BinaryFile) -> None:
+            await file.advise(os.POSIX_FADV_NORMAL)
+            for _ in range(2 * LOOK_EVERY):
+                await file.pread(4, 0)
+                found.append(turn())
+                end = time.perf_counter() + 100e-6
+                while time.perf_counter() < end:
+                    pass
+
+        async with proactor.open(tmp_path / "file", "rb", engine="io_uring") as file:
+            with turns() as turn:
+                await asyncio.gather(*(one(turn, file) for _ in range(4 * BATCH)))
+
+    run(in_time(main()))
+    assert max(Counter(found).values()) <= most(LOOK_EVERY) < 2 * BATCH * LOOK_EVERY
 
 
 def test_cancelled_while_it_waits_for_its_share(run: Run, tmp_path: Path) -> None:

@@ -41,6 +41,8 @@ pub(crate) struct LoopDriver {
     event_loop: Py<PyWeakrefReference>,
     waiting: HashMap<Token, Waiter>,
     flush_scheduled: bool,
+    /// Handles of `_wake` that the loop has yet to run.
+    flushes: u32,
     closed: bool,
     /// Who has had how much of this turn of the loop.
     pub(crate) turn: Turn,
@@ -128,6 +130,7 @@ impl LoopDriver {
             event_loop: PyWeakrefReference::new(event_loop)?.unbind(),
             waiting: HashMap::new(),
             flush_scheduled: false,
+            flushes: 0,
             closed: false,
             turn: Turn::default(),
         };
@@ -318,6 +321,7 @@ pub(crate) fn schedule_flush(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
     });
     let mut this = slf.borrow_mut();
     this.flush_scheduled = scheduled.is_ok();
+    this.flushes += u32::from(scheduled.is_ok());
     if scheduled.is_err() {
         // Ctrl-C in the midst of call_soon: nobody else would hand the op over.
         this.flush_now()?;
@@ -416,8 +420,22 @@ pub(crate) fn adopt(slf: &Bound<'_, LoopDriver>, mut buffers: Box<Buffered>) -> 
 
 #[pymethods]
 impl LoopDriver {
-    /// The loop's reader and flush callback.
+    /// What `schedule_flush` schedules.
+    ///
+    /// Where the reader came first in this turn of the loop, its tasks have scheduled another one, and this one leaves the
+    /// completions alone. Otherwise each turn would have one handle more, each with completions whose tasks schedule the
+    /// next: at 45,000 reads a second the loop came round every 50 ms.
     fn _wake(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let mut this = slf.borrow_mut();
+        this.flushes = this.flushes.saturating_sub(1);
+        if this.flushes > 0 {
+            this.flush_scheduled = false;
+            if this.flush_now().is_ok() {
+                return Ok(());
+            }
+            // What the kernel says goes to those who wait.
+        }
+        drop(this);
         from_the_loop(slf.py(), || turn_and_dispatch(slf))
     }
 
