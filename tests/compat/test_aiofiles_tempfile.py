@@ -14,6 +14,9 @@ from aiofiles_suite import Parity
 from conftest import Run
 from proactor.compat import aiofiles as ours
 
+# By the original, which shows what the standard library's wrapper has: until Python 3.12. Ours always does.
+DELETE_IS_SHOWN = sys.version_info < (3, 12)
+
 
 class TestTempfileParity(Parity):
     """True of both packages, for `tempfile`."""
@@ -40,7 +43,7 @@ class TestTempfileParity(Parity):
                 name = Path(file.name)
                 assert name.parent == tmp_path
                 assert name.name.startswith("p-")
-                assert file.delete is True
+                assert not DELETE_IS_SHOWN or file.delete
                 assert name.suffix == ".s"
                 await file.write("text")
                 await file.flush()
@@ -51,7 +54,7 @@ class TestTempfileParity(Parity):
             assert not os.path.exists(file.name)
             async with named("wb", delete=False, dir=tmp_path) as file:
                 assert type(file).__name__ == "AsyncBufferedIOBase"
-                assert file.delete is False
+                assert not DELETE_IS_SHOWN or not file.delete
             assert os.path.exists(file.name)
 
         run(main())
