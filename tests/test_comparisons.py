@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 import os
 import subprocess
 import sys
@@ -289,6 +290,7 @@ def test_bench_beside_fio(tmp_path: Path) -> None:
         assert sorted(measured["order"]) == ["again", "fio", "ours"]
     assert "## libaio (linux-aio:raw), 4k, cached\n" in text
     assert data["environment"]["within 5 % of fio, 4k"].endswith(" of 4")
+    assert data["environment"]["at least 95 % of fio, 4k"].endswith(" of 4")
 
 
 def test_the_interval_of_a_median() -> None:
@@ -296,11 +298,12 @@ def test_the_interval_of_a_median() -> None:
     assert bench_fio.interval([5, 1, 3, 2, 4]) is None
     assert bench_fio.interval([6, 5, 1, 3, 2, 4]) == (1, 6)
     assert bench_fio.interval(list(range(10))) == (1, 8)
-    assert bench_fio.within([1.0] * 5) == "open"
-    assert bench_fio.within([0.97, 0.96, 1.0, 1.01, 1.02, 1.04]) == "yes"
-    assert bench_fio.within([0.97, 0.96, 1.0, 1.01, 1.02, 1.06]) == "open"
-    assert bench_fio.within([1.06, 1.07, 1.1, 1.2, 1.3, 1.4]) == "NO"
-    assert bench_fio.within([0.6, 0.7, 0.8, 0.9, 0.92, 0.94]) == "NO"
+    assert bench_fio.verdict([1.0] * 5, 1.05) == "open"
+    assert bench_fio.verdict([0.97, 0.96, 1.0, 1.01, 1.02, 1.04], 1.05) == "yes"
+    assert bench_fio.verdict([0.97, 0.96, 1.0, 1.01, 1.02, 1.06], 1.05) == "open"
+    assert bench_fio.verdict([0.97, 0.96, 1.0, 1.01, 1.02, 1.06], math.inf) == "yes"
+    assert bench_fio.verdict([1.06, 1.07, 1.1, 1.2, 1.3, 1.4], 1.05) == "NO"
+    assert bench_fio.verdict([0.6, 0.7, 0.8, 0.9, 0.92, 0.94], math.inf) == "NO"
 
 
 COPYING = {"wall_s": 1.0, "user_s": 0.25, "system_s": 0.5, "machine_s": 1.5, "peak_kib": 2048}

@@ -10,7 +10,7 @@ from bench_helpers import ENGINES, SMALL, bench, cells, measured
 from capabilities import needs, require
 
 BLOCKS = 256
-EVERY = (*ENGINES, "linux-aio:raw")
+EVERY = (*ENGINES, "linux-aio:raw", "io_uring:raw", "io_uring:fixed+raw")
 ALL = ",".join(EVERY)
 
 

@@ -127,7 +127,7 @@ pub struct EngineSpec {
     pub sqpoll: bool,
     /// Completions are polled for at the device.
     pub iopoll: bool,
-    /// Linux AIO's or the C library's own calls, without our driver.
+    /// The kernel's or the C library's own calls, without our driver.
     pub raw: bool,
 }
 
@@ -187,7 +187,12 @@ impl FromStr for EngineSpec {
                 "fixed" => spec.fixed = true,
                 "sqpoll" => spec.sqpoll = true,
                 "iopoll" => spec.iopoll = true,
-                _ => return Err(format!("{text:?}: the variants are fixed, sqpoll and iopoll")),
+                "raw" => spec.raw = true,
+                _ => {
+                    return Err(format!(
+                        "{text:?}: the variants are fixed, sqpoll, iopoll and raw"
+                    ))
+                }
             }
         }
         Ok(spec)
@@ -222,6 +227,8 @@ mod tests {
             "io_uring:fixed+sqpoll",
             "linux-aio:raw",
             "posix-aio:raw",
+            "io_uring:raw",
+            "io_uring:fixed+sqpoll+iopoll+raw",
         ] {
             let spec: EngineSpec = text.parse().unwrap();
             assert_eq!(spec.to_string(), text);
@@ -233,7 +240,6 @@ mod tests {
             "sync:fixed",
             "io_uring:fast",
             "linux-aio:fixed",
-            "io_uring:raw",
             "io_uring:",
             "io_uring:fixed+",
         ] {

@@ -13,7 +13,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Duration;
 
 /// How long an SQPOLL thread polls without work: fio's default.
-const SQPOLL_IDLE: Duration = Duration::from_secs(1);
+pub(super) const SQPOLL_IDLE: Duration = Duration::from_secs(1);
 
 pub(super) struct OnDriver {
     // Before the buffers: they may be registered with it.
@@ -186,7 +186,7 @@ fn bytes_of(buffer: &mut Buf) -> &mut [u8] {
     }
 }
 
-fn memlock(cell: &Cell, error: &std::io::Error) -> String {
+pub(super) fn memlock(cell: &Cell, error: &std::io::Error) -> String {
     let hint = match error.raw_os_error() {
         Some(libc::ENOMEM) => ": RLIMIT_MEMLOCK (ulimit -l) bounds registered memory",
         _ => "",

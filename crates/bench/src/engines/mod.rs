@@ -9,6 +9,7 @@ mod plain;
 mod queue;
 mod raw_aio;
 mod raw_posix;
+mod raw_uring;
 
 pub(crate) use driver::config;
 
@@ -20,6 +21,7 @@ use driver::OnDriver;
 use queue::Queue;
 use raw_aio::RawAio;
 use raw_posix::RawPosix;
+use raw_uring::RawUring;
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -160,6 +162,7 @@ pub fn work(part: &Part<'_>) -> Result<Option<Outcome>, String> {
     match part.cell.engine.base {
         Base::Sync | Base::PsyncThreads => between_the_gates(part, plain::Plain::ready(part)),
         Base::PosixAio if part.cell.engine.raw => between_the_gates(part, Queue::<RawPosix>::ready(part)),
+        Base::IoUring if part.cell.engine.raw => between_the_gates(part, Queue::<RawUring>::ready(part)),
         _ if part.cell.engine.raw => between_the_gates(part, Queue::<RawAio>::ready(part)),
         _ => between_the_gates(part, Queue::<OnDriver>::ready(part)),
     }

@@ -59,7 +59,7 @@ pub(super) struct Io {
     #[arg(long, conflicts_with = "preset", help_heading = "What is asked")]
     pub task: Option<Task>,
     /// sync, psync-threads, posix-aio, linux-aio, io_uring, and of io_uring the variants fixed, sqpoll and iopoll, as in
-    /// io_uring:fixed+sqpoll; linux-aio:raw and posix-aio:raw are io_submit and aio_read without our driver [default: the first five, as far as they work here]
+    /// io_uring:fixed+sqpoll; the variant raw of the last three is aio_read, io_submit or a ring without our driver [default: the first five, as far as they work here]
     #[arg(
         long,
         visible_alias = "ioengine",

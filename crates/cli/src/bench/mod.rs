@@ -193,6 +193,7 @@ fn list() -> String {
     let extra = [
         "posix-aio:raw",
         "linux-aio:raw",
+        "io_uring:raw",
         "io_uring:fixed",
         "io_uring:sqpoll",
         "io_uring:fixed+sqpoll",
