@@ -127,11 +127,14 @@ pub fn size(root: &Path) -> io::Result<Size> {
 /// # Errors
 /// What reading says.
 pub fn warm(files: &[PathBuf], stop: &AtomicBool) -> io::Result<()> {
-    files.iter().try_for_each(|path| {
-        let file = File::open(path)?;
-        let len = file.metadata()?.len();
-        cache::warm(&file, len, stop)
-    })
+    let read = || {
+        files.iter().try_for_each(|path| {
+            let file = File::open(path)?;
+            let len = file.metadata()?.len();
+            cache::warm(&file, len, stop)
+        })
+    };
+    cache::fill(read, || resident(files), stop)
 }
 
 /// Takes the files' data out of the page cache. Names and inodes stay in memory.

@@ -96,12 +96,15 @@ impl Session<'_> {
         if cell.direct || cell.cache == Cache::Dropped {
             return Ok(());
         }
-        files.iter().try_for_each(|pair| {
-            cache::warm(&pair.source, cell.size, self.stop)?;
-            pair.destination
-                .iter()
-                .try_for_each(|file| cache::warm(file, cell.size, self.stop))
-        })
+        let read = || {
+            files.iter().try_for_each(|pair| {
+                cache::warm(&pair.source, cell.size, self.stop)?;
+                pair.destination
+                    .iter()
+                    .try_for_each(|file| cache::warm(file, cell.size, self.stop))
+            })
+        };
+        cache::fill(read, || resident(files, cell), self.stop)
     }
 
     /// The cell's threads, from start to end.
