@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import statistics
 import sys
 from collections.abc import Iterable, Sequence
@@ -221,7 +222,7 @@ def chosen(names: Iterable[str], only: str | None, *always: str) -> list[str]:
 
 def command_line() -> str:
     """How this script was called, from the root of a checkout."""
-    return " ".join(["python", os.path.relpath(sys.argv[0], lib.ROOT), *sys.argv[1:]])
+    return shlex.join(["python", os.path.relpath(sys.argv[0], lib.ROOT), *sys.argv[1:]])
 
 
 def finish(name: str, data: Measured, groups: Iterable[Group], args: argparse.Namespace) -> None:
