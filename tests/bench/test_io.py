@@ -117,7 +117,7 @@ def test_time_and_syncs(tmp_path: Path) -> None:
         *SMALL,
         *timed,
         "--engine",
-        "sync,linux-aio:raw,io_uring",
+        "sync,linux-aio:raw,io_uring,io_uring:fixed+raw",
         "--fsync",
         "16",
         "--end_fsync",

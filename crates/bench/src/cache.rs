@@ -22,26 +22,6 @@ const WARM_TRIES: u32 = 3;
 /// What is larger is read once: it may have no room.
 const REREAD_PAGES: u64 = 1 << 20;
 
-/// Has files read until they are in the page cache. A machine's host or its agents may take pages away at any time, also
-/// with most of the memory free: on one, a pass every five seconds took some out of what had been read just before.
-///
-/// # Errors
-/// What reading says.
-pub fn fill(
-    mut read: impl FnMut() -> io::Result<()>,
-    look: impl Fn() -> Option<Resident>,
-    stop: &AtomicBool,
-) -> io::Result<()> {
-    for _ in 0..WARM_TRIES {
-        read()?;
-        let done = look().is_none_or(|found| found.pages == found.of || found.of > REREAD_PAGES);
-        if done || stop.load(Ordering::Relaxed) {
-            break;
-        }
-    }
-    Ok(())
-}
-
 impl Resident {
     /// From 0 to 1.
     pub fn share(&self) -> f64 {
@@ -72,6 +52,26 @@ pub fn warm(file: &File, len: u64, stop: &AtomicBool) -> io::Result<()> {
         match file.read_at(&mut buffer[..part], offset)? {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
             n => offset += n as u64,
+        }
+    }
+    Ok(())
+}
+
+/// Has files read until they are in the page cache. A machine's host or its agents may take pages away at any time, also
+/// with most of the memory free: on one, a pass every five seconds took some out of what had been read just before.
+///
+/// # Errors
+/// What reading says.
+pub fn fill(
+    mut read: impl FnMut() -> io::Result<()>,
+    look: impl Fn() -> Option<Resident>,
+    stop: &AtomicBool,
+) -> io::Result<()> {
+    for _ in 0..WARM_TRIES {
+        read()?;
+        let done = look().is_none_or(|found| found.pages == found.of || found.of > REREAD_PAGES);
+        if done || stop.load(Ordering::Relaxed) {
+            break;
         }
     }
     Ok(())

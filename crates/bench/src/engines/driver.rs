@@ -129,10 +129,7 @@ impl Transport for OnDriver {
             buffers,
             slots: HashMap::with_capacity_and_hasher(depth * 2, BuildHasherDefault::default()),
             done: Vec::with_capacity(depth),
-            most: match cell.complete_max {
-                0 => usize::MAX,
-                most => most as usize,
-            },
+            most: part.most(),
         })
     }
 

@@ -18,6 +18,7 @@ use crate::job::{Base, Cell};
 use crate::tally::Tally;
 use crate::work::{Direction, Sequence, Step};
 use driver::OnDriver;
+use proactor::buffer::AlignedBuf;
 use queue::Queue;
 use raw_aio::RawAio;
 use raw_posix::RawPosix;
@@ -202,6 +203,24 @@ impl Part<'_> {
             return None;
         }
         Some(self.sequence.step(i))
+    }
+
+    /// A block of memory for each slot, with contents.
+    fn buffers(&self) -> Vec<AlignedBuf> {
+        let block = |slot| {
+            let mut buffer = AlignedBuf::zeroed(self.cell.bs as usize, ALIGNMENT);
+            data::fill(&mut buffer, self.seed, self.generation, slot * self.cell.bs);
+            buffer
+        };
+        (0..u64::from(self.cell.iodepth)).map(block).collect()
+    }
+
+    /// How many completions are taken back together at most.
+    fn most(&self) -> usize {
+        match self.cell.complete_max {
+            0 => usize::MAX,
+            most => most as usize,
+        }
     }
 
     /// Makes a buffer ready to be written.

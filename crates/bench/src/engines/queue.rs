@@ -7,6 +7,7 @@ use super::{complaint, Outcome, Part, Times, Worker};
 use crate::job::Base;
 use crate::tally::Tally;
 use crate::work::{Direction, Step};
+use std::fs::File;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,14 @@ pub(super) struct Ended {
     /// None: a sync.
     pub slot: Option<usize>,
     pub result: io::Result<usize>,
+}
+
+impl Ended {
+    /// An fsync that the caller has waited for.
+    pub fn sync_at_once(file: &File) -> Ended {
+        let result = rustix::fs::fsync(file).map(|()| 0).map_err(Into::into);
+        Ended { slot: None, result }
+    }
 }
 
 /// Does the ops of slots.

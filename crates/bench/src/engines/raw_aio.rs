@@ -4,8 +4,7 @@
 //! Invariant: an iocb and its buffer stay where they are until the event has been read, or the context is gone.
 
 use super::queue::{Ended, Transport, Way};
-use super::{Part, ALIGNMENT};
-use crate::data;
+use super::Part;
 use proactor::buffer::AlignedBuf;
 use std::fs::File;
 use std::io;
@@ -106,19 +105,14 @@ impl Transport for RawAio {
         }
         let context = Context(id);
         let open = |file: &File| file.try_clone().map_err(|e| format!("{}: {e}", cell.engine));
-        let mut buffers = Vec::new();
-        for slot in 0..u64::from(cell.iodepth) {
-            let mut buffer = AlignedBuf::zeroed(cell.bs as usize, ALIGNMENT);
-            data::fill(&mut buffer, part.seed, part.generation, slot * cell.bs);
-            buffers.push(buffer);
-        }
+        let buffers = part.buffers();
         Ok(RawAio {
             context,
             source: open(part.source)?,
             destination: part.destination.map(open).transpose()?,
             iocbs: vec![Iocb::default(); buffers.len()].into(),
             taken: Vec::with_capacity(buffers.len()),
-            events: vec![Event::default(); most(cell)],
+            events: vec![Event::default(); part.most().min(buffers.len())],
             buffers,
             in_kernel: 0,
             synced: Vec::new(),
@@ -150,8 +144,7 @@ impl Transport for RawAio {
 
     fn sync(&mut self) -> Result<(), String> {
         let file = self.destination.as_ref().unwrap_or(&self.source);
-        let result = rustix::fs::fsync(file).map(|()| 0).map_err(Into::into);
-        self.synced.push(Ended { slot: None, result });
+        self.synced.push(Ended::sync_at_once(file));
         Ok(())
     }
 
@@ -192,14 +185,6 @@ impl Transport for RawAio {
             },
         }));
         Ok(())
-    }
-}
-
-/// How many ops are taken back together at most.
-fn most(cell: &crate::job::Cell) -> usize {
-    match cell.complete_max {
-        0 => cell.iodepth as usize,
-        most => most.min(cell.iodepth) as usize,
     }
 }
 

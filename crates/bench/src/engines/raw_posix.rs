@@ -8,8 +8,8 @@
 //! Invariant: a control block and its buffer stay where they are until `aio_return` has been asked for it.
 
 use super::queue::{Ended, Transport, Way};
-use super::{Part, ALIGNMENT};
-use crate::{data, unless_interrupted};
+use super::Part;
+use crate::unless_interrupted;
 use proactor::buffer::AlignedBuf;
 use std::fs::File;
 use std::io;
@@ -101,12 +101,7 @@ impl Transport for RawPosix {
     fn ready(part: &Part<'_>) -> Result<RawPosix, String> {
         let cell = part.cell;
         let open = |file: &File| file.try_clone().map_err(|e| format!("{}: {e}", cell.engine));
-        let mut buffers = Vec::new();
-        for slot in 0..u64::from(cell.iodepth) {
-            let mut buffer = AlignedBuf::zeroed(cell.bs as usize, ALIGNMENT);
-            data::fill(&mut buffer, part.seed, part.generation, slot * cell.bs);
-            buffers.push(buffer);
-        }
+        let buffers = part.buffers();
         // SAFETY: zeroes are a valid `aiocb`.
         let none = || unsafe { std::mem::zeroed::<libc::aiocb>() };
         Ok(RawPosix {
@@ -116,10 +111,7 @@ impl Transport for RawPosix {
             flying: vec![false; buffers.len()],
             next: 0,
             buffers,
-            most: match cell.complete_max {
-                0 => usize::MAX,
-                most => most as usize,
-            },
+            most: part.most(),
             synced: Vec::new(),
         })
     }
@@ -157,8 +149,7 @@ impl Transport for RawPosix {
 
     fn sync(&mut self) -> Result<(), String> {
         let file = self.destination.as_ref().unwrap_or(&self.source);
-        let result = rustix::fs::fsync(file).map(|()| 0).map_err(Into::into);
-        self.synced.push(Ended { slot: None, result });
+        self.synced.push(Ended::sync_at_once(file));
         Ok(())
     }
 

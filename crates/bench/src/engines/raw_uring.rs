@@ -5,9 +5,9 @@
 
 use super::driver::{memlock, SQPOLL_IDLE};
 use super::queue::{Ended, Transport, Way};
-use super::{Part, ALIGNMENT};
+use super::Part;
 use crate::job::Cell;
-use crate::{data, unless_interrupted};
+use crate::unless_interrupted;
 use io_uring::types::{Fd, Fixed};
 use io_uring::{opcode, squeue, IoUring};
 use proactor::buffer::AlignedBuf;
@@ -121,12 +121,7 @@ impl Transport for RawUring {
             .map(|file| file.try_clone())
             .collect::<io::Result<_>>()
             .map_err(failed)?;
-        let mut buffers = Vec::new();
-        for slot in 0..u64::from(cell.iodepth) {
-            let mut buffer = AlignedBuf::zeroed(cell.bs as usize, ALIGNMENT);
-            data::fill(&mut buffer, part.seed, part.generation, slot * cell.bs);
-            buffers.push(buffer);
-        }
+        let mut buffers = part.buffers();
         if cell.engine.fixed {
             let fds: Vec<RawFd> = files.iter().map(AsRawFd::as_raw_fd).collect();
             ring.submitter().register_files(&fds).map_err(failed)?;
@@ -147,10 +142,7 @@ impl Transport for RawUring {
             iopoll: cell.engine.iopoll,
             buffers,
             in_flight: 0,
-            most: match cell.complete_max {
-                0 => usize::MAX,
-                most => most as usize,
-            },
+            most: part.most(),
             early: Vec::new(),
         })
     }
@@ -184,10 +176,7 @@ impl Transport for RawUring {
     fn sync(&mut self) -> Result<(), String> {
         let (index, fd) = self.written();
         if self.iopoll {
-            let result = rustix::fs::fsync(&self.files[index])
-                .map(|()| 0)
-                .map_err(Into::into);
-            self.early.push(Ended { slot: None, result });
+            self.early.push(Ended::sync_at_once(&self.files[index]));
             return Ok(());
         }
         self.push(&opcode::Fsync::new(Fd(fd)).build().user_data(NO_SLOT))
