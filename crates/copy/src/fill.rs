@@ -130,6 +130,10 @@ impl Worker<'_> {
         let share = batch.take(count)?;
         if self.ahead.is_cold() && !self.run.stopped() {
             self.ahead.ask(at.source(), &batch.listing, share.clone());
+            // Two looks, so not one file that happens to be gone from memory.
+            if self.ahead.is_cold() {
+                self.run.schedule.call_reserve();
+            }
         }
         Some(share)
     }

@@ -259,8 +259,10 @@ impl<'a> Plan<'a> {
     /// Copies what has been added.
     fn copy(&mut self, worker: &mut Worker<'_>, total: &mut Report) {
         let run = worker.run;
-        let helpers = if run.options.recursive || self.jobs.len() > FEW {
-            run.jobs - 1
+        let is_large = run.options.recursive || self.jobs.len() > FEW;
+        let helpers = if is_large { run.jobs - 1 } else { 0 };
+        let reserve = if is_large && run.copies_contents() {
+            run.reserve
         } else {
             0
         };
@@ -268,7 +270,7 @@ impl<'a> Plan<'a> {
         run.schedule.push(&mut self.jobs);
         // A ring is in a thread that ends, see `ring/lost.rs`.
         let apart = run.options.recursive && worker.ring.is_some();
-        if helpers == 0 && !apart {
+        if helpers + reserve == 0 && !apart {
             worker.work();
             return;
         }
@@ -276,6 +278,9 @@ impl<'a> Plan<'a> {
             let spawn = |number: usize| {
                 let thread = std::thread::Builder::new().name(format!("copy-{number}"));
                 thread.spawn_scoped(scope, move || {
+                    if number > helpers && !run.schedule.stand_by() {
+                        return None;
+                    }
                     let mut worker = Worker::new(run);
                     worker.start_engine().ok()?;
                     // The first one takes our place.
@@ -292,7 +297,7 @@ impl<'a> Plan<'a> {
             };
             let first = if apart { spawn(0).ok() } else { None };
             // With fewer threads than wished, it takes longer and is the same.
-            let threads: Vec<_> = (1..=helpers).map_while(|number| spawn(number).ok()).collect();
+            let threads: Vec<_> = (1..=helpers + reserve).map_while(|number| spawn(number).ok()).collect();
             let first = first.and_then(join);
             if first.is_none() {
                 worker.work();

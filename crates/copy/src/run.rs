@@ -90,6 +90,8 @@ pub(crate) struct Run<'a> {
     /// Levels of a chain of directories that are kept open.
     pub(crate) keep: usize,
     pub(crate) jobs: usize,
+    /// Threads besides, for cold sources.
+    pub(crate) reserve: usize,
     /// Files in a worker's ring.
     pub(crate) depth: usize,
     /// What each source is of the whole, if somebody wants to know how much is done.
@@ -113,8 +115,10 @@ impl<'a> Run<'a> {
             jobs => jobs,
         };
         let descriptors = sys::descriptor_limit().saturating_sub(SPARE_DESCRIPTORS);
-        let jobs = jobs.min(descriptors / DESCRIPTORS_PER_JOB).max(1);
-        let share = descriptors / jobs;
+        let most = descriptors / DESCRIPTORS_PER_JOB;
+        let jobs = jobs.min(most).max(1);
+        let reserve = reserve(options, jobs).min(most.saturating_sub(jobs));
+        let share = descriptors / (jobs + reserve);
         // Half of what a worker may have open is for its ring.
         let depth = (share / 2 / ring::DESCRIPTORS_PER_FILE).clamp(1, ring::DEPTH);
         let share = match options.engine {
@@ -148,6 +152,7 @@ impl<'a> Run<'a> {
             // Each level is two descriptors, and a worker needs a few more for what it has in hand.
             keep: (share / 2).saturating_sub(4).clamp(2, 64),
             jobs,
+            reserve,
             depth,
             part_of_source: observer.measures().then(|| 1.0 / sources.len() as f64),
             stopped: AtomicBool::new(false),
@@ -297,6 +302,18 @@ fn absolute(here: &Path, path: &Path) -> PathBuf {
 
 /// More threads than this wait for each other in the file system and not for the processor.
 const MAX_JOBS: usize = 8;
+
+/// So many threads, at most, have cold sources read for them: more do not make a disk faster, and take memory.
+const MAX_COLD_JOBS: usize = 8;
+
+/// How many threads are to be called when sources are cold, besides those that copy what is in memory. Who has said how
+/// many threads there are to be gets those and no others, and a ring has enough under way by itself.
+fn reserve(options: &Options, jobs: usize) -> usize {
+    if options.jobs > 0 || options.overwrite.ask || options.engine == Engine::Uring {
+        return 0;
+    }
+    (2 * jobs).clamp(4, MAX_COLD_JOBS).saturating_sub(jobs)
+}
 
 fn random() -> u32 {
     random_u64() as u32
