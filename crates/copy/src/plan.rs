@@ -297,7 +297,9 @@ impl<'a> Plan<'a> {
             };
             let first = if apart { spawn(0).ok() } else { None };
             // With fewer threads than wished, it takes longer and is the same.
-            let threads: Vec<_> = (1..=helpers + reserve).map_while(|number| spawn(number).ok()).collect();
+            let threads: Vec<_> = (1..=helpers + reserve)
+                .map_while(|number| spawn(number).ok())
+                .collect();
             let first = first.and_then(join);
             if first.is_none() {
                 worker.work();

@@ -55,6 +55,24 @@ fn sources_that_are_not_in_memory() {
     assert_same(&source, &target);
 }
 
+/// Threads in reserve help with them, unless the user has said how many there are to be.
+#[test]
+fn long_directories_that_are_not_in_memory() {
+    let (_here, source, target) = place();
+    for directory in 0..8 {
+        let directory = source.join(directory.to_string());
+        fs::create_dir_all(&directory).unwrap();
+        for number in 0..200 {
+            let path = directory.join(number.to_string());
+            fs::write(&path, bytes(number * 300)).unwrap();
+            forget(&path);
+        }
+    }
+    let report = copy_as(&options(0), &source, &target);
+    assert_eq!((report.files, report.directories), (8 * 200, 9));
+    assert_same(&source, &target);
+}
+
 #[test]
 fn a_long_file() {
     let (_here, source, target) = place();
