@@ -83,6 +83,12 @@ def test_tree(same: Same, policy: str) -> None:
     same(arrangements.overwrite, listing(words), *words, "tree", "into")
 
 
+@pytest.mark.parametrize("policy", ["-r", "-rn", "-ru", "-rf", "-a"])
+def test_tree_onto_itself(same: Same, policy: str) -> None:
+    same(arrangements.overwrite, policy, "tree", ".")
+    same(arrangements.overwrite, policy, "tree/", "into", "tree/..")
+
+
 @pytest.mark.parametrize("control", ["none", "off", "numbered", "t", "existing", "nil", "wrong", ""])
 def test_backups_from_the_environment(same: Same, control: str) -> None:
     same(arrangements.overwrite, "-b", "new", "into", environment={"VERSION_CONTROL": control})

@@ -5,7 +5,7 @@ use crate::entry::Entry;
 use crate::error::{Diagnostic, Refusal, Step};
 use crate::flags;
 use crate::observer::{Kind, Paths};
-use crate::options::{Dereference, Fsync, Mode};
+use crate::options::{Dereference, Fsync, Mode, When};
 use crate::place::rename_to_free;
 use crate::run::{End, Outcome, Worker};
 use crate::schedule::{Job, Schedule, Work};
@@ -231,7 +231,11 @@ impl Worker<'_> {
         let (fd, stat) =
             opened.map_err(|error| self.failed(Step::OpenTargetDirectory, entry.target(), error))?;
         if stat.id == source.id {
-            return Err(self.refused(Refusal::SameFile, entry));
+            // All that is in it is there.
+            return Err(match self.options().overwrite.when {
+                When::None => self.skip(entry, source),
+                _ => self.refused(Refusal::SameFile, entry),
+            });
         }
         if entry.at.dir.is_top() {
             self.run.roots.lock().unwrap().insert(stat.id);
