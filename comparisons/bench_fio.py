@@ -12,8 +12,7 @@ from round to round; beside fio stands the same of its second run to its first, 
 no noise. The intervals are those of the median, from order statistics, with at least 95 % confidence. A cell
 is within 5 % if all of its interval is, not within it if none of it is, and open else. `user us` and `CPU us`
 are what a read took of a processor: of fio's posixaio without the C library's threads, which it leaves out.
-`CPUs` is that times the reads of a second: more than the machine has cannot be, but fio's threads that do not
-run all at the same time add up to it, so that many of them are given a longer time.
+`CPUs` is that times the reads of a second: more than the machine has cannot be.
 
     cargo build --release -p proactor-cli
     python comparisons/bench_fio.py --dir /data --save
@@ -24,6 +23,7 @@ run all at the same time add up to it, so that many of them are given a longer t
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import json
 import math
@@ -55,9 +55,10 @@ STATES = ("cached", "direct")
 BLOCKS = {"4k": 4 << 10, "128k": 128 << 10}
 SECONDS, SMOKE_SECONDS = 1.0, 0.05
 # fio adds up what each thread did in a time of its own, and threads that nothing stops begin and end one
-# after the other: in half a second 256 of them did the work of seven processors, of which there were two.
-# So many run longer.
-MANY_THREADS, LONGER = 64, 8
+# after the other: 256 of them took 7 s for what was told as 4.4 s, the work of 3.4 processors, of which there
+# were two. So many run longer, and their reads are divided by the time that the whole process took, less
+# what one with a single thread takes to begin and to end.
+MANY_THREADS, LONGER = 64, 4
 GOAL = 0.05
 CONFIDENCE = 0.95
 # Of system calls those that do I/O or wait, by their numbers on the machine that this runs on.
@@ -77,7 +78,7 @@ FEW = 0.005
 Case = tuple[str, str, str, int]
 
 
-def ours(case: Case, binary: Path, path: Path, seconds: float, under: Sequence[str] = ()) -> lib.Measured:
+def ours(case: Case, binary: Path, path: Path, seconds: float, below: Sequence[str] = ()) -> lib.Measured:
     state, block, engine, depth = case
     command = [str(binary), "bench", "io", "--engine", ENGINES[engine], "--filename", str(path)]
     command += ["--use-existing", "--rw", "randread", "--bs", block, "--size", str(path.stat().st_size)]
@@ -86,14 +87,36 @@ def ours(case: Case, binary: Path, path: Path, seconds: float, under: Sequence[s
     command += ["--rounds", "1", "--counters", "none"]
     command += ["--runtime", f"{seconds * 1e3:.0f}ms", "--time_based", "1", "--json"]
     command += ["--direct", "1"] if state == "direct" else ["--direct", "0", "--invalidate", "0"]
-    done = subprocess.run([*under, *command], stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run([*below, *command], stdout=subprocess.PIPE, text=True, check=True)
     found = json.loads(done.stdout)["cells"][0]["rounds"][0]
     ios = max(found["all"]["ios"], 1)
     user_us, system_us = (found["used"][key] / ios * 1e6 for key in ("user_s", "system_s"))
     return {"iops": found["all"]["iops"], "reads": ios, "user_us": user_us, "cpu_us": user_us + system_us}
 
 
-def theirs(case: Case, path: Path, seconds: float, under: Sequence[str] = ()) -> lib.Measured:
+def under(case: Case) -> list[str]:
+    """What both are started by. One request of POSIX AIO is two threads that wake each other: whether the
+    kernel leaves them on one processor or takes two makes it 0.7 or 1.4 of the speed, for a whole run, and is
+    drawn anew for each. So they have one processor.
+    """
+    *_, engine, depth = case
+    is_pair = engine == "posixaio" and depth == 1
+    return ["taskset", "--cpu-list", str(min(os.sched_getaffinity(0)))] if is_pair else []
+
+
+def is_crowd(case: Case) -> bool:
+    *_, engine, depth = case
+    return engine == "psync" and depth >= MANY_THREADS
+
+
+@functools.cache
+def around_s(path: Path) -> float:
+    """What fio takes before and after the reads of one thread."""
+    short = [theirs(("cached", "4k", "psync", 1), path, SMOKE_SECONDS)["around_s"] for _ in range(5)]
+    return float(statistics.median(short))
+
+
+def theirs(case: Case, path: Path, seconds: float, below: Sequence[str] = ()) -> lib.Measured:
     state, block, engine, depth = case
     more = ["--norandommap", "--disable_slat=1", "--disable_clat=1", "--disable_bw_measurement=1"]
     more += ["--thread", "--iomem_align=4k", "--fadvise_hint=0", "--clocksource=clock_gettime"]
@@ -111,21 +134,25 @@ def theirs(case: Case, path: Path, seconds: float, under: Sequence[str] = ()) ->
         block=block,
         latencies=True,
         more=more,
-        under=under,
+        under=below,
     )
-    return {**found, **{key: found[key] * threads for key in ("user_us", "cpu_us")}}
+    found |= {key: found[key] * threads for key in ("user_us", "cpu_us")}
+    if is_crowd(case):
+        took_s = found["runtime_s"] + max(found["around_s"] - around_s(path), 0)
+        found["iops"] = found["reads"] / took_s
+    return found
 
 
 def measure(args: argparse.Namespace, path: Path, case: Case) -> lib.Measured:
     """A round: fio, ours and fio again."""
-    state, _, engine, depth = case
-    is_long = state == "cached" and engine == "psync" and depth >= MANY_THREADS
-    seconds = args.seconds * (LONGER if is_long else 1)
-    if state == "cached":
+    seconds = args.seconds * (LONGER if is_crowd(case) else 1)
+    if case[0] == "cached":
         lib.make_warm([path])
     order = random.sample(["fio", "ours", "again"], 3)
     found = {
-        who: ours(case, args.binary, path, seconds) if who == "ours" else theirs(case, path, seconds)
+        who: ours(case, args.binary, path, seconds, under(case))
+        if who == "ours"
+        else theirs(case, path, seconds, under(case))
         for who in order
     }
     iops = {who: found[who]["iops"] for who in found}
@@ -147,14 +174,14 @@ def counted(args: argparse.Namespace, path: Path, case: Case) -> dict[str, dict[
     calls = CALLS[os.uname().machine]
     found = {}
     with tempfile.NamedTemporaryFile("r") as file:
-        under = ["perf", "stat", "-x,", "-o", file.name]
+        below = ["perf", "stat", "-x,", "-o", file.name]
         for number in calls.values():
-            under += ["-e", "raw_syscalls:sys_enter", "--filter", f"id=={number}"]
+            below += ["-e", "raw_syscalls:sys_enter", "--filter", f"id=={number}"]
         for who in ("fio", "ours"):
             reads = (
-                theirs(case, path, args.seconds, under)
+                theirs(case, path, args.seconds, below)
                 if who == "fio"
-                else ours(case, args.binary, path, args.seconds, under)
+                else ours(case, args.binary, path, args.seconds, below)
             )["reads"]
             rows = [line for line in Path(file.name).read_text().splitlines() if "raw_syscalls" in line]
             each = {name: int(row.split(",")[0]) / reads for name, row in zip(calls, rows, strict=True)}
