@@ -134,13 +134,13 @@ class Cell:
         self._settle_s = 0.0 if args.smoke else lib.SETTLE_S
 
     def rows(self) -> dict[str, list[str]]:
-        chosen = tables.chosen(COMMANDS, self._args.only, CP)
-        rows = {name: COMMANDS[name] for name in chosen}
+        all_rows = floors(self.file_system, self.state) | COMMANDS
+        rows = {name: all_rows[name] for name in tables.chosen(all_rows, self._args.only, CP)}
         missing = {row for row, command in rows.items() if program(command[0], self._args.binaries) is None}
         for row in missing:
             print(f"{row} is left out: it is not installed (--setup)", file=sys.stderr)
             del rows[row]
-        return floors(self.file_system, self.state) | rows
+        return rows
 
     def measure(
         self, rows: dict[str, list[str]], rounds: int, seconds: float | None = None

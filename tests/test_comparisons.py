@@ -328,7 +328,8 @@ def test_copier(tmp_path: Path, state: str) -> None:
     ours.write_text('#!/bin/sh\nfor a; do shift; [ $a = --engine=uring ] || set -- "$@" "$a"; done\n"$@"\n')
     for program in (floor, ours):
         program.chmod(0o755)
-    arguments = ["--binaries", str(binaries), "--dir", str(tmp_path), "--size", "0.5", "--only", "proactor"]
+    arguments = ["--binaries", str(binaries), "--dir", str(tmp_path), "--size", "0.5"]
+    arguments += ["--only", "proactor|floor"]
     cell = ["--fs", "ext4", "--tree", "50,000 x 4 KB in 500 directories", "a mixture", "--state", state]
     text, data = smoke(tmp_path, "copier.py", *arguments, *cell)
     assert [found["tree"] for found in data["cells"]] == ["50,000 x 4 KB in 500 directories", "a mixture"]
