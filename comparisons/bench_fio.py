@@ -14,6 +14,9 @@ is within 5 % if all of its interval is, not within it if none of it is, and ope
 are what a read took of a processor: of fio's posixaio without the C library's threads, which it leaves out.
 `CPUs` is that times the reads of a second: more than the machine has cannot be.
 
+Two cells are made alike further. Where threads are many (`MANY_THREADS`) fio's reads are divided by the time
+that its process took, and one request of POSIX AIO at a time has one processor (`pinned`).
+
     cargo build --release -p proactor-cli
     python comparisons/bench_fio.py --dir /data --save
     python comparisons/bench_fio.py --dir /data --add     # more rounds to the newest result that is kept
@@ -78,7 +81,7 @@ FEW = 0.005
 Case = tuple[str, str, str, int]
 
 
-def ours(case: Case, binary: Path, path: Path, seconds: float, below: Sequence[str] = ()) -> lib.Measured:
+def ours(case: Case, binary: Path, path: Path, seconds: float, under: Sequence[str] = ()) -> lib.Measured:
     state, block, engine, depth = case
     command = [str(binary), "bench", "io", "--engine", ENGINES[engine], "--filename", str(path)]
     command += ["--use-existing", "--rw", "randread", "--bs", block, "--size", str(path.stat().st_size)]
@@ -87,14 +90,14 @@ def ours(case: Case, binary: Path, path: Path, seconds: float, below: Sequence[s
     command += ["--rounds", "1", "--counters", "none"]
     command += ["--runtime", f"{seconds * 1e3:.0f}ms", "--time_based", "1", "--json"]
     command += ["--direct", "1"] if state == "direct" else ["--direct", "0", "--invalidate", "0"]
-    done = subprocess.run([*below, *command], stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run([*under, *command], stdout=subprocess.PIPE, text=True, check=True)
     found = json.loads(done.stdout)["cells"][0]["rounds"][0]
     ios = max(found["all"]["ios"], 1)
     user_us, system_us = (found["used"][key] / ios * 1e6 for key in ("user_s", "system_s"))
     return {"iops": found["all"]["iops"], "reads": ios, "user_us": user_us, "cpu_us": user_us + system_us}
 
 
-def under(case: Case) -> list[str]:
+def pinned(case: Case) -> list[str]:
     """What both are started by. One request of POSIX AIO is two threads that wake each other: whether the
     kernel leaves them on one processor or takes two makes it 0.7 or 1.4 of the speed, for a whole run, and is
     drawn anew for each. So they have one processor.
@@ -116,7 +119,7 @@ def around_s(path: Path) -> float:
     return float(statistics.median(short))
 
 
-def theirs(case: Case, path: Path, seconds: float, below: Sequence[str] = ()) -> lib.Measured:
+def theirs(case: Case, path: Path, seconds: float, under: Sequence[str] = ()) -> lib.Measured:
     state, block, engine, depth = case
     more = ["--norandommap", "--disable_slat=1", "--disable_clat=1", "--disable_bw_measurement=1"]
     more += ["--thread", "--iomem_align=4k", "--fadvise_hint=0", "--clocksource=clock_gettime"]
@@ -134,7 +137,7 @@ def theirs(case: Case, path: Path, seconds: float, below: Sequence[str] = ()) ->
         block=block,
         latencies=True,
         more=more,
-        under=below,
+        under=under,
     )
     found |= {key: found[key] * threads for key in ("user_us", "cpu_us")}
     if is_crowd(case):
@@ -150,9 +153,9 @@ def measure(args: argparse.Namespace, path: Path, case: Case) -> lib.Measured:
         lib.make_warm([path])
     order = random.sample(["fio", "ours", "again"], 3)
     found = {
-        who: ours(case, args.binary, path, seconds, under(case))
+        who: ours(case, args.binary, path, seconds, pinned(case))
         if who == "ours"
-        else theirs(case, path, seconds, under(case))
+        else theirs(case, path, seconds, pinned(case))
         for who in order
     }
     iops = {who: found[who]["iops"] for who in found}
@@ -174,14 +177,14 @@ def counted(args: argparse.Namespace, path: Path, case: Case) -> dict[str, dict[
     calls = CALLS[os.uname().machine]
     found = {}
     with tempfile.NamedTemporaryFile("r") as file:
-        below = ["perf", "stat", "-x,", "-o", file.name]
+        under = ["perf", "stat", "-x,", "-o", file.name]
         for number in calls.values():
-            below += ["-e", "raw_syscalls:sys_enter", "--filter", f"id=={number}"]
+            under += ["-e", "raw_syscalls:sys_enter", "--filter", f"id=={number}"]
         for who in ("fio", "ours"):
             reads = (
-                theirs(case, path, args.seconds, below)
+                theirs(case, path, args.seconds, under)
                 if who == "fio"
-                else ours(case, args.binary, path, args.seconds, below)
+                else ours(case, args.binary, path, args.seconds, under)
             )["reads"]
             rows = [line for line in Path(file.name).read_text().splitlines() if "raw_syscalls" in line]
             each = {name: int(row.split(",")[0]) / reads for name, row in zip(calls, rows, strict=True)}
