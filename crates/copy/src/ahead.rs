@@ -48,18 +48,16 @@ impl Ahead {
 
     /// Reads what is in memory, and remembers whether that was all.
     fn look_at(&mut self, fd: BorrowedFd<'_>, buffer: &mut [u8], offset: u64) -> usize {
-        match sys::read_cached(fd, buffer, offset) {
-            Ok(found) => {
-                let found = found.unwrap_or(0);
-                self.cold = found < buffer.len();
-                found
-            }
-            Err(_) => {
-                self.blind = true;
-                self.cold = false;
-                0
-            }
-        }
+        let found = sys::read_cached(fd, buffer, offset);
+        self.learn(found, buffer.len())
+    }
+
+    /// What a read of so much that does not wait has found. Gives how much that is.
+    fn learn(&mut self, found: rustix::io::Result<Option<usize>>, wanted: usize) -> usize {
+        self.blind = found.is_err();
+        let length = found.ok().flatten().unwrap_or(0);
+        self.cold = !self.blind && length < wanted;
+        length
     }
 
     /// Asks for some files of a directory, unless the first of them is in memory already.
@@ -89,60 +87,59 @@ impl Ahead {
 mod tests {
     use super::*;
     use rustix::fs::Advice;
+    use rustix::io::Errno;
     use std::io::Write;
 
-    /// In memory for good.
-    const TMPFS: u64 = 0x0102_1994;
-
+    /// 4096 bytes that are on the device, and not in memory if the file system has one.
     fn file() -> std::fs::File {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[1; 4096]).unwrap();
         file.sync_all().unwrap();
+        rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).unwrap();
         file
     }
 
-    /// Takes a file out of the page cache, and reads it as the first of a share.
-    fn look_again(file: &std::fs::File) -> Ahead {
-        let (mut ahead, mut buffer) = (Ahead::default(), [0; 4096]);
-        rustix::fs::fadvise(file, 0, None, Advice::DontNeed).unwrap();
-        ahead.look();
-        assert_eq!(ahead.read(file.as_fd(), &mut buffer, 0).unwrap(), 4096);
-        assert!(buffer == [1; 4096]);
-        ahead
-    }
-
-    /// A read that does not wait has the kernel begin all the same: where the device is done before the thread looks,
-    /// which one that shares its processor does not see, the contents were in memory. So there may be more than one look.
+    /// A read that does not wait has the kernel begin all the same. Where the device is done before the thread looks, as
+    /// one that answers at once always is, the contents were in memory; so no file is cold for certain.
     #[test]
-    fn the_first_read_of_a_share_tells() {
-        let file = file();
-        let cold = (0..1000).any(|_| look_again(&file).is_cold());
-        assert_eq!(cold, rustix::fs::fstatfs(&file).unwrap().f_type as u64 != TMPFS);
+    fn what_a_look_finds_tells() {
+        let mut ahead = Ahead::default();
+        for (found, length, cold) in [(None, 0, true), (Some(4096), 4096, false), (Some(100), 100, true)] {
+            assert_eq!(ahead.learn(Ok(found), 4096), length);
+            assert_eq!((ahead.is_cold(), ahead.blind), (cold, false));
+        }
+        // The next share is not looked at: this file system cannot tell.
+        assert_eq!(ahead.learn(Err(Errno::OPNOTSUPP), 4096), 0);
+        ahead.look();
+        assert_eq!((ahead.is_cold(), ahead.blind, ahead.look), (false, true, false));
     }
 
+    #[test]
+    fn a_look_reads_what_a_read_would() {
+        let (file, mut buffer) = (file(), [0; 5000]);
+        for _ in 0..2 {
+            let mut ahead = Ahead::default();
+            ahead.look();
+            assert_eq!(ahead.read(file.as_fd(), &mut buffer, 0).unwrap(), 4096);
+            assert!(buffer[..4096] == [1; 4096] && !ahead.look);
+        }
+    }
+
+    /// It may have been asked for.
     #[test]
     fn nobody_looks_while_it_is_cold() {
-        let file = file();
-        let mut ahead = Ahead {
-            cold: true,
-            ..Ahead::default()
-        };
-        // The file may have been asked for.
-        ahead.look();
-        assert_eq!(ahead.read(file.as_fd(), &mut [0; 4096], 0).unwrap(), 4096);
-        assert!(ahead.is_cold());
-        ahead.cold = false;
-        ahead.look();
-        assert_eq!(ahead.read(file.as_fd(), &mut [0; 4096], 0).unwrap(), 4096);
-        assert!(!ahead.is_cold());
+        let mut ahead = Ahead::default();
+        for cold in [true, false] {
+            ahead.cold = cold;
+            ahead.look();
+            assert_eq!(ahead.look, !cold);
+        }
     }
 
     #[test]
     fn no_read_looks_unasked() {
-        let file = file();
-        rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).unwrap();
         let mut ahead = Ahead::default();
-        assert_eq!(ahead.read(file.as_fd(), &mut [0; 100], 4000).unwrap(), 96);
+        assert_eq!(ahead.read(file().as_fd(), &mut [0; 100], 4000).unwrap(), 96);
         assert!(!ahead.is_cold());
     }
 }
