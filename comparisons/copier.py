@@ -65,6 +65,10 @@ COMMANDS = {
 
 
 def floors(file_system: str, state: str) -> dict[str, list[str]]:
+    if state == "cold":
+        return {
+            f"{FLOOR}: only read, {depth} at once": ["copyfloor", "read", "{}", str(depth)] for depth in DEPTHS
+        }
     found = {
         f"{FLOOR}: 1 thread": ["copyfloor", "copy", "{}", "{}", "1"],
         f"{FLOOR}: 2 threads": ["copyfloor", "copy", "{}", "{}", "2"],
@@ -72,9 +76,6 @@ def floors(file_system: str, state: str) -> dict[str, list[str]]:
     }
     if file_system in CLONES:
         found[f"{FLOOR}: clones"] = ["copyfloor", "copy", "{}", "{}", "2", "clone"]
-    if state == "cold":
-        for depth in DEPTHS:
-            found[f"{FLOOR}: only read, {depth} at once"] = ["copyfloor", "read", "{}", str(depth)]
     return found
 
 

@@ -22,6 +22,7 @@ pub mod refuse;
 pub mod render;
 pub mod report;
 pub mod run;
+pub mod same;
 pub mod stats;
 pub mod subject;
 pub mod tally;

@@ -2,15 +2,15 @@
 
 use crate::cache::{self, Resident};
 use crate::data;
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Dir as ReadDir, FileType, Mode, OFlags, CWD};
 use std::ffi::{CString, OsStr};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{symlink, FileExt, MetadataExt};
+use std::os::unix::fs::{symlink, FileExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 /// What stays in a core's second-level cache.
@@ -296,91 +296,10 @@ fn mixed(root: &Path, seed: u64, part: u64) -> io::Result<()> {
     index.set_len(8 * MIB)
 }
 
-/// Fails unless both have the same names, kinds, contents and targets of links; with `attributes` also the same
-/// permissions and times of modification.
-///
-/// # Errors
-/// The first difference, in words.
-pub fn same(left: &Path, right: &Path, attributes: bool, stop: &AtomicBool) -> Result<(), String> {
-    let told = |path: &Path, e: io::Error| format!("{}: {e}", path.display());
-    let names = |root: &Path| -> Result<Vec<(PathBuf, FileType)>, String> {
-        let in_dir = |dir: &Dir| {
-            let entry = |(name, kind, _): &(CString, FileType, u64)| (dir.path.join(name_of(name)), *kind);
-            let own = std::iter::once((dir.path.clone(), FileType::Directory));
-            own.chain(dir.entries.iter().map(entry)).collect::<Vec<_>>()
-        };
-        let dirs = walk(root).map_err(|e| told(root, e))?;
-        let mut names: Vec<_> = dirs.iter().flat_map(in_dir).collect();
-        names.sort_by(|one, other| one.0.cmp(&other.0));
-        Ok(names)
-    };
-    let (here, there) = (names(left)?, names(right)?);
-    if here != there {
-        let missing = here.iter().find(|name| !there.contains(name));
-        let missing = missing.map_or(String::new(), |(name, _)| format!(", without {}", name.display()));
-        return Err(format!(
-            "{} names instead of {}{missing}",
-            there.len(),
-            here.len()
-        ));
-    }
-    let mut buffers = [vec![0; BUFFER_BYTES], vec![0; BUFFER_BYTES]];
-    for (name, kind) in here {
-        if stop.load(Ordering::Relaxed) {
-            // Nobody asks any more.
-            return Ok(());
-        }
-        let (one, other) = (left.join(&name), right.join(&name));
-        let equal = match kind {
-            FileType::Symlink => fs::read_link(&one).and_then(|a| Ok(a == fs::read_link(&other)?)),
-            FileType::RegularFile => same_file(&one, &other, &mut buffers),
-            _ => Ok(true),
-        };
-        if !equal.map_err(|e| told(&other, e))? {
-            return Err(format!("{} differs", name.display()));
-        }
-        if attributes && kind != FileType::Symlink {
-            let facts = |path: &Path| path.metadata().map_err(|e| told(path, e));
-            let (a, b) = (facts(&one)?, facts(&other)?);
-            if (a.mode(), a.mtime(), a.mtime_nsec()) != (b.mode(), b.mtime(), b.mtime_nsec()) {
-                let name = if name.as_os_str().is_empty() {
-                    Path::new(".")
-                } else {
-                    name.as_path()
-                };
-                return Err(format!("{} has another mode or time", name.display()));
-            }
-        }
-    }
-    Ok(())
-}
-
-fn same_file(one: &Path, other: &Path, [left, right]: &mut [Vec<u8>; 2]) -> io::Result<bool> {
-    let (one, other) = (File::open(one)?, File::open(other)?);
-    if one.metadata()?.len() != other.metadata()?.len() {
-        return Ok(false);
-    }
-    loop {
-        let length = rustix::io::read(one.as_fd(), &mut *left)?;
-        let mut rest = &mut right[..length];
-        while !rest.is_empty() {
-            match rustix::io::read(other.as_fd(), &mut *rest)? {
-                0 => return Ok(false),
-                read => rest = &mut rest[read..],
-            }
-        }
-        if left[..length] != right[..length] {
-            return Ok(false);
-        }
-        if length == 0 {
-            return Ok(true);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::same::same;
 
     static GO_ON: AtomicBool = AtomicBool::new(false);
 
@@ -400,8 +319,12 @@ mod tests {
             assert!(size.files > 3 && size.bytes > 1 << 16, "{}: {size:?}", kind.name);
             let list = files(&roots[1]).unwrap();
             assert_eq!(list.len() as u64, size.files);
-            warm(&list, &GO_ON).unwrap();
-            assert!(resident(&list).is_none_or(|r| r.pages == r.of), "{}", kind.name);
+            // What is in memory may leave it at any time.
+            let is_warm = || {
+                warm(&list, &GO_ON).unwrap();
+                resident(&list).is_none_or(|r| r.pages == r.of)
+            };
+            assert!((0..100).any(|_| is_warm()), "{}", kind.name);
             // One byte, then a name.
             let victim = list
                 .iter()
@@ -419,24 +342,5 @@ mod tests {
                 .unwrap_err()
                 .contains("without"));
         }
-    }
-
-    #[test]
-    fn attributes() {
-        let place = tempfile::tempdir().unwrap();
-        let [a, b] = ["a", "b"].map(|name| place.path().join(name));
-        for root in [&a, &b] {
-            fs::create_dir(root).unwrap();
-            fs::write(root.join("file"), "text").unwrap();
-        }
-        let times = fs::FileTimes::new().set_modified(std::time::UNIX_EPOCH);
-        File::options()
-            .write(true)
-            .open(b.join("file"))
-            .unwrap()
-            .set_times(times)
-            .unwrap();
-        same(&a, &b, false, &GO_ON).unwrap();
-        assert!(same(&a, &b, true, &GO_ON).unwrap_err().contains("mode or time"));
     }
 }

@@ -11,6 +11,7 @@
 //!   program for the program's own, and this starter is small.
 
 use proactor::buffer::AlignedBuf;
+use proactor_bench::same::same;
 use proactor_bench::tree::{self, BUFFER_BYTES};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, StatxFlags, Timespec, Timestamps, CWD};
@@ -50,9 +51,7 @@ fn main() -> Result<(), Failure> {
         }
         ["run", program, arguments @ ..] => return run(program, arguments),
         ["touch", mib] => touch(mib.parse::<usize>()? << 20)?,
-        ["same", left, right] => {
-            tree::same(Path::new(left), Path::new(right), false, &AtomicBool::new(false))?
-        }
+        ["same", left, right] => same(Path::new(left), Path::new(right), false, &AtomicBool::new(false))?,
         _ => return Err("copy SRC DST THREADS [times] [clone] | read SRC THREADS | same SRC DST".into()),
     }
     println!("{:.6}", begin.elapsed().as_secs_f64());
@@ -72,9 +71,17 @@ fn touch(length: usize) -> Done {
         libc::madvise(memory, length, libc::MADV_HUGEPAGE);
         std::slice::from_raw_parts_mut(memory.cast::<u8>(), length)
     };
-    for byte in bytes.iter_mut().step_by(4096) {
-        *byte = std::hint::black_box(1);
-    }
+    // The host hands out memory to both processors at once.
+    let half = length.div_ceil(2).max(1);
+    std::thread::scope(|scope| {
+        for part in bytes.chunks_mut(half) {
+            scope.spawn(|| {
+                for byte in part.iter_mut().step_by(4096) {
+                    *byte = std::hint::black_box(1);
+                }
+            });
+        }
+    });
     Ok(())
 }
 

@@ -12,6 +12,7 @@ use crate::counters::Calls;
 use crate::job::Cache;
 use crate::report::{Report, Round, Way};
 use crate::run::{Progress, Raw, Schedule};
+use crate::same::same;
 use crate::subject::{Entry, Subject};
 use crate::tally::Tally;
 use crate::target::space;
@@ -359,7 +360,7 @@ impl One<'_> {
             ran.elapsed_s += begun.elapsed().as_secs_f64();
         }
         let attributes = self.copier.keeps == Keeps::Attributes;
-        tree::same(&self.tree.root, &self.target, attributes, self.stop)
+        same(&self.tree.root, &self.target, attributes, self.stop)
             .map_err(|why| format!("its copy is wrong: {why}"))?;
         let resident_after = tree::resident(files);
         Ok(self.raw(ran, resident_before, resident_after, calls))
