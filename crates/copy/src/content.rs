@@ -1,6 +1,6 @@
 //! A file's bytes, from one open file to another. One function for each way; each says what it did.
 
-use crate::options::{Reflink, Sparse};
+use crate::options::Sparse;
 use crate::run::{Worker, BUFFER_BYTES};
 use crate::sys::{self, Stat};
 use rustix::fd::BorrowedFd;
@@ -18,10 +18,6 @@ const BLOCK_BYTES: usize = 4096;
 /// Where the number of blocks cannot tell whether there are holes: it counts those of the file system's own as well, and
 /// ext4 has the first one of a file's extents only for five, which with a hole between are this many bytes at least.
 const UNCLEAR_BYTES: u64 = 6 * 4096;
-
-/// For a shorter file XFS needs more time for a clone than for a copy: 25,000 of 4 KB took 1.7 s, much of it in the
-/// kernel's own threads, and a bare loop that copies them 0.7. The space is not saved then, unless `Reflink::Always` asks for that.
-const WORTH_CLONING_BYTES: u64 = 16 << 10;
 
 /// A file that is shorter is copied before a second thread has taken its half.
 const WORTH_HALVING_BYTES: u64 = 64 << 20;
@@ -200,51 +196,6 @@ impl Worker<'_> {
         // A hole at the end is nothing that was written.
         rustix::fs::ftruncate(to, size).map_err(|error| Trouble::Write(error.into()))?;
         Ok(moved)
-    }
-
-    /// Whether sharing blocks is wanted, and not known to be in vain.
-    pub(crate) fn may_clone(&self, stat: &Stat, to_device: u64) -> bool {
-        let options = self.options();
-        match options.reflink {
-            Reflink::Never => false,
-            Reflink::Auto if stat.size < WORTH_CLONING_BYTES => false,
-            Reflink::Auto => options.sparse != Sparse::Never && self.no_clone != Some((stat.id.0, to_device)),
-            Reflink::Always => true,
-        }
-    }
-
-    /// Shares the blocks, if that is wanted and works.
-    fn cloned(
-        &mut self,
-        from: BorrowedFd<'_>,
-        to: BorrowedFd<'_>,
-        stat: &Stat,
-        to_device: u64,
-    ) -> Result<Option<Moved>, Trouble> {
-        if !self.may_clone(stat, to_device) {
-            return Ok(None);
-        }
-        let options = self.options();
-        match rustix::fs::ioctl_ficlone(to, from) {
-            Ok(()) => {
-                self.run.observer.progress(stat.size);
-                Ok(Some(Moved {
-                    shared: stat.size,
-                    ..Moved::default()
-                }))
-            }
-            Err(error) if options.reflink == Reflink::Always => Err(Trouble::Clone(error.into())),
-            Err(error) => {
-                // Everything else is about this file alone.
-                if matches!(
-                    error,
-                    Errno::OPNOTSUPP | Errno::XDEV | Errno::NOTTY | Errno::NOSYS
-                ) {
-                    self.no_clone = Some((stat.id.0, to_device));
-                }
-                Ok(None)
-            }
-        }
     }
 
     /// Copies a file that says it is empty, to its end.

@@ -135,7 +135,7 @@ impl Worker<'_> {
         let options = self.options();
         let how = (!options.dry_run && !options.attributes_only).then(|| {
             let devices = (source.stat.id.0, self.device_of(entry));
-            How::of(moved, options, self.no_clone == Some(devices))
+            How::of(moved, options, self.clones.are_refused(devices))
         });
         let bytes = source.stat.size.max(moved.written);
         self.copied_how(entry, Kind::File, bytes, backup, how);

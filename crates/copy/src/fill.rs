@@ -130,9 +130,15 @@ impl Worker<'_> {
     fn take_share(&mut self, at: &Opened, batch: &Batch, count: usize) -> Option<Range<usize>> {
         let share = batch.take(count)?;
         if self.ahead.is_cold() && !self.run.stopped() {
-            self.ahead.ask(at.source(), &batch.listing, share.clone());
+            // Whose blocks are shared need not be read.
+            let asked = if self.clones.work() {
+                share.start..share.start + 1
+            } else {
+                share.clone()
+            };
+            self.ahead.ask(at.source(), &batch.listing, asked);
             // Two looks, so not one file that happens to be gone from memory.
-            if self.ahead.is_cold() {
+            if self.ahead.is_cold() && !self.clones.work() {
                 self.run.schedule.call_reserve();
             }
         }

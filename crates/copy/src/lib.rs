@@ -23,6 +23,7 @@ mod ahead;
 mod attributes;
 mod backup;
 mod buffer;
+mod clone;
 mod content;
 mod dir;
 mod engine;

@@ -272,7 +272,8 @@ pub enum Sparse {
 /// Whether blocks are shared with the source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reflink {
-    /// Where the file system can, for files of 16 KiB and more: shorter ones are copied in less time.
+    /// Where the file system can and it takes less time than to copy: for files of 16 KiB and more, and for shorter ones on
+    /// Btrfs or while sources are not in memory.
     #[default]
     Auto,
     /// Always: where that is impossible, the file is not copied.

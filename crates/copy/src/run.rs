@@ -2,6 +2,7 @@
 
 use crate::ahead::Ahead;
 use crate::buffer::Buffer;
+use crate::clone::Clones;
 use crate::error::{Diagnostic, Refusal, Step};
 use crate::flags::Lock;
 use crate::how::How;
@@ -340,8 +341,7 @@ pub(crate) struct Worker<'a> {
     pub(crate) entries: Vec<MaybeUninit<u8>>,
     /// What the entry in hand is of the whole, as long as nobody has told that it is done.
     pub(crate) part: f64,
-    /// Devices between which blocks cannot be shared.
-    pub(crate) no_clone: Option<(u64, u64)>,
+    pub(crate) clones: Clones,
     pub(crate) ahead: Ahead,
     /// What files are in at once, if the engine is a ring.
     pub(crate) ring: Option<Ring>,
@@ -360,7 +360,7 @@ impl<'a> Worker<'a> {
             value: Vec::new(),
             entries: vec![MaybeUninit::uninit(); listing::READ_BYTES],
             part: 0.0,
-            no_clone: None,
+            clones: Clones::default(),
             ahead: Ahead::default(),
             ring: None,
             ring_lost: None,

@@ -1,0 +1,105 @@
+//! Sharing blocks instead of copying them (reflinks): for which files it is tried, and what is learnt from that.
+
+use crate::content::{Moved, Trouble};
+use crate::options::{Reflink, Sparse};
+use crate::run::Worker;
+use crate::sys::Stat;
+use rustix::fd::BorrowedFd;
+use rustix::io::Errno;
+use std::cell::Cell;
+
+/// For a shorter file that is in memory XFS needs more time for a clone than for a copy: 50,000 of 4 KB took 1.6 s and
+/// 1.3. The space is not saved then, unless `Reflink::Always` asks for that. Of one that is not in memory a clone saves
+/// the reading: 2.2 s and 2.4.
+const WORTH_CLONING_BYTES: u64 = 16 << 10;
+
+/// Where clones of all files are quicker: of 50,000 with 4 KB 2.2 s and 3.9, of those not in memory 2.6 and 5.4; of 30,000
+/// with 300 bytes, which have no blocks of their own, 1.1 and 1.5.
+const BTRFS: u64 = 0x9123_683e;
+
+/// What a thread knows of the file systems.
+#[derive(Default)]
+pub(crate) struct Clones {
+    /// Devices between which blocks cannot be shared.
+    refused: Option<(u64, u64)>,
+    /// The last attempt was a success.
+    work: bool,
+    /// A device, and whether it is one where short files are cloned as well.
+    short: Cell<Option<(u64, bool)>>,
+}
+
+impl Clones {
+    /// Whether it is known that there can be none between two devices.
+    pub(crate) fn are_refused(&self, devices: (u64, u64)) -> bool {
+        self.refused == Some(devices)
+    }
+
+    /// Whether what is copied is not read, as far as one knows.
+    pub(crate) fn work(&self) -> bool {
+        self.work
+    }
+
+    fn of_short(&self, to: BorrowedFd<'_>, device: u64) -> bool {
+        match self.short.get() {
+            Some((known, short)) if known == device => short,
+            _ => {
+                let short = rustix::fs::fstatfs(to).is_ok_and(|facts| facts.f_type as u64 == BTRFS);
+                self.short.set(Some((device, short)));
+                short
+            }
+        }
+    }
+}
+
+impl Worker<'_> {
+    /// Whether sharing blocks is wanted, worth it, and not known to be in vain. `to` is anything on the target's device.
+    pub(crate) fn may_clone(&self, stat: &Stat, to: BorrowedFd<'_>, to_device: u64) -> bool {
+        let options = self.options();
+        match options.reflink {
+            Reflink::Never => false,
+            Reflink::Always => true,
+            Reflink::Auto => {
+                options.sparse != Sparse::Never
+                    && !self.clones.are_refused((stat.id.0, to_device))
+                    && (stat.size >= WORTH_CLONING_BYTES
+                        || self.ahead.is_cold()
+                        || self.clones.of_short(to, to_device))
+            }
+        }
+    }
+
+    /// Shares the blocks, if that is wanted and works.
+    pub(crate) fn cloned(
+        &mut self,
+        from: BorrowedFd<'_>,
+        to: BorrowedFd<'_>,
+        stat: &Stat,
+        to_device: u64,
+    ) -> Result<Option<Moved>, Trouble> {
+        if !self.may_clone(stat, to, to_device) {
+            return Ok(None);
+        }
+        let done = rustix::fs::ioctl_ficlone(to, from);
+        self.clones.work = done.is_ok();
+        match done {
+            Ok(()) => {
+                self.run.observer.progress(stat.size);
+                Ok(Some(Moved {
+                    shared: stat.size,
+                    ..Moved::default()
+                }))
+            }
+            Err(error) if self.options().reflink == Reflink::Always => Err(Trouble::Clone(error.into())),
+            Err(error) => {
+                // Everything else is about this file alone.
+                if matches!(
+                    error,
+                    Errno::OPNOTSUPP | Errno::XDEV | Errno::NOTTY | Errno::NOSYS
+                ) {
+                    self.clones.refused = Some((stat.id.0, to_device));
+                }
+                Ok(None)
+            }
+        }
+    }
+}
