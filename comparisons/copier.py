@@ -67,7 +67,8 @@ COMMANDS = {
 def floors(file_system: str, state: str) -> dict[str, list[str]]:
     if state == "cold":
         return {
-            f"{FLOOR}: only read, {depth} at once": ["copyfloor", "read", "{}", str(depth)] for depth in DEPTHS
+            f"{FLOOR}: only read, {depth} at once": ["copyfloor", "read", "{}", str(depth)]
+            for depth in DEPTHS
         }
     found = {
         f"{FLOOR}: 1 thread": ["copyfloor", "copy", "{}", "{}", "1"],
@@ -201,6 +202,24 @@ def groups(data: lib.Measured) -> Iterator[tables.Group]:
         # Ratios are to cp.
         rows.sort(key=lambda row: (row.name != CP, row.is_floor, row.is_ours))
         yield tables.Group(f"{cell['tree']}, {cell['fs']}, {cell['state']}", "ms", rows, HEAD)
+
+
+def summary(data: lib.Measured) -> str:
+    """A line for each cell: what is the quickest of the others, and what we and the floor are of that."""
+    lines = []
+    for group in groups(data):
+        best = min(
+            (row for row in group.rows if not row.is_ours and not row.is_floor),
+            key=lambda row: row.measured.median,
+        )
+        ratio = {row.name: f"{row.measured.median / best.measured.median:.2f}" for row in group.rows}
+        floor = min(
+            (row for row in group.rows if row.is_floor), key=lambda row: row.measured.median, default=None
+        )
+        ours = [ratio.get(f"proactor cp {option}", "") for option in ("-r", "-a", "-a, uring")]
+        least = f"{ratio[floor.name]} ({floor.name.removeprefix(f'{FLOOR}: ')})" if floor else ""
+        lines.append([group.title, f"{best.name} {best.measured.median:,.0f}", *ours, least])
+    return tables.table(["of the quickest other", "ms", "-r", "-a", "-a, uring", "floor"], lines)
 
 
 Key = tuple[str, str, str]

@@ -65,6 +65,8 @@ def section(name: str, data: lib.Measured) -> tuple[str, str]:
     ours = [(group, row) for group in groups for row in group.rows if row.is_ours]
     lost = sum(bool(group.behind(row)) for group, row in ours)
     score = f"Of proactor's {len(ours)} cells, {lost} are slower than something else."
+    if hasattr(module, "summary"):
+        score += f"\n\n{module.summary(data)}"
     title = COMPARISONS[name]
     picture = f"![{title}](speed/{name}.svg)"
     text = f"## {title}\n\n{about}\n\n{score}\n\n{picture}\n\n{tables.tables(groups, '###')}\n"

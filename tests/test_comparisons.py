@@ -359,6 +359,9 @@ def test_copies_are_added_to_those_that_are_kept(tmp_path: Path) -> None:
     assert group.title == "one of 2 GiB, ext4, cold"
     assert [row.name for row in group.rows] == ["cp -a", "proactor cp -a", "floor: 1 thread"]
     assert not any(group.behind(row) for row in group.rows)
+    (line,) = copier.summary({"cells": both[:1]}).splitlines()[2:]
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    assert cells == ["one of 2 GiB, ext4, cold", "cp -a 4,000", "", "1.00", "", "1.00 (1 thread)"]
 
 
 @pytest.mark.parametrize("name", copier_places.trees(1))
