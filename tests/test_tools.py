@@ -42,7 +42,7 @@ def test_local_names_and_lengths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (tmp_path / "a.md").write_text(f"see {place}\n" + "\n" * tidy.MAX_LINES)
     assert [problem.split(":")[:2] for problem in tidy.local_names(tmp_path, ["a.md"])] == [["a.md", "1"]]
     assert [problem.split(";")[0] for problem in tidy.lengths(tmp_path, ["a.md"])] == ["a.md: 501 lines"]
-    monkeypatch.setattr(tidy, "GENERATED", {"a.md"})
+    monkeypatch.setattr(tidy, "GENERATED", ("a.md",))
     assert not list(tidy.lengths(tmp_path, ["a.md"]))
 
 
