@@ -3,7 +3,8 @@
 Every run is a fresh process with a fresh destination, on a file system made for this, on the disk (tmpfs: in
 memory). Nothing is deleted there and nothing is left to be written when a run begins. Warm: everything was
 read just before. Cold: nothing is in the cache; for tmpfs, which is never cold, the sources are on ext4.
-Each copy is compared with its source, out of the time. `cp -a` is measured twice, which shows the noise.
+What each makes first on a file system is compared with its source, out of the time. `cp -a` is measured
+twice, which shows the noise.
 
 `-r` keeps permissions less the umask, as cpz and xcp do; `-a` everything. The floor is a program that makes
 the fewest calls and looks after nothing: it copies with one thread or two, or shares the blocks, or, of what
@@ -41,6 +42,8 @@ STATES = ("warm", "cold")
 SMOKE_SCALE = 500
 # A round of a tree with so many files takes longer than a slice, and one is enough.
 LONG_FILES = 200_000
+# Of one cell at a time: a file system and its sources are made for each visit.
+VISIT_ROUNDS = 3
 CLONES = ("xfs", "btrfs")
 # With less there is a minute in which the allocator looks for room.
 SIZE_GIB = 10.0
@@ -133,7 +136,6 @@ class Cell:
     def __init__(self, file_system: str, name: str, state: str, args: argparse.Namespace) -> None:
         self.file_system, self.tree, self.state = file_system, name, state
         self._args = args
-        self._settle_s = 0.0 if args.smoke else lib.SETTLE_S
 
     def rows(self) -> dict[str, list[str]]:
         all_rows = floors(self.file_system, self.state) | COMMANDS
@@ -150,6 +152,7 @@ class Cell:
         tree = places.trees(SMOKE_SCALE if self._args.smoke else 1)[self.tree]
         both = 2 if self.state == "cold" else 1
         self._memory_mib = both * (tree.bytes + tree.files * KERNEL_PER_FILE_BYTES) // places.MIB + 1
+        self._compared: set[str] = set()
         size = int(self._args.size * places.GIB)
         from_disk = self.file_system == "tmpfs" and self.state == "cold"
         with (
@@ -160,8 +163,8 @@ class Cell:
 
             def run(row: str) -> lib.Measured:
                 if from_disk and not source.source.exists():
-                    source.fresh(0)
-                target = (memory if from_disk else source).fresh(self._settle_s)
+                    source.fresh()
+                target = (memory if from_disk else source).fresh()
                 return self._run(row, rows[row], source.source, target)
 
             return lib.in_rounds(list(rows), rounds, run, seconds)
@@ -179,7 +182,8 @@ class Cell:
         # rsync copies what is in a directory if its name has a slash at the end, and so to a name of its own.
         arguments += [operand + "/" * (head == "rsync") for operand in operands if head != "copyfloor"]
         measured = timed(floor, str(program(head, self._args.binaries)), *arguments)
-        if "only read" not in row:
+        if "only read" not in row and row not in self._compared:
+            self._compared.add(row)
             subprocess.run([floor, "same", str(source), str(target)], stdout=subprocess.DEVNULL, check=True)
         return measured
 
@@ -245,7 +249,7 @@ def in_order(measured: dict[Key, lib.Measured]) -> list[lib.Measured]:
 
 
 class Slices:
-    """A comparison made in pieces: one round of one cell at a time, the one of which least is kept, and of
+    """A comparison made in pieces: a few rounds of one cell at a time, the one of which least is kept, and of
     a tree that takes longer than a slice one row at a time. Run until it says that nothing is left to do."""
 
     def __init__(self, keys: list[Key], args: argparse.Namespace) -> None:
@@ -258,29 +262,31 @@ class Slices:
         longest_s = 0.0
         while (piece := self._next()) and time.monotonic() + longest_s < self._end:
             begin = time.monotonic()
-            key, rows = piece
-            found = self._cells[key].measure(rows, 1)
+            key, rows, count = piece
+            found = self._cells[key].measure(rows, count)
             file_system, tree, state = key
             new = {"fs": file_system, "tree": tree, "state": state, "timed": {}}
             timed = self.measured.setdefault(key, new)["timed"]
-            for row, rounds in found.items():
-                timed.setdefault(row, []).extend(rounds)
+            for row, measured in found.items():
+                timed.setdefault(row, []).extend(measured)
             longest_s = max(longest_s, time.monotonic() - begin)
         left = "nothing" if self._next() is None else "more"
         print(f"{left} is left to do", file=sys.stderr)
 
-    def _next(self) -> tuple[Key, dict[str, list[str]]] | None:
-        """The cell with the fewest rounds, and the rows that have no more than that."""
-        best: tuple[int, Key, dict[str, list[str]]] | None = None
+    def _next(self) -> tuple[Key, dict[str, list[str]], int] | None:
+        """The cell with the fewest rounds, the rows that have no more, and how many rounds to add."""
+        best: tuple[int, Key, dict[str, list[str]], int] | None = None
         for key, cell in self._cells.items():
             timed = self.measured.get(key, {}).get("timed", {})
             rows = cell.rows()
             done = {row: len(timed.get(row, [])) for row in rows}
             fewest = min(done.values())
             is_long = places.trees(1)[key[1]].files >= LONG_FILES
-            if fewest < (1 if is_long else self._args.rounds) and (best is None or fewest < best[0]):
+            wanted = 1 if is_long else self._args.rounds
+            if fewest < wanted and (best is None or fewest < best[0]):
                 least = [row for row in rows if done[row] == fewest]
-                best = fewest, key, {row: rows[row] for row in (least[:1] if is_long else least)}
+                chosen = {row: rows[row] for row in (least[:1] if is_long else least)}
+                best = fewest, key, chosen, min(wanted - fewest, VISIT_ROUNDS)
         return best and best[1:]
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import random
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,12 +126,11 @@ class Place:
     def __exit__(self, *_: object) -> None:
         self._clear()
 
-    def fresh(self, settle_s: float) -> Path:
+    def fresh(self) -> Path:
         """A path for the next copy, in a new directory, on a file system with room and nothing to write."""
         if not self._has_room():
             self._make()
         os.sync()
-        time.sleep(settle_s)
         self._made += 1
         place = self._mount / f"run{self._made}"
         place.mkdir()

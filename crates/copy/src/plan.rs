@@ -10,7 +10,7 @@ use crate::options::{Backup, Dereference, Fsync, Method, Options};
 use crate::parents::Parents;
 use crate::report::Report;
 use crate::run::{self, Run, Worker};
-use crate::schedule::Job;
+use crate::schedule::{Job, Need};
 use crate::sys::{self, FileId, Stat};
 use crate::xattr;
 use crate::Target;
@@ -23,6 +23,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread::ScopedJoinHandle;
 use std::time::Instant;
 
 /// So many sources that are no directories are copied before another thread has started.
@@ -278,9 +279,6 @@ impl<'a> Plan<'a> {
             let spawn = |number: usize| {
                 let thread = std::thread::Builder::new().name(format!("copy-{number}"));
                 thread.spawn_scoped(scope, move || {
-                    if number > helpers && !run.schedule.stand_by() {
-                        return None;
-                    }
                     let mut worker = Worker::new(run);
                     worker.start_engine().ok()?;
                     // The first one takes our place.
@@ -291,21 +289,32 @@ impl<'a> Plan<'a> {
                     Some(worker.report)
                 })
             };
-            let join = |thread: std::thread::ScopedJoinHandle<'_, Option<Report>>| match thread.join() {
-                Ok(report) => report,
-                Err(panic) => std::panic::resume_unwind(panic),
+            // Starts the others when they are needed. With fewer threads than wished, it takes longer and is the same.
+            let start = move || {
+                let (mut threads, mut need) = (Vec::new(), Need::First);
+                while let Some(more) = run.schedule.more(need) {
+                    need = more;
+                    let all = if more == Need::Reserve {
+                        helpers + reserve
+                    } else {
+                        helpers
+                    };
+                    threads.extend((threads.len() + 1..=all).map_while(|number| spawn(number).ok()));
+                }
+                threads
             };
+            let starter = std::thread::Builder::new().name("copy-start".into());
+            let starter = starter.spawn_scoped(scope, start).ok();
             let first = if apart { spawn(0).ok() } else { None };
-            // With fewer threads than wished, it takes longer and is the same.
-            let threads: Vec<_> = (1..=helpers + reserve)
-                .map_while(|number| spawn(number).ok())
-                .collect();
             let first = first.and_then(join);
             if first.is_none() {
                 worker.work();
             }
-            let others = threads.into_iter().filter_map(join);
-            first.into_iter().chain(others).collect::<Vec<_>>()
+            let others = starter.map(join).unwrap_or_default();
+            first
+                .into_iter()
+                .chain(others.into_iter().filter_map(join))
+                .collect::<Vec<_>>()
         });
         for part in parts {
             run::add(total, part);
@@ -328,6 +337,12 @@ impl<'a> Plan<'a> {
             worker.failed(Step::Sync, self.top.path(crate::dir::Side::Target, c""), error);
         }
     }
+}
+
+fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// A file onto itself, by force and with a backup: then the copy is the backup.

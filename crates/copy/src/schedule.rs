@@ -4,8 +4,8 @@
 //! filled by one thread: two that create files in one directory wait for each other in the kernel. Only a thread that
 //! has nothing else to do helps with a long one.
 //!
-//! Some threads are in reserve: they are called when sources turn out to be cold, for then threads wait for the device and
-//! not for a processor.
+//! Threads start when there is something for them to do: a copy of a few files needs none but its own. Some are in
+//! reserve for cold sources, where threads wait for the device and not for a processor.
 
 use crate::dir::Dir;
 use crate::listing::Listing;
@@ -13,7 +13,7 @@ use rustix::fs::FileType;
 use std::collections::VecDeque;
 use std::ffi::CString;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 /// One entry to copy. Its directory knows that it is pending.
 pub(crate) struct Job {
@@ -72,12 +72,21 @@ impl State {
     }
 }
 
+/// Which threads there is something to do for.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Need {
+    #[default]
+    First,
+    Helpers,
+    Reserve,
+}
+
 #[derive(Default)]
 pub(crate) struct Schedule {
     state: Mutex<State>,
     changed: Condvar,
-    /// For those in reserve: they are called, or all is done.
-    called: Condvar,
+    /// For whoever starts threads: more are needed, or all is done.
+    needed: Condvar,
 }
 
 #[derive(Default)]
@@ -87,8 +96,7 @@ struct State {
     /// Threads at work, which may bring more.
     busy: usize,
     idle: usize,
-    /// Those in reserve are to begin.
-    needs_reserve: bool,
+    need: Need,
     /// A thread has panicked: nobody shall wait for it.
     broken: bool,
 }
@@ -102,10 +110,8 @@ impl Schedule {
         let mut state = self.state.lock().unwrap();
         state.jobs.extend(jobs.drain(..).rev());
         // The one that comes first is for us.
-        let wake = state.idle > 0 && state.jobs.len() > 1;
-        drop(state);
-        if wake {
-            self.changed.notify_all();
+        if state.jobs.len() > 1 {
+            self.share(state);
         }
     }
 
@@ -113,8 +119,23 @@ impl Schedule {
     pub(crate) fn offer(&self, batch: &Arc<Batch>) {
         let mut state = self.state.lock().unwrap();
         state.batches.push_back(batch.clone());
-        drop(state);
-        self.changed.notify_all();
+        self.share(state);
+    }
+
+    /// There is something for others.
+    fn share(&self, mut state: MutexGuard<'_, State>) {
+        self.call(&mut state, Need::Helpers);
+        if state.idle > 0 {
+            drop(state);
+            self.changed.notify_all();
+        }
+    }
+
+    fn call(&self, state: &mut State, need: Need) {
+        if state.need < need {
+            state.need = need;
+            self.needed.notify_all();
+        }
     }
 
     /// Takes the offer back: the last entries are taken.
@@ -129,12 +150,16 @@ impl Schedule {
             state.broken = true;
         }
         self.changed.notify_all();
-        self.called.notify_all();
+        self.needed.notify_all();
     }
 
-    /// A thread begins.
+    /// A thread begins. What the first one brings tells how many are needed.
     pub(crate) fn enter(&self) {
-        self.state.lock().unwrap().busy += 1;
+        let mut state = self.state.lock().unwrap();
+        if state.busy == 0 {
+            state.need = Need::First;
+        }
+        state.busy += 1;
     }
 
     /// A thread begins, if fewer than `jobs` are at work. It ends with `leave`, before the one that has started it.
@@ -152,20 +177,17 @@ impl Schedule {
         state.busy -= 1;
     }
 
-    /// Has those in reserve begin.
+    /// Has those in reserve start.
     pub(crate) fn call_reserve(&self) {
-        let mut state = self.state.lock().unwrap();
-        if !std::mem::replace(&mut state.needs_reserve, true) {
-            self.called.notify_all();
-        }
+        self.call(&mut self.state.lock().unwrap(), Need::Reserve);
     }
 
-    /// A thread in reserve waits until it is called: then it is to begin like any other. False if all was done without it.
-    pub(crate) fn stand_by(&self) -> bool {
+    /// Waits until more threads are needed than before. `None` when all is done.
+    pub(crate) fn more(&self, before: Need) -> Option<Need> {
         let state = self.state.lock().unwrap();
-        let waits = |state: &mut State| !state.broken && !state.needs_reserve && state.busy > 0;
-        let state = self.called.wait_while(state, waits).unwrap();
-        !state.broken && state.busy > 0
+        let waits = |state: &mut State| !state.broken && state.need <= before && state.busy > 0;
+        let state = self.needed.wait_while(state, waits).unwrap();
+        (!state.broken && state.busy > 0).then_some(state.need)
     }
 
     /// The next thing to do, if there is one now.
@@ -191,7 +213,7 @@ impl Schedule {
                 // The last one awake: nobody can bring more.
                 state.busy = 0;
                 self.changed.notify_all();
-                self.called.notify_all();
+                self.needed.notify_all();
                 return None;
             }
             if state.busy == 0 {
@@ -213,32 +235,32 @@ impl Schedule {
 mod tests {
     use super::*;
 
-    /// Whether a thread in reserve begins, when this happens while another is at work.
-    fn begins(happens: impl FnOnce(&Schedule)) -> bool {
+    /// What is needed, when this happens while a thread is at work.
+    fn needed_after(happens: impl FnOnce(&Schedule)) -> Option<Need> {
         let schedule = Schedule::default();
         schedule.enter();
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| schedule.stand_by());
+            let waiting = scope.spawn(|| schedule.more(Need::First));
             happens(&schedule);
-            let begins = waiting.join().unwrap();
+            let needed = waiting.join().unwrap();
             // One that comes later is told the same.
-            assert_eq!(schedule.stand_by(), begins);
-            begins
+            assert_eq!(schedule.more(Need::First), needed);
+            needed
         })
     }
 
     #[test]
-    fn those_in_reserve_begin_when_they_are_called() {
-        assert!(begins(Schedule::call_reserve));
+    fn those_in_reserve_are_needed_when_they_are_called() {
+        assert_eq!(needed_after(Schedule::call_reserve), Some(Need::Reserve));
     }
 
     #[test]
-    fn those_in_reserve_go_when_all_is_done_without_them() {
-        assert!(!begins(|schedule| assert!(schedule.next().is_none())));
+    fn no_more_are_needed_when_all_is_done() {
+        assert_eq!(needed_after(|schedule| assert!(schedule.next().is_none())), None);
     }
 
     #[test]
-    fn those_in_reserve_go_when_another_panics() {
-        assert!(!begins(Schedule::break_off));
+    fn no_more_are_needed_when_one_panics() {
+        assert_eq!(needed_after(Schedule::break_off), None);
     }
 }
