@@ -75,9 +75,12 @@ impl State {
 /// Which threads there is something to do for.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Need {
+    /// None but the first.
     #[default]
     First,
+    /// One for each CPU, or as many as were asked for.
     Helpers,
+    /// More, which wait for the device.
     Reserve,
 }
 
