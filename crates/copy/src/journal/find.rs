@@ -8,11 +8,17 @@ use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::MaybeUninit;
+use std::time::{Duration, Instant};
 
 /// Of the journal's name, after that of the partial tree.
 const END: &[u8] = b".journal";
 const PARTIAL: &[u8] = b".partial-";
 const DIGITS: usize = 8;
+
+/// A run that was killed has its lock until the kernel has taken it apart, after `kill` has returned; and who forks has all
+/// locks twice until the child calls exec.
+const LOCK_WAIT: Duration = Duration::from_millis(500);
+const LOCK_STEP: Duration = Duration::from_millis(5);
 
 /// What one getdents64 fills: about a thousand names.
 const READ_BYTES: usize = 32 << 10;
@@ -123,7 +129,12 @@ pub(crate) fn find(dir: BorrowedFd<'_>, asked: &Asked) -> io::Result<Search> {
         if head.asked.targets != asked.targets {
             continue;
         }
-        let unfit = match lock(&file)? {
+        let begin = Instant::now();
+        let locked = lock_when(&file, || {
+            std::thread::sleep(LOCK_STEP);
+            begin.elapsed() < LOCK_WAIT
+        });
+        let unfit = match locked? {
             false => Some(Unfit::Busy),
             true if sys::stat(file.as_fd())?.nlink == 0 => continue,
             true if head.asked.sources != asked.sources => Some(Unfit::OtherSource),
@@ -214,6 +225,18 @@ pub(super) fn lock(file: &OwnedFd) -> io::Result<bool> {
     }
 }
 
+/// Takes the lock as soon as it can be had, as long as there is to be another attempt.
+fn lock_when(file: &OwnedFd, mut again: impl FnMut() -> bool) -> io::Result<bool> {
+    loop {
+        if lock(file)? {
+            return Ok(true);
+        }
+        if !again() {
+            return Ok(false);
+        }
+    }
+}
+
 /// Whether a run that holds this journal lives.
 pub(crate) fn is_busy(dir: BorrowedFd<'_>, name: &CStr) -> bool {
     let opened = open(dir, name).ok().flatten();
@@ -223,6 +246,25 @@ pub(crate) fn is_busy(dir: BorrowedFd<'_>, name: &CStr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lock_that_is_given_back_is_taken() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let open = || OwnedFd::from(file.reopen().unwrap());
+        let (ours, theirs) = (open(), open());
+        assert!(lock(&theirs).unwrap());
+        assert!(!lock_when(&ours, || false).unwrap());
+        let (mut theirs, mut attempts) = (Some(theirs), 0);
+        let locked = lock_when(&ours, || {
+            attempts += 1;
+            if attempts == 3 {
+                rustix::fs::flock(theirs.take().unwrap(), FlockOperation::Unlock).unwrap();
+            }
+            true
+        });
+        assert!(locked.unwrap());
+        assert_eq!(attempts, 3);
+    }
 
     #[test]
     fn names() {
