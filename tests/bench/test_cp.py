@@ -125,7 +125,8 @@ def test_asking(place: Path) -> None:
 
 
 def test_ctrl_c(tmp_path: Path, place: Path) -> None:
-    sleeps = program(tmp_path / "sleeps", "sleep 60")
+    # Its version, which the report has, included.
+    sleeps = program(tmp_path / "sleeps", f"sleep {5 * TIMEOUT_S}")
     options = ("--quick", "--tree", "small", "--only", "cp -r", "--also", str(sleeps), "--progress", "always")
     with subprocess.Popen(
         command("cp", *options, "--json"),
@@ -145,6 +146,16 @@ def test_ctrl_c(tmp_path: Path, place: Path) -> None:
     assert report["interrupted"]
     assert not cells(report)[str(sleeps)]["rounds"]
     assert not list(place.iterdir())
+
+
+def test_a_version_that_never_comes(tmp_path: Path, place: Path) -> None:
+    says = program(tmp_path / "says", '[ "$1" = --version ] && echo "says 1.2" || cp -r "$1" "$2"')
+    hangs = program(tmp_path / "hangs", f'[ "$1" = --version ] && sleep {5 * TIMEOUT_S} || cp -r "$1" "$2"')
+    options = ("--only", "cp -r", "--also", str(says), "--also", str(hangs))
+    report = raced(place, *QUICK, "--tree", "small", *options)
+    assert all(cell["failed"] is None for cell in report["cells"])
+    assert report["environment"]["versions"]["says"] == "says 1.2"
+    assert sorted(report["environment"]["versions"]) == ["cp", "says"]
 
 
 def test_from_python(place: Path) -> None:

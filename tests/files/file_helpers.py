@@ -7,7 +7,7 @@ import functools
 import gc
 import os
 import resource
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -78,6 +78,10 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.001)
 
     await asyncio.wait_for(wait(), DEADLINE_S)
+
+
+async def gathered(iterator: AsyncIterator[T]) -> list[T]:
+    return [item async for item in iterator]
 
 
 async def in_time(awaitable: Awaitable[T]) -> T:

@@ -13,7 +13,7 @@ import proactor
 import pytest
 from capabilities import needs
 from conftest import Run
-from file_helpers import LARGE_BYTES, content, descriptors, evict, in_time, until
+from file_helpers import LARGE_BYTES, content, descriptors, evict, gathered, in_time, until
 
 pytest_plugins = ["file_fixtures"]
 
@@ -37,10 +37,6 @@ def make_tree(folder: Path) -> list[Path]:
     for at, path in enumerate(paths):
         path.write_bytes(expected(at))
     return paths
-
-
-async def gathered(iterator: Any) -> list[tuple[Any, Any]]:
-    return [pair async for pair in iterator]
 
 
 def worker_threads() -> int:

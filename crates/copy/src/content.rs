@@ -19,8 +19,12 @@ const BLOCK_BYTES: usize = 4096;
 /// ext4 has the first one of a file's extents only for five, which with a hole between are this many bytes at least.
 const UNCLEAR_BYTES: u64 = 6 * 4096;
 
-/// A file that is shorter is copied before a second thread has taken its half.
-const WORTH_HALVING_BYTES: u64 = 64 << 20;
+/// A file that is shorter is copied before other threads have taken their parts.
+const WORTH_PARTING_BYTES: u64 = 64 << 20;
+
+/// Of a long file: threads that wait for the device. Only one at a time writes to a file, so more are no use: 2 GiB cold in
+/// 0.82 of the time with four as with two, and with eight.
+const MAX_PARTS: usize = 4;
 
 /// What became of a file's bytes.
 #[derive(Clone, Copy, Default)]
@@ -92,46 +96,61 @@ impl Worker<'_> {
     fn in_chunks(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>, size: u64) -> Result<Moved, Trouble> {
         // Only a hint: what it returns does not matter.
         let _ = rustix::fs::fadvise(from, 0, None, Advice::Sequential);
-        let mut moved = Moved::default();
-        let schedule = &self.run.schedule;
-        if size < WORTH_HALVING_BYTES || !schedule.enter_below(self.run.jobs) {
+        let (run, mut moved) = (self.run, Moved::default());
+        let others = match size < WORTH_PARTING_BYTES {
+            true => 0,
+            false => run
+                .schedule
+                .enter_others(MAX_PARTS - 1, run.jobs, run.jobs + run.reserve),
+        };
+        if others == 0 {
             self.span(from, to, 0..size, false, &mut moved)?;
             return Ok(moved);
         }
-        let done = self.in_halves(from, to, size);
-        schedule.leave();
+        let done = self.in_parts(from, to, size, others);
+        run.schedule.leave(others);
         done
     }
 
-    /// Copies a long file with a second thread, while there is nothing else for one to do.
-    fn in_halves(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>, size: u64) -> Result<Moved, Trouble> {
-        let middle = size / 2 / BUFFER_BYTES as u64 * BUFFER_BYTES as u64;
+    /// Copies a long file with other threads, while there is nothing else for them to do.
+    fn in_parts(
+        &mut self,
+        from: BorrowedFd<'_>,
+        to: BorrowedFd<'_>,
+        size: u64,
+        others: usize,
+    ) -> Result<Moved, Trouble> {
+        let part = (size / (others as u64 + 1)).next_multiple_of(BUFFER_BYTES as u64);
         let (run, mut moved) = (self.run, Moved::default());
-        let (first, second) = std::thread::scope(|scope| {
-            let builder = std::thread::Builder::new().name("copy-half".into());
-            let other = builder.spawn_scoped(scope, || {
-                let mut moved = Moved::default();
-                let done = Worker::new(run).span(from, to, middle..size, false, &mut moved);
-                done.map(|_| moved)
-            });
-            match other {
-                Ok(other) => {
-                    let first = self.span(from, to, 0..middle, false, &mut moved);
-                    let second = other
-                        .join()
-                        .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-                    (first, second)
-                }
-                // There are no threads to be had.
-                Err(_) => (
-                    self.span(from, to, 0..size, false, &mut moved),
-                    Ok(Moved::default()),
-                ),
+        std::thread::scope(|scope| {
+            // The last part goes first: where there are no threads to be had, what is left is in one piece.
+            let mut own = 0..size;
+            let mut started = Vec::new();
+            for number in (1..=others as u64).rev() {
+                let range = number * part..own.end;
+                let builder = std::thread::Builder::new().name("copy-part".into());
+                let Ok(other) = builder.spawn_scoped(scope, {
+                    let range = range.clone();
+                    move || {
+                        let mut moved = Moved::default();
+                        let done = Worker::new(run).span(from, to, range, false, &mut moved);
+                        done.map(|_| moved)
+                    }
+                }) else {
+                    break;
+                };
+                own.end = range.start;
+                started.push(other);
             }
-        });
-        first?;
-        moved.written += second?.written;
-        Ok(moved)
+            self.span(from, to, own, false, &mut moved)?;
+            for other in started {
+                let other = other
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                moved.written += other?.written;
+            }
+            Ok(moved)
+        })
     }
 
     /// Copies a range; false if the source ended in it. With `zeros_out`, blocks of zeros are passed over.

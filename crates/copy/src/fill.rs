@@ -82,14 +82,14 @@ impl Worker<'_> {
         let mut directories = Vec::new();
         let before = self.report.bytes;
         let (mut taken, mut mean_bytes) = (0, 0);
-        let mut next = self.take_share(at, batch, FIRST_SHARE);
+        let mut next = self.take_share(at, batch, FIRST_SHARE, 0);
         while let Some(share) = next {
             let count = match SHARE_BYTES.checked_div(mean_bytes) {
                 _ if taken == 0 => FIRST_SHARE,
                 Some(count) => (count as usize).clamp(1, SHARE),
                 None => SHARE,
             };
-            next = self.take_share(at, batch, count);
+            next = self.take_share(at, batch, count, mean_bytes);
             self.ahead.look();
             taken += share.len() as u64;
             self.copy_share(at, batch, share, &mut directories);
@@ -127,7 +127,13 @@ impl Worker<'_> {
     }
 
     /// Takes a share; while sources are cold, asks for its files.
-    fn take_share(&mut self, at: &Opened, batch: &Batch, count: usize) -> Option<Range<usize>> {
+    fn take_share(
+        &mut self,
+        at: &Opened,
+        batch: &Batch,
+        count: usize,
+        mean_bytes: u64,
+    ) -> Option<Range<usize>> {
         let share = batch.take(count)?;
         if self.ahead.is_cold() && !self.run.stopped() {
             // Whose blocks are shared need not be read.
@@ -139,7 +145,7 @@ impl Worker<'_> {
             self.ahead.ask(at.source(), &batch.listing, asked);
             // Two looks, so not one file that happens to be gone from memory.
             if self.ahead.is_cold() && !self.clones.work() {
-                self.run.schedule.call_reserve();
+                self.run.schedule.call_reserve(mean_bytes >= WORTH_HELPING_BYTES);
             }
         }
         Some(share)

@@ -261,17 +261,16 @@ impl<'a> Plan<'a> {
     fn copy(&mut self, worker: &mut Worker<'_>, total: &mut Report) {
         let run = worker.run;
         let is_large = run.options.recursive || self.jobs.len() > FEW;
-        let helpers = if is_large { run.jobs - 1 } else { 0 };
-        let reserve = if is_large && run.copies_contents() {
-            run.reserve
-        } else {
-            0
+        let most = match is_large {
+            true if run.copies_contents() => run.threads(Need::ColdLong),
+            true => run.threads(Need::Helpers),
+            false => 1,
         };
         run.schedule.enter();
         run.schedule.push(&mut self.jobs);
         // A ring is in a thread that ends, see `ring/lost.rs`.
         let apart = run.options.recursive && worker.ring.is_some();
-        if helpers + reserve == 0 && !apart {
+        if most == 1 && !apart {
             worker.work();
             return;
         }
@@ -294,12 +293,8 @@ impl<'a> Plan<'a> {
                 let (mut threads, mut need) = (Vec::new(), Need::First);
                 while let Some(more) = run.schedule.more(need) {
                     need = more;
-                    let all = if more == Need::Reserve {
-                        helpers + reserve
-                    } else {
-                        helpers
-                    };
-                    threads.extend((threads.len() + 1..=all).map_while(|number| spawn(number).ok()));
+                    let all = run.threads(more).min(most);
+                    threads.extend((threads.len() + 1..all).map_while(|number| spawn(number).ok()));
                 }
                 threads
             };

@@ -80,8 +80,10 @@ pub(crate) enum Need {
     First,
     /// One for each CPU, or as many as were asked for.
     Helpers,
-    /// More, which wait for the device.
-    Reserve,
+    /// Some more, which wait for the device.
+    Cold,
+    /// As many as may be: what waits for the device is long.
+    ColdLong,
 }
 
 #[derive(Default)]
@@ -165,24 +167,29 @@ impl Schedule {
         state.busy += 1;
     }
 
-    /// A thread begins, if fewer than `jobs` are at work. It ends with `leave`, before the one that has started it.
-    pub(crate) fn enter_below(&self, jobs: usize) -> bool {
+    /// Threads begin that bring no jobs, if fewer than `jobs` are at work: as many as are wanted, up to `most` in all. They
+    /// end with `leave`, before the one that has started them.
+    pub(crate) fn enter_others(&self, wanted: usize, jobs: usize, most: usize) -> usize {
         let mut state = self.state.lock().unwrap();
-        let has_room = state.busy < jobs;
-        state.busy += usize::from(has_room);
-        has_room
+        let room = match state.busy < jobs {
+            true => most.saturating_sub(state.busy).min(wanted),
+            false => 0,
+        };
+        state.busy += room;
+        room
     }
 
-    /// A thread has ended that brought no jobs.
-    pub(crate) fn leave(&self) {
+    /// So many threads have ended that brought no jobs.
+    pub(crate) fn leave(&self, count: usize) {
         let mut state = self.state.lock().unwrap();
-        debug_assert!(state.busy > 1, "whoever has started it is still at work");
-        state.busy -= 1;
+        debug_assert!(state.busy > count, "whoever has started them is still at work");
+        state.busy -= count;
     }
 
-    /// Has those in reserve start.
-    pub(crate) fn call_reserve(&self) {
-        self.call(&mut self.state.lock().unwrap(), Need::Reserve);
+    /// Has those in reserve start, for small files only some.
+    pub(crate) fn call_reserve(&self, long: bool) {
+        let need = if long { Need::ColdLong } else { Need::Cold };
+        self.call(&mut self.state.lock().unwrap(), need);
     }
 
     /// Waits until more threads are needed than before. `None` when all is done.
@@ -254,7 +261,27 @@ mod tests {
 
     #[test]
     fn those_in_reserve_are_needed_when_they_are_called() {
-        assert_eq!(needed_after(Schedule::call_reserve), Some(Need::Reserve));
+        for (long, need) in [(false, Need::Cold), (true, Need::ColdLong)] {
+            let needed = needed_after(|schedule| {
+                schedule.call_reserve(long);
+                // What others call for is no less.
+                schedule.call_reserve(false);
+            });
+            assert_eq!(needed, Some(need));
+        }
+    }
+
+    #[test]
+    fn others_begin_where_there_is_room() {
+        let schedule = Schedule::default();
+        schedule.enter();
+        // No processor is free; one is, and there are reserves; no more than are wanted.
+        for (wanted, jobs, most, begun) in [(3, 1, 4, 0), (3, 2, 2, 1), (3, 2, 4, 3), (2, 8, 8, 2)] {
+            assert_eq!(schedule.enter_others(wanted, jobs, most), begun);
+            schedule.leave(begun);
+        }
+        assert_eq!(schedule.enter_others(2, 2, 3), 2);
+        assert_eq!(schedule.enter_others(1, 2, 4), 0);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What is done only to be quicker: cold sources, long files in halves, shares of a directory. The copies are the same.
+//! What is done only to be quicker: cold sources, long files in parts, shares of a directory. The copies are the same.
 
 mod support;
 
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use support::{assert_same, copy_as, on_progress, place};
 
-/// A file from which on two threads copy it, as `content.rs` has it.
+/// A file from which on several threads copy it, as `content.rs` has it.
 const LONG_BYTES: u64 = 64 << 20;
 
 fn options(jobs: usize) -> Options {
@@ -76,13 +76,13 @@ fn long_directories_that_are_not_in_memory() {
 #[test]
 fn a_long_file() {
     let (_here, source, target) = place();
-    for length in [LONG_BYTES, LONG_BYTES + 12_345] {
+    for (jobs, length) in [(2, LONG_BYTES), (5, LONG_BYTES + 12_345), (0, LONG_BYTES + 1)] {
         fs::write(&source, bytes(length)).unwrap();
         let told = AtomicU64::new(0);
         let hooks = on_progress(|bytes| {
             told.fetch_add(bytes, Ordering::Relaxed);
         });
-        let report = hooks.run(&options(2), &source, Target::As(target.clone()));
+        let report = hooks.run(&options(jobs), &source, Target::As(target.clone()));
         assert_eq!((report.files, report.failures, report.bytes), (1, 0, length));
         assert_eq!(told.into_inner(), length);
         assert!(fs::read(&source).unwrap() == fs::read(&target).unwrap());

@@ -9,7 +9,7 @@ use std::io::{Read, Seek};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Between two looks whether to end early. The end of the process is told at once.
 const LOOK: Timespec = Timespec {
@@ -17,6 +17,9 @@ const LOOK: Timespec = Timespec {
     tv_nsec: 50_000_000,
 };
 const BLOCK_BYTES: u64 = 512;
+
+/// With a program that is asked for its version.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What became of it.
 pub(super) struct Ran {
@@ -30,6 +33,19 @@ pub(super) struct Ran {
 /// # Errors
 /// If it cannot be started, or ends with anything but 0: with the last line that it said.
 pub(super) fn run(command: &mut Command, device: Option<&str>, stop: &AtomicBool) -> Result<Ran, String> {
+    run_while(command, device, || !stop.load(Ordering::Relaxed))
+}
+
+/// The first line of what it says. One that does not know the question may do anything, so not for long.
+pub(super) fn first_line(command: &mut Command, stop: &AtomicBool) -> Option<String> {
+    let begun = Instant::now();
+    let go_on = || begun.elapsed() < PATIENCE && !stop.load(Ordering::Relaxed);
+    let ran = run_while(command, None, go_on).ok()?;
+    let text = String::from_utf8_lossy(&ran.output);
+    Some(text.lines().next()?.trim().to_owned())
+}
+
+fn run_while(command: &mut Command, device: Option<&str>, go_on: impl Fn() -> bool) -> Result<Ran, String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let failed = |e: std::io::Error| format!("{name}: {e}");
     // Memory, because a pipe would have to be read meanwhile.
@@ -48,7 +64,7 @@ pub(super) fn run(command: &mut Command, device: Option<&str>, stop: &AtomicBool
     let begun = Instant::now();
     let child = command.spawn().map_err(failed)?;
     let pid = child.id() as i32;
-    let ended = until_it_ends(pid, stop);
+    let ended = until_it_ends(pid, go_on);
     let elapsed_s = begun.elapsed().as_secs_f64();
     if ended != Ok(true) {
         // What it has started is in its group. It may be gone already.
@@ -78,12 +94,12 @@ pub(super) fn run(command: &mut Command, device: Option<&str>, stop: &AtomicBool
 }
 
 /// Whether it has ended by itself.
-fn until_it_ends(pid: i32, stop: &AtomicBool) -> rustix::io::Result<bool> {
+fn until_it_ends(pid: i32, go_on: impl Fn() -> bool) -> rustix::io::Result<bool> {
     let process = pidfd_open(Pid::from_raw(pid).expect("not 0"), PidfdFlags::empty())?;
     loop {
         match poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&LOOK)) {
             Ok(1..) => return Ok(true),
-            Ok(0) | Err(rustix::io::Errno::INTR) if stop.load(Ordering::Relaxed) => return Ok(false),
+            Ok(0) | Err(rustix::io::Errno::INTR) if !go_on() => return Ok(false),
             Ok(0) | Err(rustix::io::Errno::INTR) => {}
             Err(e) => return Err(e),
         }

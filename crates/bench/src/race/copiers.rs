@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
@@ -252,21 +252,18 @@ pub fn run(plan: &Plan, stop: &AtomicBool, told: &mut dyn FnMut(&Progress)) -> R
     told(&said("removing the copies".into()));
     // Not by its drop, which would hide what goes wrong.
     place.close().map_err(|e| format!("removing the copies: {e}"))?;
-    Ok(frame.close(cells, plan.left_out.clone(), versions(&plan.copiers), stop))
+    Ok(frame.close(cells, plan.left_out.clone(), versions(&plan.copiers, stop), stop))
 }
 
 /// What each program says of itself in its first line.
-fn versions(copiers: &[Copier]) -> BTreeMap<String, String> {
+fn versions(copiers: &[Copier], stop: &AtomicBool) -> BTreeMap<String, String> {
     let said = |copier: &Copier| {
         let program = copier.command.first()?;
-        let done = Command::new(program)
-            .arg("--version")
-            .stdin(Stdio::null())
-            .output()
-            .ok()?;
-        let text = String::from_utf8_lossy(&done.stdout);
         let name = Path::new(program).file_name()?.to_string_lossy().into_owned();
-        Some((name, text.lines().next()?.trim().to_owned()))
+        Some((
+            name,
+            child::first_line(Command::new(program).arg("--version"), stop)?,
+        ))
     };
     copiers.iter().filter_map(said).collect()
 }
