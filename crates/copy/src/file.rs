@@ -284,16 +284,25 @@ impl Worker<'_> {
         if self.options().fsync == Fsync::Each {
             rustix::fs::fsync(&to).map_err(|error| self.failed(Step::Sync, entry.target(), error.into()))?;
         }
-        self.close(entry, source, to, failures)?;
+        self.close(entry, source, to, &moved, failures)?;
         Ok(moved)
     }
 
     /// Closes what is finished, and writes that down unless there were failures since there were so many.
-    fn close(&mut self, entry: &Entry<'_>, source: &Source, to: OwnedFd, failures: u64) -> Outcome<()> {
+    fn close(
+        &mut self,
+        entry: &Entry<'_>,
+        source: &Source,
+        to: OwnedFd,
+        moved: &Moved,
+        failures: u64,
+    ) -> Outcome<()> {
         let there = self.look_for_note(entry, || sys::stat(to.as_fd()));
         sys::close(to).map_err(|error| self.failed(Step::Write, entry.target(), error))?;
         match there {
-            Ok(there) if self.report.failures == failures => self.note(entry, &source.stat, there.as_ref()),
+            Ok(there) if self.report.failures == failures => {
+                self.note(entry, &source.stat, moved.shared, there.as_ref())
+            }
             _ => {}
         }
         Ok(())
@@ -439,7 +448,7 @@ impl Worker<'_> {
         if there.is_file() && self.options().fsync == Fsync::Each {
             rustix::fs::fsync(&to).map_err(|error| self.failed(Step::Sync, entry.target(), error.into()))?;
         }
-        self.close(entry, source, to, failures)?;
+        self.close(entry, source, to, &moved, failures)?;
         Ok(moved)
     }
 

@@ -146,7 +146,7 @@ impl Worker<'_> {
             // A run that goes on may meet this name first.
             if let Ok(there) = self.look_for_note(entry, || sys::stat_at(opened.as_fd(), &first.name, false))
             {
-                self.note(entry, stat, there.as_ref());
+                self.note(entry, stat, stat.size, there.as_ref());
             }
         }
         Ok(())

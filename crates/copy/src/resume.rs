@@ -134,8 +134,9 @@ impl Worker<'_> {
         }
     }
 
-    /// Writes down that a file is finished. Where others may put another one in its place, `there` is what it is now.
-    pub(crate) fn note(&mut self, entry: &Entry<'_>, source: &Stat, there: Option<&Stat>) {
+    /// Writes down that a file is finished, with so many bytes shared. Where others may put another one in its place,
+    /// `there` is what it is now.
+    pub(crate) fn note(&mut self, entry: &Entry<'_>, source: &Stat, shared: u64, there: Option<&Stat>) {
         let dir = &entry.at.dir;
         let Some(journal) = self.run.journal.get() else {
             return;
@@ -143,7 +144,8 @@ impl Worker<'_> {
         if !source.is_file() || dir.target.id().0 != journal.device {
             return;
         }
-        self.log.finished(dir.key.child(entry.target), source, there);
+        self.log
+            .finished(dir.key.child(entry.target), source, shared, there);
         // To do it twice is not the same as once: there would be a backup of the new file, or a failure.
         let options = self.options();
         let counts = options.backup != Backup::None || options.overwrite.when == When::NoneFail;

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 /// A thread writes its records when it has so many of them, 0.01 microseconds for each: what is lost in a crash is
 /// copied again within milliseconds.
 const BATCH_RECORDS: usize = 64;
-/// Or when files of so many bytes are finished.
+/// Or when so many bytes are copied.
 const BATCH_BYTES: u64 = 1 << 20;
 
 /// How sure it is that what was copied is on the disk.
@@ -45,11 +45,12 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// A file of so many bytes is finished. Where others may put another one in its place, `there` is the new one.
-    pub(crate) fn finished(&mut self, at: Key, source: &Stat, there: Option<&Stat>) {
+    /// A file is finished, of whose bytes so many are shared with the source's, which takes no time to do again. Where
+    /// others may put another one in its place, `there` is the new one.
+    pub(crate) fn finished(&mut self, at: Key, source: &Stat, shared: u64, there: Option<&Stat>) {
         let value = format::finished(at, source, there);
         self.records.extend(format::record(at.of_file(), value));
-        self.bytes += source.size;
+        self.bytes += source.size.saturating_sub(shared);
     }
 
     /// What was written down about a file is not true any more.

@@ -406,7 +406,7 @@ impl Worker<'_> {
             return self.discard(flight, &new.name);
         }
         if let (Ok(there), true) = (&new.there, new.whole) {
-            self.note(&entry, &task.source.stat, there.as_ref());
+            self.note(&entry, &task.source.stat, new.moved.shared, there.as_ref());
         }
         let (source, old) = (&mut task.source, task.old.as_ref());
         let named = self.named(&entry, source, old, &task.prepared, &new.name, new.moved);
