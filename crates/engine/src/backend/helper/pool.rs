@@ -1,6 +1,6 @@
 //! A bounded pool of threads that do whole ops by blocking calls.
 //!
-//! Threads start when there is work and nobody idle, and end after a while without work, or when the pool is dropped.
+//! Threads start when there is work and none is free, and end after a while without work, or when the pool is dropped.
 //! A worker that is stuck in the kernel when the pool is dropped is interrupted; see `sys::interrupt`.
 
 use super::{raw_of, readiness, Mailbox, Readiness};
@@ -56,12 +56,27 @@ struct Running {
 struct State {
     jobs: VecDeque<Job>,
     running: Vec<Running>,
-    idle: usize,
     threads: usize,
     /// Ops, queued and running, that may wait for somebody else.
     waiting: usize,
     closing: bool,
     handles: Vec<JoinHandle<()>>,
+}
+
+impl State {
+    /// Workers without a job: idle, woken, or just started. Each looks for one before it is idle again.
+    fn free(&self) -> usize {
+        self.threads - self.running.len()
+    }
+
+    /// No longer on a job. In one hold of the lock with the look for the next one: in between, nobody would count on
+    /// this worker, and a thread would be started for what it is about to take.
+    fn leave(&mut self, tid: libc::pid_t, waited: bool) {
+        self.waiting -= usize::from(waited);
+        let at = self.running.iter().position(|r| r.tid == tid);
+        // Ends the interruption before this thread does anything else that a signal could disturb.
+        drop(self.running.swap_remove(at.expect("next() put it there")));
+    }
 }
 
 struct Shared {
@@ -118,7 +133,7 @@ impl Pool {
             // One of those comes back for it.
             return;
         }
-        if state.idle >= state.jobs.len() {
+        if state.free() >= state.jobs.len() {
             self.shared.work.notify_one();
             return;
         }
@@ -198,26 +213,24 @@ fn work(shared: &Shared) {
     block_signals();
     let tid = sys::gettid();
     let cancelled = Arc::new(AtomicBool::new(false));
-    while let Some(mut job) = next(shared, tid, &cancelled) {
+    let mut state = shared.lock();
+    while let Some(mut job) = next(shared, state, tid, &cancelled) {
         let res = run(&mut job, &cancelled);
         let waited = job.waits();
         // Posted first: an op that `cancel` does not find here any more is there.
         finish(shared, job, res);
-        let mut state = shared.lock();
-        state.waiting -= usize::from(waited);
-        let at = state
-            .running
-            .iter()
-            .position(|r| r.tid == tid)
-            .expect("next() put it there");
-        // Ends the interruption before this thread does anything else that a signal could disturb.
-        drop(state.running.swap_remove(at));
+        state = shared.lock();
+        state.leave(tid, waited);
     }
 }
 
 /// The next job, or None when this worker is no longer needed.
-fn next(shared: &Shared, tid: libc::pid_t, cancelled: &Arc<AtomicBool>) -> Option<Job> {
-    let mut state = shared.lock();
+fn next(
+    shared: &Shared,
+    mut state: MutexGuard<'_, State>,
+    tid: libc::pid_t,
+    cancelled: &Arc<AtomicBool>,
+) -> Option<Job> {
     loop {
         if let Some(job) = state.jobs.pop_front() {
             cancelled.store(false, Ordering::Relaxed);
@@ -235,13 +248,11 @@ fn next(shared: &Shared, tid: libc::pid_t, cancelled: &Arc<AtomicBool>) -> Optio
             state.threads -= 1;
             return None;
         }
-        state.idle += 1;
         let (guard, waited) = shared
             .work
             .wait_timeout(state, IDLE)
             .expect("no worker panics in next()");
         state = guard;
-        state.idle -= 1;
         if waited.timed_out() && state.jobs.is_empty() {
             state.threads -= 1;
             return None;
