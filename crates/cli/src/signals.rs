@@ -27,13 +27,14 @@ impl Signals {
         let came = Arc::new(AtomicUsize::new(0));
         let again = Arc::new(AtomicBool::new(false));
         let mut hooks = Vec::new();
-        let ignored = ignored();
-        let heard = |signal: i32| ignored & (1 << (signal - 1)) == 0;
-        if heard(SIGXFSZ) {
+        if !is_ignored(SIGXFSZ) {
             // By default it ends the process that writes beyond RLIMIT_FSIZE; what is caught lets the write fail (EFBIG).
             hooks.push(signal_hook::flag::register(SIGXFSZ, Arc::default())?);
         }
-        for signal in [SIGINT, SIGTERM].into_iter().filter(|signal| heard(*signal)) {
+        for signal in [SIGINT, SIGTERM]
+            .into_iter()
+            .filter(|signal| !is_ignored(*signal))
+        {
             // In this order: the first one finds `again` unset.
             hooks.push(signal_hook::flag::register_conditional_shutdown(
                 signal,
@@ -123,10 +124,11 @@ fn status(signal: i32) -> i32 {
     128 + signal
 }
 
-/// A bit for each signal that this process ignores, that of signal 1 first; none where /proc is missing.
-fn ignored() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .unwrap_or(0)
+fn is_ignored(signal: i32) -> bool {
+    let mut action = std::mem::MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: no new action is given, and the old one is written to a live local if the call succeeds.
+    unsafe {
+        libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) == 0
+            && action.assume_init().sa_sigaction == libc::SIG_IGN
+    }
 }

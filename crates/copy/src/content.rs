@@ -2,6 +2,7 @@
 
 use crate::options::Sparse;
 use crate::run::{Worker, BUFFER_BYTES};
+use crate::schedule::Need;
 use crate::sys::{self, Stat};
 use rustix::fd::BorrowedFd;
 use rustix::fs::{Advice, SeekFrom};
@@ -101,7 +102,7 @@ impl Worker<'_> {
             true => 0,
             false => run
                 .schedule
-                .enter_others(MAX_PARTS - 1, run.jobs, run.jobs + run.reserve),
+                .enter_others(MAX_PARTS - 1, run.jobs(), run.threads(Need::ColdLong)),
         };
         if others == 0 {
             self.span(from, to, 0..size, false, &mut moved)?;

@@ -93,7 +93,7 @@ impl Worker<'_> {
             whole,
         });
         let mut waiting = self.run.links.finished(stat.id, self.names_to_come(stat), first);
-        self.run.schedule.push(&mut waiting);
+        self.call(self.run.schedule.push(&mut waiting));
     }
 
     fn copy_file(&mut self, entry: &Entry<'_>, source: &mut Source) -> Outcome<()> {

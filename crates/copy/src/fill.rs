@@ -47,14 +47,14 @@ impl Worker<'_> {
                 });
             self.measure(&opened, part, listing.len(), more);
             let batch = Arc::new(Batch::new(dir.clone(), listing));
-            let mut own = self.run.jobs > 1;
+            let mut own = true;
             self.fill_from(&opened, &batch, |worker, mean_bytes| {
                 // What the first files of a batch are like, the others will be.
                 let worth = (mean_bytes >= WORTH_HELPING_BYTES || worker.ahead.is_cold())
                     && mean_bytes.saturating_mul(batch.left() as u64) >= WORTH_SHARING_BYTES;
-                if own && worth {
+                if own && worth && worker.run.jobs() > 1 {
                     own = false;
-                    worker.run.schedule.offer(&batch);
+                    worker.call(worker.run.schedule.offer(&batch));
                 }
             });
             self.run.schedule.withdraw(&batch);
@@ -97,7 +97,7 @@ impl Worker<'_> {
             after(self, mean_bytes);
         }
         at.dir.add(directories.len());
-        self.run.schedule.push(&mut directories);
+        self.call(self.run.schedule.push(&mut directories));
     }
 
     /// Copies a share; its directories are for later.
@@ -145,7 +145,8 @@ impl Worker<'_> {
             self.ahead.ask(at.source(), &batch.listing, asked);
             // Two looks, so not one file that happens to be gone from memory.
             if self.ahead.is_cold() && !self.clones.work() {
-                self.run.schedule.call_reserve(mean_bytes >= WORTH_HELPING_BYTES);
+                let long = mean_bytes >= WORTH_HELPING_BYTES;
+                self.call(self.run.schedule.call_reserve(long));
             }
         }
         Some(share)

@@ -25,6 +25,7 @@ mod backup;
 mod buffer;
 mod clone;
 mod content;
+mod crew;
 mod dir;
 mod engine;
 mod entry;

@@ -1,6 +1,7 @@
 //! From sources and a target as the user names them to entries in directories, and to threads that copy them.
 
 use crate::backup;
+use crate::crew::{Crew, Threads};
 use crate::dir::{Dir, Parts, Slot, State};
 use crate::entry::Entry;
 use crate::error::{Diagnostic, Refusal, Step, Warning};
@@ -10,7 +11,7 @@ use crate::options::{Backup, Dereference, Fsync, Method, Options};
 use crate::parents::Parents;
 use crate::report::Report;
 use crate::run::{self, Run, Worker};
-use crate::schedule::{Job, Need};
+use crate::schedule::Job;
 use crate::sys::{self, FileId, Stat};
 use crate::xattr;
 use crate::Target;
@@ -23,7 +24,6 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::ScopedJoinHandle;
 use std::time::Instant;
 
 /// So many sources that are no directories are copied before another thread has started.
@@ -59,24 +59,26 @@ pub(crate) fn copy(
 /// Does what the run is there for with each source.
 pub(crate) fn carry_out(run: &Run<'_>, sources: &[PathBuf], target: &Target) -> Report {
     let begin = Instant::now();
-    let mut worker = Worker::new(run);
     let mut total = Report::default();
-    match Plan::new(target) {
-        _ if !worker.has_engine() => {}
-        Ok(mut plan) => {
-            if !run.part.is_whole() || worker.open_journal(&plan.top).is_ok() {
-                plan.add_all(&mut worker, sources, &mut total);
-                plan.copy(&mut worker, &mut total);
-                plan.finish(&mut worker);
+    std::thread::scope(|scope| {
+        let mut worker = Worker::of_crew(run, Threads::new(scope, run));
+        match Plan::new(target) {
+            _ if !worker.has_engine() => {}
+            Ok(mut plan) => {
+                if !run.part.is_whole() || worker.open_journal(&plan.top).is_ok() {
+                    plan.add_all(&mut worker, sources, &mut total);
+                    plan.copy(&mut worker, &mut total);
+                    plan.finish(&mut worker);
+                }
+            }
+            Err(error) => {
+                for source in sources {
+                    no_target(&mut worker, source, target, &error);
+                }
             }
         }
-        Err(error) => {
-            for source in sources {
-                no_target(&mut worker, source, target, &error);
-            }
-        }
-    }
-    run::add(&mut total, worker.report);
+        run::add(&mut total, worker.report);
+    });
     total.stopped = run.stopped();
     run.end_journal(!run.part.is_whole() || total.stopped || !total.partial.is_empty());
     total.duration = begin.elapsed();
@@ -261,57 +263,20 @@ impl<'a> Plan<'a> {
     fn copy(&mut self, worker: &mut Worker<'_>, total: &mut Report) {
         let run = worker.run;
         let is_large = run.options.recursive || self.jobs.len() > FEW;
-        let most = match is_large {
-            true if run.copies_contents() => run.threads(Need::ColdLong),
-            true => run.threads(Need::Helpers),
-            false => 1,
-        };
         run.schedule.enter();
-        run.schedule.push(&mut self.jobs);
+        let needed = run.schedule.push(&mut self.jobs);
+        if is_large {
+            worker.call(needed);
+        }
+        let crew = worker.crew.clone();
         // A ring is in a thread that ends, see `ring/lost.rs`.
         let apart = run.options.recursive && worker.ring.is_some();
-        if most == 1 && !apart {
+        let first = crew.clone().filter(|_| apart).and_then(Crew::replace);
+        if first.is_none() {
             worker.work();
-            return;
         }
-        let parts = std::thread::scope(|scope| {
-            let spawn = |number: usize| {
-                let thread = std::thread::Builder::new().name(format!("copy-{number}"));
-                thread.spawn_scoped(scope, move || {
-                    let mut worker = Worker::new(run);
-                    worker.start_engine().ok()?;
-                    // The first one takes our place.
-                    if number > 0 {
-                        run.schedule.enter();
-                    }
-                    worker.work();
-                    Some(worker.report)
-                })
-            };
-            // Starts the others when they are needed. With fewer threads than wished, it takes longer and is the same.
-            let start = move || {
-                let (mut threads, mut need) = (Vec::new(), Need::First);
-                while let Some(more) = run.schedule.more(need) {
-                    need = more;
-                    let all = run.threads(more).min(most);
-                    threads.extend((threads.len() + 1..all).map_while(|number| spawn(number).ok()));
-                }
-                threads
-            };
-            let starter = std::thread::Builder::new().name("copy-start".into());
-            let starter = starter.spawn_scoped(scope, start).ok();
-            let first = if apart { spawn(0).ok() } else { None };
-            let first = first.and_then(join);
-            if first.is_none() {
-                worker.work();
-            }
-            let others = starter.map(join).unwrap_or_default();
-            first
-                .into_iter()
-                .chain(others.into_iter().filter_map(join))
-                .collect::<Vec<_>>()
-        });
-        for part in parts {
+        let others = crew.map_or_else(Vec::new, |crew| crew.dismiss());
+        for part in first.into_iter().chain(others) {
             run::add(total, part);
         }
         worker.deal_with_lost();
@@ -332,12 +297,6 @@ impl<'a> Plan<'a> {
             worker.failed(Step::Sync, self.top.path(crate::dir::Side::Target, c""), error);
         }
     }
-}
-
-fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
-    thread
-        .join()
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// A file onto itself, by force and with a backup: then the copy is the backup.

@@ -3,6 +3,7 @@
 use crate::ahead::Ahead;
 use crate::buffer::Buffer;
 use crate::clone::Clones;
+use crate::crew::{self, Crew};
 use crate::error::{Diagnostic, Refusal, Step};
 use crate::flags::Lock;
 use crate::how::How;
@@ -26,7 +27,7 @@ use std::mem::MaybeUninit;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// What a file's contents go through: it stays in a core's second-level cache between the read and the write.
 pub(crate) const BUFFER_BYTES: usize = 256 << 10;
@@ -90,9 +91,11 @@ pub(crate) struct Run<'a> {
     pub(crate) owner: (u32, u32),
     /// Levels of a chain of directories that are kept open.
     pub(crate) keep: usize,
-    pub(crate) jobs: usize,
-    /// Threads besides, for cold sources.
-    pub(crate) reserve: usize,
+    /// Threads that copy what is in memory: looked up when it matters, for that takes a while (the files of a control
+    /// group).
+    jobs: OnceLock<usize>,
+    /// Threads, with those besides for cold sources.
+    most: usize,
     /// Files in a worker's ring.
     pub(crate) depth: usize,
     /// What each source is of the whole, if somebody wants to know how much is done.
@@ -107,19 +110,11 @@ impl<'a> Run<'a> {
         target: &'a Target,
         observer: &'a dyn Observer,
     ) -> Run<'a> {
-        let jobs = match options.jobs {
-            // Questions come one after the other, and what is said about them stays beside them.
-            _ if options.overwrite.ask => 1,
-            0 => std::thread::available_parallelism()
-                .map_or(1, usize::from)
-                .min(MAX_JOBS),
-            jobs => jobs,
-        };
         let descriptors = sys::descriptor_limit().saturating_sub(SPARE_DESCRIPTORS);
-        let most = descriptors / DESCRIPTORS_PER_JOB;
-        let jobs = jobs.min(most).max(1);
-        let reserve = reserve(options, jobs).min(most.saturating_sub(jobs));
-        let share = descriptors / (jobs + reserve);
+        let most = crew::most_threads(options)
+            .min(descriptors / DESCRIPTORS_PER_JOB)
+            .max(1);
+        let share = descriptors / most;
         // Half of what a worker may have open is for its ring.
         let depth = (share / 2 / ring::DESCRIPTORS_PER_FILE).clamp(1, ring::DEPTH);
         let share = match options.engine {
@@ -152,8 +147,8 @@ impl<'a> Run<'a> {
             ),
             // Each level is two descriptors, and a worker needs a few more for what it has in hand.
             keep: (share / 2).saturating_sub(4).clamp(2, 64),
-            jobs,
-            reserve,
+            jobs: OnceLock::new(),
+            most,
             depth,
             part_of_source: observer.measures().then(|| 1.0 / sources.len() as f64),
             stopped: AtomicBool::new(false),
@@ -178,16 +173,24 @@ impl<'a> Run<'a> {
         self.makers.lock().unwrap().contains(&source)
     }
 
+    /// How many threads copy what is in memory.
+    pub(crate) fn jobs(&self) -> usize {
+        let bound = || match crew::has_reserve(self.options) {
+            true => self.most.min(crew::cpus()),
+            false => self.most,
+        };
+        *self.jobs.get_or_init(bound)
+    }
+
     /// How many threads are to be at work.
     pub(crate) fn threads(&self, need: Need) -> usize {
-        let all = self.jobs + self.reserve;
         match need {
             Need::First => 1,
-            Need::Helpers => self.jobs,
+            Need::Helpers => self.jobs(),
             // These wait for the lock of the directory that they are made in as well: 50,000 of 4 KB in one took 1.2 times
             // as long with eight threads as with four.
-            Need::Cold => (2 * self.jobs).max(4).min(all),
-            Need::ColdLong => all,
+            Need::Cold => (2 * self.jobs()).max(4).min(self.most),
+            Need::ColdLong => self.most,
         }
     }
 
@@ -314,22 +317,6 @@ fn absolute(here: &Path, path: &Path) -> PathBuf {
     here.join(path).components().collect()
 }
 
-/// More threads than this wait for each other in the file system and not for the processor.
-const MAX_JOBS: usize = 8;
-
-/// So many threads, at most, wait for cold sources: 200 files of 8 MB took 0.9 to 0.97 of the time with eight as with four,
-/// which is 1.1 times what reading alone takes.
-const MAX_COLD_JOBS: usize = 8;
-
-/// How many threads are to be called when sources are cold, besides those that copy what is in memory. Who has said how
-/// many threads there are to be gets those and no others, and a ring has enough under way by itself.
-fn reserve(options: &Options, jobs: usize) -> usize {
-    if options.jobs > 0 || options.overwrite.ask || options.engine == Engine::Uring {
-        return 0;
-    }
-    MAX_COLD_JOBS.saturating_sub(jobs)
-}
-
 fn random() -> u32 {
     random_u64() as u32
 }
@@ -344,6 +331,8 @@ pub(crate) fn random_u64() -> u64 {
 /// What a thread has of its own.
 pub(crate) struct Worker<'a> {
     pub(crate) run: &'a Run<'a>,
+    /// None if it brings nothing that others could do.
+    pub(crate) crew: Option<Arc<dyn Crew + 'a>>,
     pub(crate) report: Report,
     /// What is finished and not written down yet.
     pub(crate) log: Batch,
@@ -367,6 +356,7 @@ impl<'a> Worker<'a> {
     pub(crate) fn new(run: &'a Run<'a>) -> Worker<'a> {
         Worker {
             run,
+            crew: None,
             report: Report::default(),
             log: Batch::default(),
             buffer: Buffer::new(pace::step(run.options.bwlimit, BUFFER_BYTES)),
@@ -378,6 +368,20 @@ impl<'a> Worker<'a> {
             ahead: Ahead::default(),
             ring: None,
             ring_lost: None,
+        }
+    }
+
+    pub(crate) fn of_crew(run: &'a Run<'a>, crew: Arc<dyn Crew + 'a>) -> Worker<'a> {
+        Worker {
+            crew: Some(crew),
+            ..Worker::new(run)
+        }
+    }
+
+    /// Has others start, if the schedule has said that they are needed.
+    pub(crate) fn call(&self, needed: Option<Need>) {
+        if let (Some(need), Some(crew)) = (needed, &self.crew) {
+            crew.clone().call(need);
         }
     }
 

@@ -66,6 +66,13 @@ pub(crate) enum Work {
 }
 
 impl State {
+    /// The need, if it is more than before.
+    fn call(&mut self, need: Need) -> Option<Need> {
+        let more = self.need < need;
+        self.need = self.need.max(need);
+        more.then_some(need)
+    }
+
     fn ready(&mut self) -> Option<Work> {
         let job = self.jobs.pop().map(Work::Entry);
         job.or_else(|| self.batches.front().cloned().map(Work::Help))
@@ -90,8 +97,6 @@ pub(crate) enum Need {
 pub(crate) struct Schedule {
     state: Mutex<State>,
     changed: Condvar,
-    /// For whoever starts threads: more are needed, or all is done.
-    needed: Condvar,
 }
 
 #[derive(Default)]
@@ -107,40 +112,37 @@ struct State {
 }
 
 impl Schedule {
-    /// Adds jobs; the first of them is taken first.
-    pub(crate) fn push(&self, jobs: &mut Vec<Job>) {
+    /// Adds jobs; the first of them is taken first. Which threads are needed for that, where it is more than before.
+    #[must_use]
+    pub(crate) fn push(&self, jobs: &mut Vec<Job>) -> Option<Need> {
         if jobs.is_empty() {
-            return;
+            return None;
         }
         let mut state = self.state.lock().unwrap();
         state.jobs.extend(jobs.drain(..).rev());
         // The one that comes first is for us.
-        if state.jobs.len() > 1 {
-            self.share(state);
+        match state.jobs.len() {
+            1 => None,
+            _ => self.share(state),
         }
     }
 
-    /// Offers a long batch to whoever has nothing to do.
-    pub(crate) fn offer(&self, batch: &Arc<Batch>) {
+    /// Offers a long batch to whoever has nothing to do. What is needed for that, as for `push`.
+    #[must_use]
+    pub(crate) fn offer(&self, batch: &Arc<Batch>) -> Option<Need> {
         let mut state = self.state.lock().unwrap();
         state.batches.push_back(batch.clone());
-        self.share(state);
+        self.share(state)
     }
 
     /// There is something for others.
-    fn share(&self, mut state: MutexGuard<'_, State>) {
-        self.call(&mut state, Need::Helpers);
+    fn share(&self, mut state: MutexGuard<'_, State>) -> Option<Need> {
+        let needed = state.call(Need::Helpers);
         if state.idle > 0 {
             drop(state);
             self.changed.notify_all();
         }
-    }
-
-    fn call(&self, state: &mut State, need: Need) {
-        if state.need < need {
-            state.need = need;
-            self.needed.notify_all();
-        }
+        needed
     }
 
     /// Takes the offer back: the last entries are taken.
@@ -155,7 +157,6 @@ impl Schedule {
             state.broken = true;
         }
         self.changed.notify_all();
-        self.needed.notify_all();
     }
 
     /// A thread begins. What the first one brings tells how many are needed.
@@ -186,18 +187,11 @@ impl Schedule {
         state.busy -= count;
     }
 
-    /// Has those in reserve start, for small files only some.
-    pub(crate) fn call_reserve(&self, long: bool) {
+    /// Those in reserve are to start, for small files only some. What is needed for that, as for `push`.
+    #[must_use]
+    pub(crate) fn call_reserve(&self, long: bool) -> Option<Need> {
         let need = if long { Need::ColdLong } else { Need::Cold };
-        self.call(&mut self.state.lock().unwrap(), need);
-    }
-
-    /// Waits until more threads are needed than before. `None` when all is done.
-    pub(crate) fn more(&self, before: Need) -> Option<Need> {
-        let state = self.state.lock().unwrap();
-        let waits = |state: &mut State| !state.broken && state.need <= before && state.busy > 0;
-        let state = self.needed.wait_while(state, waits).unwrap();
-        (!state.broken && state.busy > 0).then_some(state.need)
+        self.state.lock().unwrap().call(need)
     }
 
     /// The next thing to do, if there is one now.
@@ -223,7 +217,6 @@ impl Schedule {
                 // The last one awake: nobody can bring more.
                 state.busy = 0;
                 self.changed.notify_all();
-                self.needed.notify_all();
                 return None;
             }
             if state.busy == 0 {
@@ -245,30 +238,18 @@ impl Schedule {
 mod tests {
     use super::*;
 
-    /// What is needed, when this happens while a thread is at work.
-    fn needed_after(happens: impl FnOnce(&Schedule)) -> Option<Need> {
-        let schedule = Schedule::default();
-        schedule.enter();
-        std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| schedule.more(Need::First));
-            happens(&schedule);
-            let needed = waiting.join().unwrap();
-            // One that comes later is told the same.
-            assert_eq!(schedule.more(Need::First), needed);
-            needed
-        })
-    }
-
     #[test]
     fn those_in_reserve_are_needed_when_they_are_called() {
-        for (long, need) in [(false, Need::Cold), (true, Need::ColdLong)] {
-            let needed = needed_after(|schedule| {
-                schedule.call_reserve(long);
-                // What others call for is no less.
-                schedule.call_reserve(false);
-            });
-            assert_eq!(needed, Some(need));
-        }
+        let schedule = Schedule::default();
+        schedule.enter();
+        assert_eq!(schedule.call_reserve(false), Some(Need::Cold));
+        assert_eq!(schedule.call_reserve(true), Some(Need::ColdLong));
+        // What others call for is no less.
+        assert_eq!(schedule.call_reserve(false), None);
+        assert_eq!(schedule.next().map(drop), None);
+        // The next copy begins alone.
+        schedule.enter();
+        assert_eq!(schedule.call_reserve(false), Some(Need::Cold));
     }
 
     #[test]
@@ -282,15 +263,5 @@ mod tests {
         }
         assert_eq!(schedule.enter_others(2, 2, 3), 2);
         assert_eq!(schedule.enter_others(1, 2, 4), 0);
-    }
-
-    #[test]
-    fn no_more_are_needed_when_all_is_done() {
-        assert_eq!(needed_after(|schedule| assert!(schedule.next().is_none())), None);
-    }
-
-    #[test]
-    fn no_more_are_needed_when_one_panics() {
-        assert_eq!(needed_after(Schedule::break_off), None);
     }
 }

@@ -49,7 +49,7 @@ impl Worker<'_> {
             }
         }
         dir.add(directories.len());
-        self.run.schedule.push(&mut directories);
+        self.call(self.run.schedule.push(&mut directories));
         Ok(())
     }
 }
