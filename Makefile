@@ -13,7 +13,7 @@ ENDS ?=
 # Of the extension and all below it: FEATURES=bpf takes clang (docs/bench.md).
 FEATURES ?=
 CARGO_FEATURES = $(if $(FEATURES),--features proactor-python/$(FEATURES))
-# Of the native binary; cargo's directory has the same name.
+# Of the native binary.
 PROFILE ?= release
 
 BIN = $(VENV)/bin
@@ -57,13 +57,13 @@ test-all: ## Python tests on each CPython from 3.10 to 3.13 found (PYTHONS="more
 	    $(MAKE) test-python PYTHON="$$python" VENV=".venv-$$version" </dev/null || exit 1; \
 	done
 
-# Static: it runs on every Linux of this architecture, and starts in two thirds of the time, which is what a copy of a few
-# files takes. For a named target only, because the compiler's own plugins cannot be static.
+# Static: it runs on every Linux of this architecture, and starts in two thirds of the time, which a copy of a few files
+# is made of. For a named target only, because the compiler's own plugins cannot be static.
 native: HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 native: ## the command as one static binary, target/native/proactor
 	RUSTFLAGS="$(RUSTFLAGS) -C target-feature=+crt-static" cargo build --locked --profile $(PROFILE) --target $(HOST) \
 	    -p proactor-cli -p proactor-bench
-	ln -sfn $(HOST)/$(PROFILE) target/native
+	ln -sfn $(HOST)/$(PROFILE:dev=debug) target/native
 
 lint: $(VENV)/.built ## formatters, clippy, rustdoc, ruff, mypy, stubtest, licences
 	cargo fmt --all --check

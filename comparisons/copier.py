@@ -35,7 +35,7 @@ import copier_places as places
 import lib
 import tables
 
-RELEASE = lib.ROOT / "target" / "release"
+NATIVE = lib.ROOT / "target" / "native"
 RIVALS = lib.ROOT / "target" / "rivals"
 FILE_SYSTEMS = ("ext4", "xfs", "btrfs", "tmpfs")
 STATES = ("warm", "cold")
@@ -95,8 +95,7 @@ def program(name: str, folder: Path) -> str | None:
 
 def set_up() -> None:
     """Builds what is compared, from crates.io in the newest version, out of everybody's time."""
-    packages = ["-p", "proactor-cli", "-p", "proactor-bench"]
-    subprocess.run(["cargo", "build", "--release", *packages], cwd=lib.ROOT, check=True)
+    subprocess.run(["make", "native"], cwd=lib.ROOT, check=True)
     for crate in ("cpz", "xcp"):
         subprocess.run(["cargo", "install", "--quiet", "--locked", "--root", RIVALS, crate], check=True)
 
@@ -307,7 +306,7 @@ def main() -> None:
     parser.add_argument("--state", nargs="+", choices=STATES, default=STATES)
     parser.add_argument("--size", type=float, metavar="GIB", default=SIZE_GIB, help="of each file system")
     parser.add_argument("--dir", type=Path, help="for the file systems (default: a temporary folder)")
-    parser.add_argument("--binaries", type=Path, default=RELEASE, help="with proactor and copyfloor")
+    parser.add_argument("--binaries", type=Path, default=NATIVE, help="with proactor and copyfloor")
     parser.add_argument("--setup", action="store_true", help="build what is compared, and end")
     parser.add_argument("--add", action="store_true", help="to what is kept of other cells")
     parser.add_argument("--slice", type=float, metavar="M", help="so many minutes of what is left to do")
