@@ -144,7 +144,7 @@ async def copy(
       source. A file that differs is a failure with errno EIO, and does not appear.
     - `bwlimit`: bytes that are written in a second; 0 (the default) is as many as can be.
     - `jobs`: threads; 0 (the default) is one for each CPU, 8 at most, and while sources are not in memory
-      8, but of small files twice as many as CPUs, from 4 to 8.
+      16, but of small files twice as many as CPUs, from 4 to 8.
     - `engine`: "threads", "uring" (a ring of io_uring for each thread, with up to 64 small and medium files
       in it; without io_uring nothing is copied, and the CopyError says why there is none), or "auto", the
       default: rings for `fsync="each"`, where there are any, and threads for all else.

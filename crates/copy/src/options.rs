@@ -61,7 +61,7 @@ pub struct Options {
     /// Only find out and tell what would be copied and what could not be. Nothing is made, and no contents are read.
     /// Questions are not asked, and taken as answered with yes.
     pub dry_run: bool,
-    /// Threads; 0, the default, is one for each CPU, 8 at most, and while sources are not in memory 8, but of small files
+    /// Threads; 0, the default, is one for each CPU, 8 at most, and while sources are not in memory 16, but of small files
     /// twice as many as CPUs, from 4 to 8.
     pub jobs: usize,
     /// How small and medium files are copied.

@@ -189,7 +189,7 @@ impl<'a> Run<'a> {
             Need::Helpers => self.jobs(),
             // These wait for the lock of the directory that they are made in as well: 50,000 of 4 KB in one took 1.2 times
             // as long with eight threads as with four.
-            Need::Cold => (2 * self.jobs()).max(4).min(self.most),
+            Need::Cold => (2 * self.jobs()).clamp(4, crew::MAX_JOBS).min(self.most),
             Need::ColdLong => self.most,
         }
     }
