@@ -135,7 +135,7 @@ impl Worker<'_> {
             Err(error) => return Err(self.failed_with(step.0, entry.target(), step.1, error)),
         };
         let link = |dir: BorrowedFd<'_>, name: &CStr| {
-            rustix::fs::linkat(&opened, &first.name, dir, name, AtFlags::empty())
+            sys::link_at((opened.as_fd(), &first.name), (dir, name), AtFlags::empty())
         };
         if self.is_linked_already(entry, opened.as_fd(), &first.name) {
             return Ok(());
@@ -179,7 +179,7 @@ impl Worker<'_> {
         }
         self.check_replaceable(entry, &stat, there.as_ref(), Step::CreateHardLink)?;
         let link = |dir: BorrowedFd<'_>, name: &CStr| {
-            rustix::fs::linkat(entry.at.source(), entry.source, dir, name, flags)
+            sys::link_at((entry.at.source(), entry.source), (dir, name), flags)
         };
         let step = (Step::CreateHardLink, Some(entry.source()));
         self.put(entry, &stat, step, false, link)?;

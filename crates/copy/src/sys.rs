@@ -105,6 +105,23 @@ pub(crate) fn stat_at(dir: BorrowedFd<'_>, name: &CStr, follow: bool) -> io::Res
     Ok(Stat::new(&found))
 }
 
+/// How often a link is tried: each failure takes a rename by somebody else in the middle of it.
+const LINK_ATTEMPTS: usize = 16;
+
+/// Gives a file another name. A file that is replaced by a rename meanwhile was found, has no name left when the kernel is
+/// about to give it one, and so is "not there" (ENOENT, all versions): then its successor is taken.
+pub(crate) fn link_at(
+    (from_dir, from): (BorrowedFd<'_>, &CStr),
+    (to_dir, to): (BorrowedFd<'_>, &CStr),
+    flags: AtFlags,
+) -> rustix::io::Result<()> {
+    let link = || rustix::fs::linkat(from_dir, from, to_dir, to, flags);
+    (1..LINK_ATTEMPTS)
+        .map(|_| link())
+        .find(|linked| *linked != Err(Errno::NOENT))
+        .unwrap_or_else(link)
+}
+
 fn open(dir: BorrowedFd<'_>, name: &CStr, flags: OFlags, mode: u32, follow: bool) -> io::Result<OwnedFd> {
     let link = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
     let flags = flags | link | OFlags::CLOEXEC;
@@ -327,4 +344,42 @@ pub(crate) fn is(error: &io::Error, kinds: &[Errno]) -> bool {
 pub(crate) fn current_dir() -> io::Result<OwnedFd> {
     let cwd = rustix::fs::CWD;
     open(cwd.as_fd(), c".", OFlags::PATH | OFlags::DIRECTORY, 0, true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CString;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn a_name_whose_file_is_replaced_all_the_time_is_linked_to() {
+        const LINKS: usize = 3_000;
+        let place = tempfile::tempdir().unwrap();
+        let dir = std::fs::File::open(place.path()).unwrap();
+        let dir = dir.as_fd();
+        let replace = || {
+            create(dir, c"new", 0o600, false).unwrap();
+            rustix::fs::renameat(dir, c"new", dir, c"file").unwrap();
+        };
+        replace();
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    replace();
+                }
+            });
+            let linked: rustix::io::Result<()> = (0..LINKS).try_for_each(|number| {
+                let name = CString::new(format!("link{number}")).unwrap();
+                link_at((dir, c"file"), (dir, &name), AtFlags::empty())
+            });
+            done.store(true, Ordering::Relaxed);
+            linked.unwrap();
+        });
+        assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), LINKS + 1);
+        // What is not there is said to be not there.
+        let missing = link_at((dir, c"missing"), (dir, c"link"), AtFlags::empty());
+        assert_eq!(missing, Err(Errno::NOENT));
+    }
 }

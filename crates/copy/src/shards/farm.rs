@@ -44,7 +44,7 @@ impl Worker<'_> {
             return Ok(());
         }
         make(self)?;
-        match rustix::fs::linkat(entry.at.target(), entry.target, farm, &name, AtFlags::empty()) {
+        match sys::link_at((entry.at.target(), entry.target), (farm, &name), AtFlags::empty()) {
             Ok(()) => {
                 // Only the report of a further attempt depends on it.
                 let _ = rustix::fs::symlinkat(place_of(entry), farm, first_of(&name));
