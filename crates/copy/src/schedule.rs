@@ -1,8 +1,8 @@
 //! Who does what: a stack of jobs and the threads that take them.
 //!
 //! The newest job goes first, so the tree is walked depth first and little is waiting at a time. A directory is read and
-//! filled by one thread: two that create files in one directory wait for each other in the kernel. Only a thread that
-//! has nothing else to do helps with a long one.
+//! filled by one thread: those that create files in one directory wait for each other in the kernel. Only who has
+//! nothing else to do helps with a long one, and with one of small files nobody else.
 //!
 //! Threads start when there is something for them to do: a copy of a few files needs none but its own. Some are in
 //! reserve for cold sources, where threads wait for the device and not for a processor.
@@ -74,8 +74,12 @@ impl State {
     }
 
     fn ready(&mut self) -> Option<Work> {
-        let job = self.jobs.pop().map(Work::Entry);
-        job.or_else(|| self.batches.front().cloned().map(Work::Help))
+        if let Some(job) = self.jobs.pop() {
+            return Some(Work::Entry(job));
+        }
+        let (batch, helpers) = self.batches.iter_mut().find(|(_, helpers)| *helpers > 0)?;
+        *helpers -= 1;
+        Some(Work::Help(batch.clone()))
     }
 }
 
@@ -102,7 +106,8 @@ pub(crate) struct Schedule {
 #[derive(Default)]
 struct State {
     jobs: Vec<Job>,
-    batches: VecDeque<Arc<Batch>>,
+    /// And how many may still come to help.
+    batches: VecDeque<(Arc<Batch>, usize)>,
     /// Threads at work, which may bring more.
     busy: usize,
     idle: usize,
@@ -127,11 +132,11 @@ impl Schedule {
         }
     }
 
-    /// Offers a long batch to whoever has nothing to do. What is needed for that, as for `push`.
+    /// Offers a long batch to those who have nothing to do, so many at most. What is needed for that, as for `push`.
     #[must_use]
-    pub(crate) fn offer(&self, batch: &Arc<Batch>) -> Option<Need> {
+    pub(crate) fn offer(&self, batch: &Arc<Batch>, helpers: usize) -> Option<Need> {
         let mut state = self.state.lock().unwrap();
-        state.batches.push_back(batch.clone());
+        state.batches.push_back((batch.clone(), helpers));
         self.share(state)
     }
 
@@ -148,7 +153,7 @@ impl Schedule {
     /// Takes the offer back: the last entries are taken.
     pub(crate) fn withdraw(&self, batch: &Arc<Batch>) {
         let mut state = self.state.lock().unwrap();
-        state.batches.retain(|other| !Arc::ptr_eq(other, batch));
+        state.batches.retain(|(other, _)| !Arc::ptr_eq(other, batch));
     }
 
     /// A thread ends before its time: the others end too.
