@@ -167,3 +167,23 @@ impl Worker<'_> {
         self.run.schedule.withdraw(batch);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan;
+    use crate::schedule::Schedule;
+
+    #[test]
+    fn as_many_help_as_may() {
+        let dir = plan::open_top(std::path::Path::new(".")).unwrap();
+        let schedule = Schedule::default();
+        for (helpers, helping) in [(1, 1), (usize::MAX, 3)] {
+            let batch = Arc::new(Batch::new(dir.clone(), Listing::default()));
+            let _ = schedule.offer(&batch, helpers);
+            assert_eq!((0..3).filter_map(|_| schedule.ready()).count(), helping);
+            schedule.withdraw(&batch);
+            assert!(schedule.ready().is_none());
+        }
+    }
+}

@@ -395,7 +395,7 @@ fn trim(mut path: &[u8]) -> &[u8] {
 }
 
 /// The pair of the directory that relative sources are in, and that of the target.
-fn open_top(directory: &Path) -> io::Result<Arc<Dir>> {
+pub(crate) fn open_top(directory: &Path) -> io::Result<Arc<Dir>> {
     let here = sys::current_dir()?;
     let shown = CString::new(directory.as_os_str().as_bytes())?;
     let name = if shown.is_empty() { c"." } else { shown.as_c_str() };
