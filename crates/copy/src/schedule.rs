@@ -1,8 +1,8 @@
 //! Who does what: a stack of jobs and the threads that take them.
 //!
 //! The newest job goes first, so the tree is walked depth first and little is waiting at a time. A directory is read and
-//! filled by one thread: those that create files in one directory wait for each other in the kernel. Only who has
-//! nothing else to do helps with a long one, and with one of small files nobody else.
+//! filled by one thread: those that create files in one directory wait for each other in the kernel. Only those who
+//! have nothing else to do help with a long one, and if its files are small only one of them.
 //!
 //! Threads start when there is something for them to do: a copy of a few files needs none but its own. Some are in
 //! reserve for cold sources, where threads wait for the device and not for a processor.
