@@ -82,6 +82,13 @@ def test_as_cp_does(cp: Ours, runner: Runner, tmp_path_factory: pytest.TempPathF
         assert report[key] == whole[key], key
 
 
+def test_wishes_of_the_user_about_backups_are_none_of_the_plans(cp: Ours) -> None:
+    arrangements.tree(cp.directory)
+    count = plan(cp, "-a", "t", "new")
+    for step in [f"--shard={number}" for number in range(count)] + ["--finish"]:
+        assert cp(step, "plan.json", environment={"SIMPLE_BACKUP_SUFFIX": ".old"}).status == 0
+
+
 def test_without_metadata(cp: Ours) -> None:
     big(cp.directory)
     # Which diff does not know what to make of.

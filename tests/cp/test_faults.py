@@ -183,6 +183,35 @@ def test_a_tree_that_is_not_on_the_disk_has_no_name(cp: Ours, thin: Path, option
     assert "1" not in [path.name for path in thin.glob("target.partial-????????/*")]
 
 
+@needs("root", "loop device", "tmpfs mount")
+@pytest.mark.parametrize("into", ["new", "existing"])
+def test_what_is_not_on_the_disk_in_the_end_is_copied_again(cp: Ours, thin: Path, into: str) -> None:
+    """The kernel says once that it could not write: who goes on must not believe that all is well."""
+    source, target = cp.directory / "source", thin / "target"
+    source.mkdir()
+    (source / "1").write_bytes(os.urandom(8 << 20))
+    (source / "2").touch()
+    if into == "existing":
+        target.mkdir()
+        os.sync()
+    command = ("-rT", "--jobs=1", "--fsync=end", "--resume", "source", str(target))
+    for _ in range(2):
+        outcome = cp(*command)
+        assert outcome.status == 1
+        left = [f"what was copied of a new tree is in '{path}'" for path in thin.glob("*.partial-????????")]
+        assert [line for line in told(outcome) if not line.startswith("error ")] == left
+        assert (target.exists(), len(left)) == ((True, 0) if into == "existing" else (False, 1))
+    # With room for it, everything is there, and on the disk.
+    memory = thin.with_name("memory")
+    subprocess.run(["mount", "-o", "remount,size=40m", str(memory)], check=True)
+    outcome = cp(*command)
+    assert (outcome.status, outcome.stderr) == (0, [])
+    os.sync()
+    Path("/proc/sys/vm/drop_caches").write_text("1")
+    assert (target / "1").read_bytes() == (source / "1").read_bytes()
+    assert list(thin.glob("*.partial-*")) == []
+
+
 @pytest.fixture
 def limited(tmp_path: Path) -> Iterator[Path]:
     image, root = tmp_path / "image", tmp_path / "disk"

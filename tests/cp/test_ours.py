@@ -168,6 +168,26 @@ def test_stdout_that_cannot_be_written(tmp_path: Path, command: list[str]) -> No
     assert done.stderr.endswith("cp: write error: No space left on device\n")
 
 
+@pytest.mark.parametrize("more", [[], ["--progress=always"], ["--json"]])
+def test_stderr_that_cannot_be_written(tmp_path: Path, more: list[str]) -> None:
+    """What goes wrong is told to nobody, and the rest is copied."""
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "d").mkdir()
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            proactor_command("cp", *more, "a", "gone", "missing", "b", "d"),
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=full,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert sorted(os.listdir(tmp_path / "d")) == ["a", "b"]
+    assert ("report" in done.stdout) == (more == ["--json"])
+
+
 class TestFilesFrom:
     def test_lines(self, cp: Ours) -> None:
         arrangements.files(cp.directory)

@@ -114,26 +114,41 @@ def test_owner(same: Same, attributes: str) -> None:
     same(owned, "-r", *attributes.split(), "t", "new")
 
 
+# Version 2: the user 7 may read, write and execute; the mask is rwx, the others have r--.
+LISTED = ((1, 6, -1), (2, 7, 7), (4, 4, -1), (16, 7, -1), (32, 4, -1))
+LIST = (2).to_bytes(4, "little") + b"".join(
+    tag.to_bytes(2, "little") + rights.to_bytes(2, "little") + (who & 0xFFFFFFFF).to_bytes(4, "little")
+    for tag, rights, who in LISTED
+)
+
+
 @needs("root")
 @pytest.mark.parametrize(
     "attributes", ["", "-p", "-a", "--preserve=mode", "--preserve=xattr", "--preserve=all"]
 )
 def test_access_control_list(same: Same, attributes: str) -> None:
-    # Version 2: the user 7 may read, write and execute; the mask is rwx, the others have r--.
-    entries = ((1, 6, -1), (2, 7, 7), (4, 4, -1), (16, 7, -1), (32, 4, -1))
-    acl = (2).to_bytes(4, "little") + b"".join(
-        tag.to_bytes(2, "little") + rights.to_bytes(2, "little") + (who & 0xFFFFFFFF).to_bytes(4, "little")
-        for tag, rights, who in entries
-    )
-
     def listed(root: Path) -> None:
         (root / "d").mkdir()
         (root / "d" / "f").write_text("f\n")
-        os.setxattr(root / "d" / "f", "system.posix_acl_access", acl)
-        os.setxattr(root / "d", "system.posix_acl_default", acl)
+        os.setxattr(root / "d" / "f", "system.posix_acl_access", LIST)
+        os.setxattr(root / "d", "system.posix_acl_default", LIST)
 
     same(listed, "-r", *attributes.split(), "d", "new")
     same(listed, *attributes.split(), "d/f", "new")
+
+
+@needs("root")
+@pytest.mark.parametrize("attributes", ["", "-p", "-a", "--preserve=mode", "--no-preserve=ownership"])
+def test_parents_in_a_directory_that_hands_down_a_list(same: Same, attributes: str) -> None:
+    def handed_down(root: Path) -> None:
+        (root / "s" / "e").mkdir(parents=True)
+        (root / "s" / "e" / "f").write_text("f\n")
+        (root / "s").chmod(0o750)
+        (root / "s" / "e").chmod(0o711)
+        (root / "d").mkdir()
+        os.setxattr(root / "d", "system.posix_acl_default", LIST)
+
+    same(handed_down, "--parents", *attributes.split(), "s/e/f", "d")
 
 
 @needs("root")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import arrangements
@@ -86,6 +88,32 @@ FORMS = [
 @pytest.mark.parametrize("form", FORMS)
 def test_form(same: Same, form: str) -> None:
     as_user(same, *form.split())
+
+
+@pytest.mark.parametrize("umask", [0o222, 0o277, 0o333, 0o577, 0o777])
+@pytest.mark.parametrize("form", ["-r t/open fresh", "-a t/open fresh", "--parents t/open/b into"])
+def test_a_mask_that_takes_the_owners_rights(same: Same, form: str, umask: int) -> None:
+    same(protected, *form.split(), after=give_away, user=USER, umask=umask)
+
+
+@pytest.fixture
+def passage() -> Iterator[Path]:
+    """A directory that others may pass through and not list; pytest's own they may not pass through."""
+    with tempfile.TemporaryDirectory() as directory:
+        os.chmod(directory, 0o711)
+        yield Path(directory)
+
+
+def test_a_plan_below_a_directory_that_may_not_be_listed(runner: Runner, passage: Path) -> None:
+    home = passage
+    (home / "user" / "source").mkdir(parents=True)
+    (home / "user" / "source" / "file").write_text("file\n")
+    for path in (home / "user", home / "user" / "source", home / "user" / "source" / "file"):
+        os.chown(path, USER, USER)
+    for step in ("-a --plan=plan source copy", "--shard=0 plan", "--finish plan"):
+        done = runner.proactor(home / "user", "cp", *step.split(), user=USER)
+        assert (done.returncode, done.stderr) == (0, "")
+    assert (home / "user" / "copy" / "file").read_text() == "file\n"
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -29,6 +29,8 @@ WRONG = [
     "-td -te a",
     "--verbose=x a new",
     "--unknown=x a new",
+    "--preserve=context a new",
+    "-a --preserve=mode,context a new",
     "-bn a new",
     "--backup -n a new",
     "-n --backup=none a new",

@@ -141,8 +141,6 @@ pub enum Step {
     ReadDirectory,
     /// Opening a directory of the target.
     OpenTargetDirectory,
-    /// Opening an existing target file.
-    OpenTarget,
     /// Reading a file.
     Read,
     /// Writing a file. `Extend`ing it for a hole at its end counts too.

@@ -445,7 +445,14 @@ impl Worker<'_> {
             };
             self.dress_file(entry, source.fd.as_fd(), &source.stat, to.as_fd(), &dress);
         }
-        if there.is_file() && self.options().fsync == Fsync::Each {
+        // A link may have led to another file system, which nobody syncs in the end.
+        let elsewhere = there.id.0 != entry.at.dir.target.id().0;
+        let synced = match self.options().fsync {
+            Fsync::None => false,
+            Fsync::End => elsewhere,
+            Fsync::Each => true,
+        };
+        if there.is_file() && synced {
             rustix::fs::fsync(&to).map_err(|error| self.failed(Step::Sync, entry.target(), error.into()))?;
         }
         self.close(entry, source, to, &moved, failures)?;

@@ -174,10 +174,12 @@ impl Worker<'_> {
         }
     }
 
-    /// Locks what is to be locked, now that everything has its name.
-    pub(crate) fn lock_all(&mut self) {
+    /// Locks what is to be locked and chosen, now that everything has its name.
+    pub(crate) fn lock_all(&mut self, chosen: impl Fn(FileId) -> bool) {
         let locks = std::mem::take(&mut *self.run.locks.lock().unwrap());
-        for Lock { what, id, flags } in locks {
+        let (now, later) = locks.into_iter().partition(|lock: &Lock| chosen(lock.id));
+        *self.run.locks.lock().unwrap() = later;
+        for Lock { what, id, flags } in now {
             if what.is_partial() {
                 continue;
             }

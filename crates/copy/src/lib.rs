@@ -27,6 +27,7 @@ mod clone;
 mod content;
 mod crew;
 mod dir;
+mod disk;
 mod engine;
 mod entry;
 mod error;

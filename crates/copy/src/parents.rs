@@ -1,6 +1,6 @@
 //! `--parents`: a source's whole path is made below the target, directory by directory, as the source has them. What
-//! was made gets its metadata when everything is copied. Components that lead upwards are left out, so that nothing is
-//! made outside the target.
+//! was made gets its metadata when everything is copied. A component that leads upwards leads to the directory above, and
+//! from the target to the target, so that nothing is made outside.
 
 use crate::dir::{Dir, Parts, Slot, State};
 use crate::entry::Entry;
@@ -10,12 +10,13 @@ use crate::observer::Kind;
 use crate::plan::top_of;
 use crate::rehearse::would_make;
 use crate::run::{Outcome, Worker};
-use crate::sys::{self, Stat};
+use crate::sys::{self, FileId, Stat};
+use crate::xattr;
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::Mode;
 use rustix::io::Errno;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{CString, OsStr};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -23,16 +24,20 @@ use std::sync::Arc;
 pub(crate) struct Parents {
     /// The target as the user names it.
     target: PathBuf,
-    /// The pair for each path below it.
+    top: Arc<Dir>,
+    /// The pair for each path below it, as many as may be open.
     known: HashMap<PathBuf, Arc<Dir>>,
-    made: Vec<Made>,
+    /// What was made, by its path below the target: told of, and to be finished.
+    made: HashSet<PathBuf>,
+    unfinished: Vec<Made>,
 }
 
 struct Made {
-    path: PathBuf,
-    source: OwnedFd,
-    target: OwnedFd,
+    below: PathBuf,
+    /// The path of the source.
+    from: PathBuf,
     stat: Stat,
+    id: FileId,
     inherits: bool,
 }
 
@@ -40,27 +45,51 @@ impl Parents {
     pub(crate) fn new(target: PathBuf, top: Arc<Dir>) -> Parents {
         Parents {
             target,
-            known: HashMap::from([(PathBuf::new(), top)]),
-            made: Vec::new(),
+            top,
+            known: HashMap::new(),
+            made: HashSet::new(),
+            unfinished: Vec::new(),
         }
+    }
+
+    /// Whether no more pairs may be open.
+    pub(crate) fn is_full(&self, worker: &Worker<'_>) -> bool {
+        self.known.len() >= worker.run.keep
+    }
+
+    /// Closes them, unless there is something left to be done in them.
+    pub(crate) fn let_go(&mut self) {
+        self.known.clear();
+    }
+
+    /// The name of a source's copy, in the directory of its parents. `a/.` is `a`; `a/..` and `.`
+    /// have none, and are merged into it.
+    pub(crate) fn last_name(source: &Path) -> CString {
+        let name = source.file_name().map_or(&b"."[..], OsStr::as_bytes);
+        CString::new(name).expect("the path had no zeros")
     }
 
     /// The pair whose target is the directory that the source's copy goes to.
     pub(crate) fn of(&mut self, worker: &mut Worker<'_>, source: &Path) -> Outcome<Arc<Dir>> {
-        let mut dir = self.known[Path::new("")].clone();
+        let mut dir = self.top.clone();
         let (mut from, mut below) = (PathBuf::new(), PathBuf::new());
-        for component in source.parent().unwrap_or(Path::new("")).components() {
+        for component in above(source).components() {
             from.push(component);
-            let Component::Normal(name) = component else {
-                continue;
+            let name = match component {
+                Component::Normal(name) => name,
+                Component::ParentDir => {
+                    below.pop();
+                    dir = self.known.get(&below).unwrap_or(&self.top).clone();
+                    continue;
+                }
+                _ => continue,
             };
             below.push(name);
             if let Some(known) = self.known.get(&below) {
                 dir = known.clone();
                 continue;
             }
-            let shown = self.target.join(&below);
-            let next = self.enter(worker, &dir, &from, &shown, name)?;
+            let next = self.enter(worker, &dir, &from, &below, name)?;
             self.known.insert(below.clone(), next.clone());
             dir = next;
         }
@@ -72,41 +101,46 @@ impl Parents {
         worker: &mut Worker<'_>,
         dir: &Arc<Dir>,
         from: &Path,
-        shown: &Path,
+        below: &Path,
         name: &OsStr,
     ) -> Outcome<Arc<Dir>> {
+        let shown = self.target.join(below);
         let name = CString::new(name.as_bytes()).expect("it was in a path");
         let source = CString::new(from.as_os_str().as_bytes()).expect("it was in a path");
         let found = dir.open().and_then(|at| {
             let fd = sys::open_target_dir(at.source(), &source, true)?;
-            Ok((sys::stat(fd.as_fd())?, fd, at))
+            Ok((sys::stat(fd.as_fd())?, at))
         });
-        let (stat, fd, at) = found.map_err(|error| worker.failed(Step::StatParent, from.into(), error))?;
+        let (stat, at) = found.map_err(|error| worker.failed(Step::StatParent, from.into(), error))?;
         let dry = worker.options().dry_run;
         let made = match dry {
             true => would_make(&at, &name),
-            false => rustix::fs::mkdirat(at.target(), &name, Mode::from_raw_mode(0o700)).map_err(Into::into),
+            false => worker.make_closed(&at, &name, &stat),
         };
         let made = match made {
             Ok(()) => true,
             Err(error) if sys::is(&error, &[Errno::EXIST]) => false,
-            Err(error) => return Err(worker.failed(Step::CreateDirectory, shown.into(), error)),
+            Err(error) => return Err(worker.failed(Step::CreateDirectory, shown, error)),
         };
         let (opens, state) = match made && dry {
             true => (c".", State::Imagined),
             false => (name.as_c_str(), State::Existing),
         };
-        // What is there may be a link to a directory: the user has named it.
-        let opened = sys::open_target_dir(at.target(), opens, !made).and_then(|target| {
+        // What is there may be a link to a directory: the user has named it. What we made is none.
+        let follow = !made && !self.made.contains(below);
+        let inherits = worker.hands_down(dir);
+        let opened = sys::open_target_dir(at.target(), opens, follow).and_then(|target| {
+            if made && !dry && dir.inherits && !inherits {
+                xattr::drop_lists(target.as_fd())?;
+            }
             let here = at.source().try_clone_to_owned()?;
             let label = CString::new(shown.as_os_str().as_bytes())?;
-            let key = dir.key.child(&name);
-            Ok((top_of(here, target.try_clone()?, &label, state, key)?, target))
+            top_of(here, target, &label, state, dir.key.child(&name))
         });
-        let (next, target) =
-            opened.map_err(|error| worker.failed(Step::OpenTargetDirectory, shown.into(), error))?;
+        let next = opened.map_err(|error| worker.failed(Step::OpenTargetDirectory, shown, error))?;
+        worker.watch_disk(&next, dir.target.id());
         let ours = made || worker.was_made(dir, &name, &next.stat);
-        if ours {
+        if ours && self.made.insert(below.into()) {
             worker.note_made(dir, &name, &next.stat);
             let entry = Entry {
                 at: &at,
@@ -114,36 +148,73 @@ impl Parents {
                 target: &name,
             };
             worker.copied(&entry, Kind::Directory, None);
-        }
-        if made && !dry {
-            self.made.push(Made {
-                path: shown.into(),
-                source: fd,
-                target,
-                stat,
-                inherits: dir.inherits,
-            });
+            if !dry {
+                self.unfinished.push(Made {
+                    below: below.into(),
+                    from: from.into(),
+                    stat,
+                    id: next.target.id(),
+                    inherits,
+                });
+            }
         }
         Ok(next)
     }
 
     /// Gives the directories that were made their metadata, the deepest first.
     pub(crate) fn finish(&mut self, worker: &mut Worker<'_>) {
-        for made in self.made.drain(..).rev() {
-            let slot = || Slot::new(c"", made.stat.id, None);
-            let parts = Parts {
-                source: slot(),
-                target: slot(),
-                stat: made.stat,
-                state: State::Made,
-                resumed: false,
-                inherits: made.inherits,
-                part: None,
-            };
-            let dir = Dir::top(parts, Key::TOP);
-            let from = made.source.as_fd();
-            worker.dress_dir(&dir, Some(from), made.target.as_fd(), made.path.clone());
-            worker.held_dir_flags(from, made.target, made.path);
+        self.let_go();
+        for made in std::mem::take(&mut self.unfinished).into_iter().rev() {
+            let path = self.target.join(&made.below);
+            match self.open(&made) {
+                Ok((from, to)) => finish_one(worker, &made, from, to, path),
+                Err(error) => {
+                    worker.failed(Step::OpenTargetDirectory, path, error);
+                }
+            }
         }
+    }
+
+    /// The source, if it is still there, and the target, by its path: what the way leads through may be a link that the
+    /// user has put there, and where it ends must be what we made.
+    fn open(&self, made: &Made) -> io::Result<(Option<OwnedFd>, OwnedFd)> {
+        let at = self.top.open()?;
+        let same = |fd: OwnedFd, id| match sys::stat(fd.as_fd())?.id == id {
+            true => Ok(fd),
+            false => Err(io::Error::other("the directory was replaced by another one")),
+        };
+        let open = |dir, path: &Path, id| {
+            let path = CString::new(path.as_os_str().as_bytes())?;
+            same(sys::open_target_dir(dir, &path, true)?, id)
+        };
+        let from = open(at.source(), &made.from, made.stat.id).ok();
+        Ok((from, open(at.target(), &made.below, made.id)?))
+    }
+}
+
+/// The path to a source's last name: all of it, if there is none.
+fn above(source: &Path) -> &Path {
+    match source.file_name() {
+        Some(_) => source.parent().unwrap_or(Path::new("")),
+        None => source,
+    }
+}
+
+fn finish_one(worker: &mut Worker<'_>, made: &Made, from: Option<OwnedFd>, to: OwnedFd, path: PathBuf) {
+    let slot = || Slot::new(c"", made.stat.id, None);
+    let parts = Parts {
+        source: slot(),
+        target: slot(),
+        stat: made.stat,
+        state: State::Made,
+        resumed: false,
+        inherits: made.inherits,
+        part: None,
+    };
+    let dir = Dir::top(parts, Key::TOP);
+    let from = from.as_ref().map(|fd| fd.as_fd());
+    worker.dress_dir(&dir, from, to.as_fd(), path.clone());
+    if let Some(from) = from {
+        worker.held_dir_flags(from, to, path);
     }
 }

@@ -195,16 +195,13 @@ impl Worker<'_> {
         if !self.options().overwrite.ask || self.options().dry_run {
             return Ok(());
         }
-        let run = self.run;
         let writable = !there.is_symlink() && writable(entry.at, entry.target).is_err();
         let question = Question {
             target: &entry.target(),
             unwritable: writable.then(|| there.permissions()),
         };
-        let turn = run.asking.lock().unwrap();
-        let yes = run.observer.may_overwrite(&question);
-        drop(turn);
-        if yes {
+        // There is one thread, so that questions come one after the other (`crew::most_threads`).
+        if self.run.observer.may_overwrite(&question) {
             return Ok(());
         }
         Err(self.skip(entry, source))

@@ -2,12 +2,12 @@
 
 use crate::backup;
 use crate::crew::{Crew, Threads};
-use crate::dir::{Dir, Parts, Slot, State};
+use crate::dir::{Dir, Parts, Side, Slot, State};
 use crate::entry::Entry;
 use crate::error::{Diagnostic, Refusal, Step, Warning};
 use crate::journal::{self, Key};
 use crate::observer::{Observer, Paths as _};
-use crate::options::{Backup, Dereference, Fsync, Method, Options};
+use crate::options::{Backup, Dereference, Method, Options};
 use crate::parents::Parents;
 use crate::report::Report;
 use crate::run::{self, Run, Worker};
@@ -18,8 +18,8 @@ use crate::Target;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::FileType;
 use rustix::io::Errno;
-use std::collections::HashMap;
-use std::ffi::{CStr, CString};
+use std::collections::{BTreeSet, HashMap};
+use std::ffi::{CStr, CString, OsStr};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -66,10 +66,16 @@ pub(crate) fn carry_out(run: &Run<'_>, sources: &[PathBuf], target: &Target) -> 
             _ if !worker.has_engine() => {}
             Ok(mut plan) => {
                 if !run.part.is_whole() || worker.open_journal(&plan.top).is_ok() {
+                    plan.watch_disk(&mut worker);
                     plan.add_all(&mut worker, sources, &mut total);
                     plan.copy(&mut worker, &mut total);
-                    plan.finish(&mut worker);
+                    let is_told = !total.partial.is_empty() || !worker.report.partial.is_empty();
+                    plan.finish(&mut worker, is_told);
                 }
+                let is_left = run.stopped() || !total.partial.is_empty() || !worker.report.partial.is_empty();
+                run.end_journal(!run.part.is_whole() || is_left);
+                // The directory that it was in, which could not be changed then.
+                worker.lock_all(|_| true);
             }
             Err(error) => {
                 for source in sources {
@@ -80,7 +86,6 @@ pub(crate) fn carry_out(run: &Run<'_>, sources: &[PathBuf], target: &Target) -> 
         run::add(&mut total, worker.report);
     });
     total.stopped = run.stopped();
-    run.end_journal(!run.part.is_whole() || total.stopped || !total.partial.is_empty());
     total.duration = begin.elapsed();
     total
 }
@@ -110,6 +115,8 @@ struct Plan<'a> {
     jobs: Vec<Job>,
     /// Each name in the target, and what has it.
     seen: HashMap<(PathBuf, CString), Seen>,
+    /// The targets of `jobs`.
+    pending: BTreeSet<PathBuf>,
     parents: Parents,
 }
 
@@ -134,6 +141,7 @@ impl<'a> Plan<'a> {
             only_directory,
             jobs: Vec::new(),
             seen: HashMap::new(),
+            pending: BTreeSet::new(),
         })
     }
 
@@ -153,12 +161,22 @@ impl<'a> Plan<'a> {
         total: &mut Report,
     ) -> io::Result<()> {
         let path = CString::new(source.as_os_str().as_bytes())?;
-        let name = self.name.clone().unwrap_or_else(|| last_name(&path));
+        let parents = worker.options().parents;
+        let name = match (&self.name, parents) {
+            (Some(name), _) => name.clone(),
+            (None, false) => last_name(&path),
+            (None, true) => Parents::last_name(source),
+        };
         if self.leaves_out(worker, &path, &name)? {
             return Ok(());
         }
         let mut dir = self.top.clone();
-        if worker.options().parents {
+        if parents {
+            if self.parents.is_full(worker) {
+                // Each pair is held open until what is to be put there is.
+                self.copy(worker, total);
+                self.parents.let_go();
+            }
             match self.parents.of(worker, source) {
                 Ok(parent) => dir = parent,
                 Err(_) => return Ok(()),
@@ -217,7 +235,8 @@ impl<'a> Plan<'a> {
             // It is refused, and leaves its name to others.
             return true;
         }
-        let place = entry.at.dir.path(crate::dir::Side::Target, c"");
+        let place = entry.at.dir.path(Side::Target, c"");
+        self.come_after(worker, &place, entry.target, total);
         let seen = Seen { id: stat.id, is_dir };
         let Some(before) = self.seen.insert((place, entry.target.into()), seen) else {
             return true;
@@ -237,6 +256,22 @@ impl<'a> Plan<'a> {
             worker.refused(Refusal::JustCreated, entry);
         }
         false
+    }
+
+    /// Sources are copied in the order in which they are named, where one has its copy in that of another: as after `a/.`
+    /// a file has that may be in `a` as well.
+    fn come_after(&mut self, worker: &mut Worker<'_>, place: &Path, name: &CStr, total: &mut Report) {
+        // Without dots.
+        let target: PathBuf = place
+            .join(OsStr::from_bytes(name.to_bytes()))
+            .components()
+            .collect();
+        let above = target.ancestors().any(|above| self.pending.contains(above));
+        let below = self.pending.range(target.clone()..).next();
+        if above || below.is_some_and(|below| below.starts_with(&target)) {
+            self.copy(worker, total);
+        }
+        self.pending.insert(target);
     }
 
     /// The target has a slash at its end, and the source is no directory.
@@ -261,6 +296,7 @@ impl<'a> Plan<'a> {
 
     /// Copies what has been added.
     fn copy(&mut self, worker: &mut Worker<'_>, total: &mut Report) {
+        self.pending.clear();
         let run = worker.run;
         let is_large = run.options.recursive || self.jobs.len() > FEW;
         run.schedule.enter();
@@ -283,18 +319,34 @@ impl<'a> Plan<'a> {
     }
 
     /// What comes when everything is in its place.
-    fn finish(&mut self, worker: &mut Worker<'_>) {
+    fn finish(&mut self, worker: &mut Worker<'_>, is_told: bool) {
         self.parents.finish(worker);
-        worker.lock_all();
-        if worker.options().fsync == Fsync::None || worker.options().dry_run {
-            return;
+        let run = worker.run;
+        let has_journal = |id| run.journal.get().is_some_and(|journal| journal.is_in(id));
+        worker.lock_all(|id| !has_journal(id));
+        for disk in run.disks.all() {
+            // A tree that has no name because of this was told of. A barrier may have noticed it where nobody asked.
+            let wanted = if disk.has_failed() { !is_told } else { run.syncs() };
+            if !wanted {
+                continue;
+            }
+            if let Err(error) = run.sync(&disk) {
+                worker.failed(Step::Sync, self.top.path(Side::Target, c""), error);
+            }
         }
-        let synced = self.top.open().and_then(|at| {
-            let dir = sys::open_dir(at.target(), c".", false)?;
-            Ok(rustix::fs::syncfs(dir)?)
-        });
-        if let Err(error) = synced {
-            worker.failed(Step::Sync, self.top.path(crate::dir::Side::Target, c""), error);
+    }
+
+    /// What is to be synced in the end is looked at from the beginning.
+    fn watch_disk(&self, worker: &mut Worker<'_>) {
+        let watched = match worker.run.syncs() {
+            true => self
+                .top
+                .open()
+                .and_then(|at| worker.run.disks.of(at.target()).map(drop)),
+            false => Ok(()),
+        };
+        if let Err(error) = watched {
+            worker.failed(Step::Sync, self.top.path(Side::Target, c""), error);
         }
     }
 }
@@ -304,7 +356,7 @@ fn backup_of(path: &Path, options: &Options) -> io::Result<PathBuf> {
     let (directory, name, _) = split(path);
     let top = open_top(&directory)?;
     let name = backup::name_for(top.open()?.target(), &name.unwrap_or_default(), options)?;
-    Ok(directory.join(std::ffi::OsStr::from_bytes(name.to_bytes())))
+    Ok(directory.join(OsStr::from_bytes(name.to_bytes())))
 }
 
 fn path_of(target: &Target) -> &Path {
@@ -374,7 +426,7 @@ fn split(path: &Path) -> (PathBuf, Option<CString>, bool) {
         return (path.into(), Some(c".".into()), true);
     }
     let name = CString::new(name).unwrap_or_default();
-    let directory = Path::new(std::ffi::OsStr::from_bytes(directory));
+    let directory = Path::new(OsStr::from_bytes(directory));
     (directory.into(), Some(name), trimmed.len() < bytes.len())
 }
 

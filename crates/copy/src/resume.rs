@@ -54,7 +54,11 @@ impl Worker<'_> {
         let opened = top.open().and_then(|at| {
             let dir = at.target().try_clone_to_owned()?;
             let partial = run.partial_name(&run.first_name(), 0);
-            Ok((Journal::new(dir, &partial, run.id, durable(run.options))?, at))
+            let disk = run.disks.of(at.target()).ok();
+            Ok((
+                Journal::new(dir, &partial, run.id, durable(run.options), disk)?,
+                at,
+            ))
         });
         // Without descriptors for it, the copy says what fails.
         let Ok((mut journal, at)) = opened else {

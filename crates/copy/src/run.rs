@@ -4,6 +4,7 @@ use crate::ahead::Ahead;
 use crate::buffer::Buffer;
 use crate::clone::Clones;
 use crate::crew::{self, Crew};
+use crate::disk::{Disk, Disks};
 use crate::error::{Diagnostic, Refusal, Step};
 use crate::flags::Lock;
 use crate::how::How;
@@ -11,7 +12,7 @@ use crate::journal::{Asked, Batch, Before, Digest, Journal};
 use crate::links::Links;
 use crate::listing;
 use crate::observer::{Copied, Kind, Observer, Paths};
-use crate::options::{Dereference, Engine, Method, Options};
+use crate::options::{Dereference, Engine, Fsync, Method, Options};
 use crate::pace::{self, Pace};
 use crate::report::Report;
 use crate::ring::{self, Lost, Ring};
@@ -70,6 +71,7 @@ pub(crate) struct Run<'a> {
     here: PathBuf,
     /// What is finished, for a run that goes on with this one.
     pub(crate) journal: OnceLock<Journal>,
+    pub(crate) disks: Disks,
     /// Partial names end in it.
     pub(crate) id: u32,
     pub(crate) links: Links,
@@ -83,8 +85,6 @@ pub(crate) struct Run<'a> {
     /// What was in rings that may not be entered any more.
     pub(crate) lost: Mutex<Vec<Lost>>,
     pub(crate) pace: Pace,
-    /// Held while a question is being answered.
-    pub(crate) asking: Mutex<()>,
     pub(crate) umask: u32,
     pub(crate) privileged: bool,
     /// Who we are: user and group.
@@ -130,6 +130,7 @@ impl<'a> Run<'a> {
             target,
             here: std::env::current_dir().unwrap_or_default(),
             journal: OnceLock::new(),
+            disks: Disks::default(),
             id: random(),
             links: Links::default(),
             schedule: Schedule::default(),
@@ -138,7 +139,6 @@ impl<'a> Run<'a> {
             locks: Mutex::default(),
             lost: Mutex::default(),
             pace: Pace::new(),
-            asking: Mutex::default(),
             umask: sys::umask(),
             privileged: rustix::process::geteuid().is_root(),
             owner: (
@@ -257,6 +257,21 @@ impl Run<'_> {
                 .is_some_and(|journal| journal.is_named(name, dir.source.id()))
     }
 
+    /// Whether everything is to be on the disk in the end. A shard that is done is done on another machine as well.
+    pub(crate) fn syncs(&self) -> bool {
+        !self.options.dry_run && (self.options.fsync != Fsync::None || self.part.shard().is_some())
+    }
+
+    /// Waits until what was written is on the disk. If it is not, nothing that is written
+    /// down is true.
+    pub(crate) fn sync(&self, disk: &Disk) -> io::Result<()> {
+        let synced = disk.sync();
+        if let (Err(_), Some(journal)) = (&synced, self.journal.get()) {
+            journal.lose();
+        }
+        synced
+    }
+
     pub(crate) fn write_down(&self, batch: &mut Batch) {
         if let Some(journal) = self.journal.get() {
             journal.append(batch, &|| self.asked());
@@ -336,7 +351,7 @@ pub(crate) struct Worker<'a> {
     pub(crate) report: Report,
     /// What is finished and not written down yet.
     pub(crate) log: Batch,
-    /// One byte longer than what is asked for at once, to notice a file that grows.
+    /// What contents go through.
     pub(crate) buffer: Buffer,
     /// Attribute names and values.
     pub(crate) names: Vec<u8>,

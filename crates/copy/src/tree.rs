@@ -1,15 +1,16 @@
 //! Directories: made or merged into, and finished when the last entry below them is. `fill.rs` is about what is in them.
 
-use crate::dir::{Dir, Parts, Side, Slot, State};
+use crate::dir::{Dir, Opened, Parts, Side, Slot, State};
 use crate::entry::Entry;
 use crate::error::{Diagnostic, Refusal, Step};
 use crate::flags;
+use crate::metadata;
 use crate::observer::{Kind, Paths};
 use crate::options::{Dereference, Fsync, Mode, When};
 use crate::place::rename_to_free;
 use crate::run::{End, Outcome, Worker};
 use crate::schedule::{Job, Schedule, Work};
-use crate::sys::{self, Stat};
+use crate::sys::{self, FileId, Stat};
 use crate::xattr;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
@@ -114,6 +115,7 @@ impl Worker<'_> {
             part,
         };
         let dir = Dir::child(&entry.at.dir, parts, self.run.keep);
+        self.watch_disk(&dir, entry.at.dir.target.id());
         entry.at.dir.add(1);
         if dir.state.is_private() && !dir.resumed {
             // What it got itself at its creation, its files get.
@@ -262,19 +264,10 @@ impl Worker<'_> {
         if self.options().dry_run {
             return self.imagine_dir(entry, source);
         }
-        let inherits = self.hands_down(entry);
-        let mode = match self.options().preserve.mode {
-            _ if !inherits => 0o700,
-            Mode::Fresh => 0o777,
-            _ => source.mode & 0o1777 | 0o700,
-        };
-        let make = |name: &CStr| -> io::Result<()> {
-            let mode = rustix::fs::Mode::from_raw_mode(mode);
-            match rustix::fs::mkdirat(entry.at.target(), name, mode) {
-                // For the same copy, in another part of it.
-                Err(Errno::EXIST) if state == State::Shared => Ok(()),
-                made => Ok(made?),
-            }
+        let make = |name: &CStr| match self.make_closed(entry.at, name, source) {
+            // For the same copy, in another part of it.
+            Err(error) if sys::is(&error, &[Errno::EXIST]) && state == State::Shared => Ok(()),
+            made => made,
         };
         if let Some(partial) = self.run.part.partial(entry) {
             // It was made when the copy was planned.
@@ -292,15 +285,30 @@ impl Worker<'_> {
         Ok(made)
     }
 
+    /// Makes a directory in which nobody else can do anything, but who a list that it inherits gives the right to.
+    pub(crate) fn make_closed(&self, at: &Opened, name: &CStr, source: &Stat) -> io::Result<()> {
+        let mode = match self.options().preserve.mode {
+            _ if !self.hands_down(&at.dir) => 0o700,
+            Mode::Fresh => 0o777,
+            _ => source.mode & 0o1777 | 0o700,
+        };
+        rustix::fs::mkdirat(at.target(), name, rustix::fs::Mode::from_raw_mode(mode))?;
+        if self.run.umask & 0o700 != 0 {
+            // What the user's own mask takes from us is taken in the end.
+            sys::open_own_dir(at.target(), name)?;
+        }
+        Ok(())
+    }
+
     /// Whether a new directory gets lists from the one that it is in.
-    fn hands_down(&self, entry: &Entry<'_>) -> bool {
-        entry.at.dir.inherits && self.options().preserve.mode != Mode::Preserve
+    pub(crate) fn hands_down(&self, dir: &Dir) -> bool {
+        dir.inherits && self.options().preserve.mode != Mode::Preserve
     }
 
     /// Opens a directory that was made by us, in this run or an earlier one.
     fn enter_dir(&mut self, entry: &Entry<'_>, state: State, name: CString, resumed: bool) -> Outcome<Made> {
         let of_all = self.run.part.partial(entry);
-        let inherits = self.hands_down(entry);
+        let inherits = self.hands_down(&entry.at.dir);
         let at = entry.at.target();
         let opened = match resumed {
             true => sys::open_own_dir(at, &name),
@@ -314,9 +322,7 @@ impl Worker<'_> {
                 rustix::fs::fchmod(&fd, rustix::fs::Mode::from_raw_mode(closed))?;
             }
             if entry.at.dir.inherits && !inherits {
-                let made = xattr::Bearer::Open(fd.as_fd());
-                made.remove(xattr::DEFAULT_LIST)?;
-                made.remove(xattr::ACCESS_LIST)?;
+                xattr::drop_lists(fd.as_fd())?;
             }
             Ok((fd, stat))
         });
@@ -378,6 +384,7 @@ impl Worker<'_> {
         let from = from.as_ref().map(|fd| fd.as_fd());
         self.dress_dir(dir, from, opened.as_fd(), path);
         self.dir_flags(dir, from, opened.as_fd());
+        self.keep_times(dir);
         if let Some(partial) = dir.target.partial() {
             if let Err(End::Failed) = self.name_tree(dir, &opened, &partial) {
                 self.report.partial.extend(dir.partial_path());
@@ -385,11 +392,36 @@ impl Worker<'_> {
         }
     }
 
+    /// Where another file system begins below the target, it is to be synced as well.
+    pub(crate) fn watch_disk(&mut self, dir: &Arc<Dir>, above: FileId) {
+        if self.run.syncs() && dir.target.id().0 != above.0 {
+            let watched = dir.open().and_then(|at| self.run.disks.of(at.target()));
+            if let Err(error) = watched {
+                self.failed(Step::Sync, own_path(dir, Side::Target), error);
+            }
+        }
+    }
+
+    /// What changes the directory last is that its journal goes.
+    fn keep_times(&self, dir: &Dir) {
+        if let Some(journal) = self
+            .run
+            .journal
+            .get()
+            .filter(|_| self.options().preserve.timestamps)
+        {
+            if journal.is_in(dir.target.id()) {
+                journal.set_times(metadata::times(&dir.stat));
+            }
+        }
+    }
+
     fn name_tree(&mut self, dir: &Arc<Dir>, opened: &OwnedFd, partial: &CStr) -> Outcome<()> {
         let path = own_path(dir, Side::Target);
         if self.options().fsync != Fsync::None {
-            rustix::fs::syncfs(opened)
-                .map_err(|error| self.failed(Step::Sync, path.clone(), error.into()))?;
+            let disk = self.run.disks.of(opened.as_fd());
+            let synced = disk.and_then(|disk| self.run.sync(&disk));
+            synced.map_err(|error| self.failed(Step::Sync, path.clone(), error))?;
         }
         let parent = dir.parent().expect("a partial directory is in another");
         let renamed = parent

@@ -36,7 +36,9 @@ impl Worker<'_> {
         if !self.options().verify || unsized_ {
             return Ok(Verdict::None);
         }
-        let difference = self.difference(from, to, source)?;
+        // A file of the kernel's may have less than it says.
+        let length = source.size.min(moved.written + moved.shared + moved.holes);
+        let difference = self.difference(from, to, length)?;
         Ok(difference.map_or(Verdict::Same, Verdict::Differs))
     }
 
@@ -67,7 +69,7 @@ impl Worker<'_> {
         let wanted = &mut self.buffer[..source.size as usize];
         let read = sys::read_at(from, wanted, 0).map_err(Trouble::Read)?;
         let difference = first_difference(&wanted[..read], &found[..found.len().min(read)]);
-        let difference = difference.or((length != source.size).then_some(length.min(source.size)));
+        let difference = difference.or((length != read as u64).then_some(length.min(read as u64)));
         Ok(difference.map_or(Verdict::Same, Verdict::Differs))
     }
 
@@ -76,7 +78,7 @@ impl Worker<'_> {
         &mut self,
         from: BorrowedFd<'_>,
         to: BorrowedFd<'_>,
-        source: &Stat,
+        wanted: u64,
     ) -> Result<Option<u64>, Trouble> {
         // Only pages that are on the disk can be dropped, and are read from there again.
         rustix::fs::fdatasync(to).map_err(|error| Trouble::Write(error.into()))?;
@@ -85,14 +87,14 @@ impl Worker<'_> {
         drop_cached(to);
         let length = sys::stat(to).map_err(Trouble::ReadBack)?.size;
         let mut offset = 0;
-        while offset < source.size {
-            let data = next_of_either(from, to, offset..source.size)?;
+        while offset < wanted {
+            let data = next_of_either(from, to, offset..wanted)?;
             if let Some(difference) = self.difference_in(from, to, data.clone())? {
                 return Ok(Some(difference));
             }
             offset = data.end;
         }
-        Ok((length != source.size).then_some(length.min(source.size)))
+        Ok((length != wanted).then_some(length.min(wanted)))
     }
 
     fn difference_in(

@@ -156,6 +156,13 @@ pub(crate) fn is_unsupported(error: &io::Error) -> bool {
     sys::is(error, &[Errno::OPNOTSUPP, Errno::NOSYS])
 }
 
+/// Takes the lists away that a new directory has inherited.
+pub(crate) fn drop_lists(dir: BorrowedFd<'_>) -> io::Result<()> {
+    let made = Bearer::Open(dir);
+    made.remove(DEFAULT_LIST)?;
+    made.remove(ACCESS_LIST)
+}
+
 /// Whether new files in a directory get an access control list from it. Where that cannot be known they may.
 pub(crate) fn inherits(dir: BorrowedFd<'_>) -> bool {
     !matches!(

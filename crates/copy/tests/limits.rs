@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{copy_as, is_root, module, names, require, run};
 
@@ -249,6 +249,30 @@ fn a_limit_of_size_is_an_error_like_others() {
     let (report, told) = run(&Options::archive(), &[&source], Target::As(here.join("target")));
     assert_eq!((report.files, report.failures), (1, 1), "{told}");
     assert_eq!(names(&here.join("target")), ["small"]);
+}
+
+#[test]
+fn the_parents_of_sources_are_not_held_open() {
+    let (_made, here) = place();
+    if !alone("the_parents_of_sources_are_not_held_open", 0, &here) {
+        return;
+    }
+    let (source, target) = (here.join("source"), here.join("target"));
+    let sources: Vec<PathBuf> = (0..400).map(|at| source.join(format!("{at}/sub/file"))).collect();
+    for path in &sources {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "f").unwrap();
+    }
+    fs::create_dir(&target).unwrap();
+    let options = Options {
+        parents: true,
+        ..Options::archive()
+    };
+    limit(libc::RLIMIT_NOFILE, 256);
+    let paths: Vec<&Path> = sources.iter().map(PathBuf::as_path).collect();
+    let (report, told) = run(&options, &paths, Target::Into(target.clone()));
+    assert_eq!((report.files, report.failures, told.as_str()), (400, 0, ""));
+    support::assert_same(&source, &target.join(source.strip_prefix("/").unwrap()));
 }
 
 #[test]

@@ -417,3 +417,32 @@ fn several_sources_go_on_with_the_one_that_was_in_hand() {
     }
     assert_eq!(names(&target), ["s0", "s1", "s2"]);
 }
+
+#[test]
+fn parents_are_finished_by_the_run_that_goes_on() {
+    let (_here, source, target) = place();
+    let sources = ["a/b", "a/c"].map(|path| source.join(path));
+    for source in &sources {
+        fs::create_dir_all(source).unwrap();
+        for number in 0..200 {
+            fs::write(source.join(format!("f{number}")), vec![7; 500]).unwrap();
+        }
+    }
+    fs::set_permissions(source.join("a"), fs::Permissions::from_mode(0o751)).unwrap();
+    support::make_old(&source.join("a"));
+    fs::create_dir(&target).unwrap();
+    let options = Options {
+        parents: true,
+        ..archive()
+    };
+    assert!(interrupted::several_killed_after(
+        350, &options, &sources, &target
+    ));
+    let copy = target.join(source.strip_prefix("/").unwrap());
+    assert_eq!(support::look_at(&copy.join("a")).mode, 0o700);
+    let paths: Vec<&Path> = sources.iter().map(PathBuf::as_path).collect();
+    let (report, told) = run(&resumed(&options), &paths, Target::Into(target.clone()));
+    assert_eq!(report.failures, 0, "{told}");
+    assert!(report.resumed > 150, "{report:?}");
+    assert_same(&source, &copy);
+}

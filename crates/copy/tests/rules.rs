@@ -275,8 +275,8 @@ fn parents_are_made_and_dressed() {
     let (report, told) = run(&options, &[&b, &a], Target::Into(target.clone()));
     assert_eq!((report.failures, told.as_str()), (0, ""));
     let below = target.join(source.strip_prefix("/").unwrap());
-    assert_eq!(names(&below), ["sub"]);
-    assert_eq!(names(&below.join("sub")), ["a", "b"]);
+    assert_eq!(names(&below), ["a", "sub"]);
+    assert_eq!(names(&below.join("sub")), ["b"]);
     assert_eq!(look_at(&below.join("sub")).mode, 0o750);
     assert_eq!(
         look_at(&below.join("sub")).modified,

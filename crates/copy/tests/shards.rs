@@ -393,3 +393,28 @@ fn what_is_left_out_is_left_out_by_all_of_them() {
 fn plan_error(options: &Options, source: &Path, target: &Path) -> Error {
     plan(options, source, target, 3, &Silent).unwrap_err()
 }
+
+#[test]
+fn a_record_that_a_loss_of_power_has_left_empty_is_none() {
+    let (_here, source, target) = place();
+    tree(&source);
+    let plan = planned(&source, &target, 3);
+    for shard in 0..plan.shards().len() {
+        run_shard(&plan, shard, &Silent).unwrap();
+    }
+    let record = plan.records().join("1.done");
+    fs::write(&record, "").unwrap();
+    assert!(matches!(finish(&plan, &Silent), Err(Error::Missing(missing)) if missing == [1]));
+    let report = run_shard(&plan, 1, &Silent).unwrap();
+    assert_eq!(report.failures, 0);
+    finish(&plan, &Silent).unwrap();
+    assert_same(&source, &target);
+}
+
+#[test]
+fn there_may_be_any_number_of_shards() {
+    let (_here, source, target) = place();
+    tree(&source);
+    let plan = planned(&source, &target, usize::MAX);
+    assert!(plan.shards().len() <= 400, "{}", plan.shards().len());
+}

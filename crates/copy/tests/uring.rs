@@ -18,6 +18,8 @@ mod resume_hostile;
 mod rules;
 #[path = "shards.rs"]
 mod shards;
+#[path = "sources.rs"]
+mod sources;
 #[path = "trees.rs"]
 mod trees;
 #[path = "verify.rs"]

@@ -163,7 +163,7 @@ pub(super) struct Flags {
     #[arg(long, value_name = "N", action = ArgAction::Append, help_heading = "How it is copied")]
     pub jobs: Vec<OsString>,
     /// How small and medium files are copied: by threads, by each with many at once in a ring of io_uring (uring; an
-    /// error where there is none), or (auto) by what is faster: rings for --fsync=each, threads for all else
+    /// error where there is none), or (auto) by what is faster: rings for --fsync=each and --verify, threads for all else
     #[arg(long, value_name = "NAME", action = ArgAction::Append, help_heading = "How it is copied")]
     pub engine: Vec<OsString>,
 

@@ -87,7 +87,10 @@ fn conclude(args: &Cp, report: &Report, watch: &Watch) -> u8 {
             screen.complain(&stats::interrupted(report, args.flags.dry_run));
             status
         }
-        None => u8::from(report.failures > 0 || watch.declined.load(Relaxed)),
+        None => {
+            stats::left(report).iter().for_each(|line| screen.complain(line));
+            u8::from(report.failures > 0 || watch.declined.load(Relaxed))
+        }
     };
     if args.flags.json {
         screen.say(&json::Event::report(report, status, args.flags.dry_run).line());

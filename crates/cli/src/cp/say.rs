@@ -77,7 +77,7 @@ fn failed(step: Step, path: &Path, other: Option<&Path>) -> String {
         Step::StatParent => format!("failed to get attributes of {path}"),
         Step::OpenSource => format!("cannot open {path} for reading"),
         Step::ReadDirectory | Step::OpenTargetDirectory => format!("cannot access {path}"),
-        Step::OpenTarget | Step::CreateFile => format!("cannot create regular file {path}"),
+        Step::CreateFile => format!("cannot create regular file {path}"),
         Step::Read => format!("error reading {path}"),
         Step::Write => format!("error writing {path}"),
         Step::CreateDirectory => format!("cannot create directory {path}"),

@@ -49,7 +49,7 @@ impl Screen {
     /// A line on stderr, after the program's name.
     pub fn complain(&mut self, line: &str) {
         self.clear();
-        eprintln!("{PROGRAM}: {line}");
+        error(&format!("{PROGRAM}: {line}\n"));
     }
 
     /// A question on stderr; the answer stands behind it.
@@ -57,24 +57,24 @@ impl Screen {
         self.clear();
         let flushed = self.out.flush();
         self.note(flushed);
-        eprint!("{PROGRAM}: {question} ");
+        error(&format!("{PROGRAM}: {question} "));
     }
 
     /// Replaces the progress line.
     pub fn progress(&mut self, line: &str) {
-        eprint!("{CLEAR}{line}");
+        error(&format!("{CLEAR}{line}"));
         self.open_line = true;
     }
 
     /// A line of progress that stays, for what is no terminal.
     pub fn progress_line(&mut self, line: &str) {
-        eprintln!("{line}");
+        error(&format!("{line}\n"));
     }
 
     /// Takes the progress line away.
     pub fn clear(&mut self) {
         if std::mem::take(&mut self.open_line) {
-            eprint!("{CLEAR}");
+            error(CLEAR);
         }
     }
 
@@ -93,4 +93,9 @@ impl Screen {
             .filter(|error| error.kind() != io::ErrorKind::BrokenPipe);
         self.trouble = self.trouble.take().or(error);
     }
+}
+
+/// Writes to stderr. Nobody can be told of a failure there, and the copy goes on: its status says what there was to tell.
+fn error(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
 }

@@ -36,6 +36,14 @@ pub(super) fn lines(report: &Report, dry_run: bool) -> Vec<String> {
     lines
 }
 
+/// New trees that could not be given their names.
+pub(super) fn left(report: &Report) -> Vec<String> {
+    let partial = report.partial.iter().map(|partial| quote::name(partial));
+    partial
+        .map(|partial| format!("what was copied of a new tree is in {partial}"))
+        .collect()
+}
+
 /// What was done until a signal came, and what is left of the rest.
 pub(super) fn interrupted(report: &Report, dry_run: bool) -> String {
     let done = if dry_run { "would be copied" } else { "copied" };

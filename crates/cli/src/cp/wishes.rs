@@ -240,6 +240,11 @@ impl Wishes {
         if options.reflink == Reflink::Always && options.sparse != Sparse::Auto {
             return Err(Misuse::with_hint("--reflink can be used only with --sparse=auto"));
         }
+        if options.preserve.context == Wish::Must && !is_selinux() {
+            return Err(Misuse::plain(
+                "cannot preserve security context without an SELinux-enabled kernel",
+            ));
+        }
         let sets_context = is_selinux() && self.default_context || options.context.is_some();
         if sets_context && options.preserve.context == Wish::Must {
             return Err(Misuse::with_hint(
@@ -278,13 +283,13 @@ impl Wishes {
 
     fn settle_backup(&mut self) -> Result<(), Misuse> {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        let Some(control) = &self.backup else {
+            return Ok(());
+        };
         let suffix = self.suffix.take().or_else(|| variable("SIMPLE_BACKUP_SUFFIX"));
         if let Some(suffix) = suffix.filter(|suffix| is_name(suffix)) {
             self.options.suffix = suffix;
         }
-        let Some(control) = &self.backup else {
-            return Ok(());
-        };
         self.options.backup = if control.is_empty() {
             match variable("VERSION_CONTROL") {
                 Some(control) => choose("$VERSION_CONTROL", &control, BACKUP)?,

@@ -27,7 +27,7 @@ struct Segment {
 impl Before {
     /// Reads the records of a journal, those behind its head. In the life `life`, records of the same life are true.
     pub(super) fn read(file: BorrowedFd<'_>, head_bytes: usize, life: u64) -> io::Result<Before> {
-        let (mut runs, mut segments, mut barriers) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut runs, mut segments, mut barriers, mut lost) = (Vec::new(), Vec::new(), Vec::new(), 0);
         scan(file, head_bytes, |index, key, value| match key {
             format::RUN => runs.insert(0, value as u32),
             format::LIFE | format::LIFE_SYNCED => segments.push(Segment {
@@ -36,6 +36,7 @@ impl Before {
                 synced: key == format::LIFE_SYNCED,
             }),
             format::BARRIER => barriers.extend(segments.last().map(|own: &Segment| (own.life, value))),
+            format::LOST => lost = index,
             _ => {}
         })?;
         let mut known = Vec::new();
@@ -46,7 +47,9 @@ impl Before {
             }
             let is_true = segments.get(current).is_some_and(|own| {
                 let covered = |&(life, end): &(u64, u64)| life == own.life && index < end;
-                own.start <= index && (own.synced || own.life == life || barriers.iter().any(covered))
+                lost <= index
+                    && own.start <= index
+                    && (own.synced || own.life == life || barriers.iter().any(covered))
             });
             // Where a directory is ours, its inode says so, whenever that was written down. To take something back is
             // always believed.
@@ -118,7 +121,7 @@ fn scan(file: BorrowedFd<'_>, start: usize, mut visit: impl FnMut(u64, u64, u64)
 
 #[cfg(test)]
 mod tests {
-    use super::super::format::{record, BARRIER, LIFE, LIFE_SYNCED, RUN};
+    use super::super::format::{record, BARRIER, LIFE, LIFE_SYNCED, LOST, RUN};
     use super::*;
     use std::io::Write;
     use std::os::fd::AsFd;
@@ -167,6 +170,18 @@ mod tests {
     #[test]
     fn what_is_synced_one_by_one_is_always_true() {
         assert_eq!(read(&[(LIFE_SYNCED, 1), (A, 5)], b"", 2).value(A), Some(5));
+    }
+
+    #[test]
+    fn what_could_not_be_written_back_is_not_true() {
+        let records = [(LIFE, 1), (A, 5), (MADE, 6), (BARRIER, 3), (LOST, 0), (B, 7)];
+        let found = read(&records, b"", 1);
+        assert_eq!((found.value(A), found.value(B)), (None, Some(7)));
+        assert_eq!(found.value(MADE), Some(6));
+        assert_eq!(
+            read(&[(LIFE_SYNCED, 1), (A, 5), (LOST, 0)], b"", 2).value(A),
+            None
+        );
     }
 
     #[test]

@@ -171,7 +171,8 @@ pub(crate) fn take(dir: BorrowedFd<'_>, of: &[u8]) -> io::Result<Option<Found>> 
         let Some((file, _, head_bytes)) = open(dir, &name)? else {
             continue;
         };
-        if lock(&file)? && sys::stat(file.as_fd())?.nlink > 0 {
+        // Where there are no locks nobody knows whether somebody is at work.
+        if matches!(lock(&file), Ok(true)) && sys::stat(file.as_fd())?.nlink > 0 {
             return Ok(Some(Found {
                 file,
                 name,
@@ -184,12 +185,19 @@ pub(crate) fn take(dir: BorrowedFd<'_>, of: &[u8]) -> io::Result<Option<Found>> 
 
 /// Opens a journal if it is one, and ours: a plain file with one name that nobody else can write to.
 pub(crate) fn open(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<Option<(OwnedFd, Head, usize)>> {
-    let looks = sys::stat_at(dir, name, false)?;
+    let looks = match sys::stat_at(dir, name, false) {
+        // Its run has ended since it was listed.
+        Err(error) if sys::is(&error, &[Errno::NOENT]) => return Ok(None),
+        looks => looks?,
+    };
     let own = looks.is_file() && looks.uid == rustix::process::geteuid().as_raw();
     if !own || looks.nlink != 1 || looks.mode & 0o022 != 0 {
         return Ok(None);
     }
-    let file = sys::open_log(dir, name)?;
+    let file = match sys::open_log(dir, name) {
+        Err(error) if sys::is(&error, &[Errno::NOENT]) => return Ok(None),
+        file => file?,
+    };
     let mut bytes = vec![0; Head::MOST_BYTES];
     let length = sys::read_at(file.as_fd(), &mut bytes, 0)?;
     let found = Head::decode(&bytes[..length])

@@ -10,6 +10,7 @@
 //! | 2 | life | the same, and what it writes down is on the disk by then |
 //! | 3 | number | all records before this one are on the disk, if they are of the same life as this one |
 //! | 4 | id | the run that begins has this id: its partial names end in it |
+//! | 5 | any | what was written before this may not be on the disk, in no life: writing it back has failed |
 //! | even | digest | the file at this place is finished ([`finished`]) |
 //! | odd | digest | the directory at this place was made by us ([`made`]) |
 //! | either | 0 | not any more |
@@ -22,7 +23,7 @@ pub(crate) const HEAD_BYTES: usize = 64;
 
 const MAGIC: &[u8; 12] = b"proactor cp\n";
 /// Another one for each change of what records mean.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Longer ones are cut: the path is there to be shown.
 const SHOWN_BYTES: usize = 4096;
 
@@ -30,6 +31,7 @@ pub(crate) const LIFE: u64 = 1;
 pub(crate) const LIFE_SYNCED: u64 = 2;
 pub(crate) const BARRIER: u64 = 3;
 pub(crate) const RUN: u64 = 4;
+pub(crate) const LOST: u64 = 5;
 /// Keys below this have a meaning of their own.
 pub(crate) const RESERVED: u64 = 16;
 

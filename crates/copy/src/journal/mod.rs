@@ -14,9 +14,10 @@ use find::Found;
 pub(crate) use find::{each_partial, find, is_busy, name_of, take, Partial, Search, Unfit};
 pub(crate) use format::{Asked, Digest, Head, Key};
 
+use crate::disk::Disk;
 use crate::sys::{self, FileId, Stat};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, FlockOperation};
+use rustix::fs::{AtFlags, FlockOperation, Timestamps};
 use std::ffi::{CStr, CString};
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -74,12 +75,17 @@ pub(crate) type Begin<'b> = &'b dyn Fn() -> (Asked, Vec<u8>);
 /// The journal of one run.
 pub(crate) struct Journal {
     dir: OwnedFd,
+    dir_id: FileId,
     /// Only files on this device are written down: it is what a barrier makes sure of.
     pub(crate) device: u64,
     /// What the runs before this one have done.
     pub(crate) before: Before,
     id: u32,
     durable: Durable,
+    /// What barriers are about. Without it there is none.
+    disk: Option<Arc<Disk>>,
+    /// Those that its directory is to have when there is no journal in it any more.
+    times: Mutex<Option<Timestamps>>,
     log: Mutex<Log>,
 }
 
@@ -97,19 +103,29 @@ enum State {
     /// Nothing was worth a file yet.
     NotYet,
     Open(Arc<OwnedFd>),
-    /// Nothing more is written: there is no space, or no right to.
-    Ended,
+    /// Nothing more is written: there is no space or no right to, or what was written down may not be true.
+    Ended(Option<Arc<OwnedFd>>),
 }
 
 impl Journal {
     /// One for a run that begins, in this directory and for this partial name. Makes no file yet.
-    pub(crate) fn new(dir: OwnedFd, partial: &CStr, id: u32, durable: Durable) -> io::Result<Journal> {
+    pub(crate) fn new(
+        dir: OwnedFd,
+        partial: &CStr,
+        id: u32,
+        durable: Durable,
+        disk: Option<Arc<Disk>>,
+    ) -> io::Result<Journal> {
+        let dir_id = sys::stat(dir.as_fd())?.id;
         Ok(Journal {
-            device: sys::stat(dir.as_fd())?.id.0,
+            device: dir_id.0,
             dir,
+            dir_id,
             before: Before::default(),
             id,
             durable,
+            disk,
+            times: Mutex::default(),
             log: Mutex::new(Log {
                 name: find::name_of(partial),
                 state: State::NotYet,
@@ -140,8 +156,7 @@ impl Journal {
 
     /// Whether this name in the directory `dir` is the journal's.
     pub(crate) fn is_named(&self, name: &CStr, dir: FileId) -> bool {
-        name == self.log.lock().unwrap().name.as_c_str()
-            && sys::stat(self.dir.as_fd()).is_ok_and(|stat| stat.id == dir)
+        name == self.log.lock().unwrap().name.as_c_str() && self.is_in(dir)
     }
 
     /// A directory was made by us. It is written down at once, or if there is no file yet with the first batch: before
@@ -171,7 +186,7 @@ impl Journal {
             return;
         };
         if log.write(&file, &records).is_err() {
-            log.state = State::Ended;
+            log.state = State::Ended(Some(file));
             return;
         }
         let due = matches!(self.durable, Durable::Every(interval) if log.synced.elapsed() >= interval);
@@ -179,11 +194,44 @@ impl Journal {
             log.synced = Instant::now();
             let barrier = format::record(format::BARRIER, log.count);
             drop(log);
-            if rustix::fs::syncfs(&file).is_ok() {
-                // If it cannot be written, less is believed.
-                let _ = self.log.lock().unwrap().write(&file, &barrier);
+            // If either cannot be written, less is believed, or nothing is left to go on with.
+            let _ = match self.disk.as_ref().map(|disk| disk.sync()) {
+                Some(Ok(())) => self.log.lock().unwrap().write(&file, &barrier),
+                Some(Err(_)) => {
+                    self.lose();
+                    Ok(())
+                }
+                None => Ok(()),
+            };
+        }
+    }
+
+    /// What was copied so far may not be on the disk, and never will be.
+    pub(crate) fn lose(&self) {
+        let mut log = self.log.lock().unwrap();
+        let file = match &log.state {
+            State::Open(file) => Some(file.clone()),
+            State::NotYet => None,
+            State::Ended(_) => return,
+        };
+        if let Some(file) = &file {
+            // Without a record there must be nothing to be believed.
+            if log.write(file, &format::record(format::LOST, 0)).is_err() {
+                let _ = rustix::fs::ftruncate(file, 0);
             }
         }
+        // Threads have records of what was copied before in hand.
+        log.state = State::Ended(file);
+    }
+
+    /// Whether it is in this directory.
+    pub(crate) fn is_in(&self, dir: FileId) -> bool {
+        self.dir_id == dir
+    }
+
+    /// What its directory is to have in the end: when the journal goes, that changes.
+    pub(crate) fn set_times(&self, times: Timestamps) {
+        *self.times.lock().unwrap() = Some(times);
     }
 
     /// Nothing is left to go on with: removes the file, or with `keep` writes what is held and leaves it.
@@ -195,8 +243,12 @@ impl Journal {
             return;
         }
         let log = self.log.lock().unwrap();
-        if let State::Open(file) = &log.state {
+        if let State::Open(file) | State::Ended(Some(file)) = &log.state {
             remove(self.dir.as_fd(), &log.name, file);
+            if let Some(times) = self.times.lock().unwrap().take() {
+                // They were set a moment ago, so that they can be set.
+                let _ = rustix::fs::utimensat(&self.dir, c".", &times, AtFlags::empty());
+            }
         }
     }
 
@@ -204,12 +256,12 @@ impl Journal {
         if let State::NotYet = log.state {
             log.state = match self.make(log, begin) {
                 Ok(file) => State::Open(Arc::new(file)),
-                Err(_) => State::Ended,
+                Err(_) => State::Ended(None),
             };
         }
         match &log.state {
             State::Open(file) => Some(file.clone()),
-            State::NotYet | State::Ended => None,
+            State::NotYet | State::Ended(_) => None,
         }
     }
 
@@ -262,5 +314,98 @@ fn remove(dir: BorrowedFd<'_>, name: &CStr, file: &OwnedFd) {
     if matches!((ours, there), (Ok(ours), Ok(there)) if ours.id == there.id) {
         // What stays is told of when it is found.
         let _ = rustix::fs::unlinkat(dir, name, AtFlags::empty());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::Disks;
+
+    const A: Key = Key::TOP;
+
+    fn asked() -> (Asked, Vec<u8>) {
+        let asked = Asked {
+            targets: 1,
+            sources: 2,
+            options: 3,
+        };
+        (asked, b"source".into())
+    }
+
+    /// A journal that writes a barrier after each batch, the disk that it is on, and its directory.
+    fn begun(place: &std::path::Path) -> (Journal, Arc<Disk>, OwnedFd) {
+        let dir = OwnedFd::from(std::fs::File::open(place).unwrap());
+        let disk = Disks::default().of(dir.as_fd()).unwrap();
+        let every = Durable::Every(Duration::ZERO);
+        let ours = dir.try_clone().unwrap();
+        let journal = Journal::new(ours, c"t.partial-00000007", 7, every, Some(disk.clone())).unwrap();
+        (journal, disk, dir)
+    }
+
+    fn write(journal: &Journal, at: Key, file: &Stat) {
+        let mut batch = Batch::default();
+        batch.finished(at, file, 0, None);
+        journal.append(&mut batch, &asked);
+    }
+
+    /// What is believed of what was left, in the life of whoever reads it or in another one.
+    fn left(dir: &OwnedFd, at: Key, file: &Stat, same_life: bool) -> bool {
+        let found = take(dir.as_fd(), b"t").unwrap().unwrap();
+        let life = life::life(&found.file) ^ u64::from(!same_life);
+        let before = Before::read(found.file.as_fd(), found.head_bytes, life).unwrap();
+        before.has_file(at, file, file, true)
+    }
+
+    #[test]
+    fn a_barrier_is_about_what_was_written_before_it() {
+        let place = tempfile::tempdir().unwrap();
+        let (journal, _, dir) = begun(place.path());
+        let file = sys::stat(dir.as_fd()).unwrap();
+        write(&journal, A, &file);
+        let mut batch = Batch::default();
+        batch.finished(A.child(c"later"), &file, 0, None);
+        journal.hold(&mut batch);
+        drop(journal);
+        assert!(left(&dir, A, &file, true));
+        assert!(left(&dir, A, &file, false));
+        assert!(!left(&dir, A.child(c"later"), &file, false));
+    }
+
+    #[test]
+    fn after_a_disk_has_failed_nothing_is_believed() {
+        let place = tempfile::tempdir().unwrap();
+        let (journal, disk, dir) = begun(place.path());
+        let file = sys::stat(dir.as_fd()).unwrap();
+        write(&journal, A, &file);
+        disk.fail(rustix::io::Errno::IO);
+        // What another thread had in hand by then is no better.
+        for name in [c"other", c"last"] {
+            write(&journal, A.child(name), &file);
+        }
+        drop(journal);
+        for key in [A, A.child(c"other"), A.child(c"last")] {
+            assert!(!left(&dir, key, &file, true));
+        }
+    }
+
+    #[test]
+    fn one_that_ended_early_goes_as_well() {
+        let place = tempfile::tempdir().unwrap();
+        let (journal, disk, dir) = begun(place.path());
+        let file = sys::stat(dir.as_fd()).unwrap();
+        disk.fail(rustix::io::Errno::NOSPC);
+        write(&journal, A, &file);
+        assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 1);
+        journal.finish(false, &asked);
+        assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn one_that_has_gone_since_it_was_listed_is_none() {
+        let place = tempfile::tempdir().unwrap();
+        let dir = OwnedFd::from(std::fs::File::open(place.path()).unwrap());
+        let name = name_of(c"t.partial-00000007");
+        assert!(find::open(dir.as_fd(), &name).unwrap().is_none());
     }
 }

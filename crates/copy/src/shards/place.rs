@@ -51,7 +51,7 @@ pub(crate) fn open_parent(target: &Path) -> Result<OwnedFd, Error> {
     let directory = target.parent().unwrap_or(Path::new("/"));
     let path = CString::new(directory.as_os_str().as_bytes()).expect("it was in a path");
     let here = sys::current_dir().map_err(|error| Error::io(directory, error))?;
-    sys::open_dir(here.as_fd(), &path, true).map_err(|error| Error::io(directory, error))
+    sys::open_target_dir(here.as_fd(), &path, true).map_err(|error| Error::io(directory, error))
 }
 
 pub(crate) fn source_of(source: &Path, options: &Options) -> Result<(Stat, OwnedFd), Error> {
@@ -69,13 +69,18 @@ pub(crate) fn source_of(source: &Path, options: &Options) -> Result<(Stat, Owned
 
 /// Whether a directory is below another one, or is it.
 pub(crate) fn is_below(directory: BorrowedFd<'_>, other: sys::FileId) -> std::io::Result<bool> {
-    let mut fd = sys::open_dir(directory, c".", false)?;
+    // Who may pass through a directory may not be allowed to list it.
+    let mut fd = sys::open_target_dir(directory, c".", false)?;
     let mut id = sys::stat(fd.as_fd())?.id;
     loop {
         if id == other {
             return Ok(true);
         }
-        fd = sys::open_dir(fd.as_fd(), c"..", false)?;
+        fd = match sys::open_target_dir(fd.as_fd(), c"..", false) {
+            // What is above cannot be a source of ours.
+            Err(error) if sys::is(&error, &[Errno::ACCESS]) => return Ok(false),
+            fd => fd?,
+        };
         let above = sys::stat(fd.as_fd())?.id;
         if above == id {
             return Ok(false);

@@ -7,7 +7,7 @@ use super::records::name_of;
 use super::Error;
 use crate::json::{self, Name};
 use crate::observer::Observer;
-use crate::options::{Fsync, Options};
+use crate::options::Options;
 use crate::plan::carry_out;
 use crate::report::Report;
 use crate::run::Run;
@@ -180,10 +180,6 @@ impl Plan {
         prepare(&run)?;
         let report = carry_out(&run, sources, &target);
         Ok(then(report, run))
-    }
-
-    pub(super) fn syncs(&self) -> bool {
-        self.options.fsync != Fsync::None
     }
 
     pub(super) fn top(&self) -> Top {

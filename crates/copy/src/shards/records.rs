@@ -7,10 +7,9 @@
 use super::Error;
 use crate::error::Diagnostic;
 use crate::journal::{self, Journal};
-use crate::options::Options;
 use crate::report::Report;
 use crate::resume;
-use crate::run::partial_name;
+use crate::run::Run;
 use crate::sys;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FlockOperation, Mode, RawDir};
@@ -78,11 +77,13 @@ impl Records {
     }
 
     /// The journal of an attempt; one that an earlier attempt has left is gone on with.
-    pub(crate) fn journal(&self, shard: usize, id: u32, options: &Options) -> Result<Journal, Error> {
+    pub(crate) fn journal(&self, shard: usize, run: &Run<'_>) -> Result<Journal, Error> {
         let name = CString::new(format!("{shard}")).expect("digits");
         let opened = (|| {
             let dir = self.dir.try_clone()?;
-            let journal = Journal::new(dir, &partial_name(&name, id), id, resume::durable(options))?;
+            let (partial, durable) = (run.partial_name(&name, 0), resume::durable(run.options));
+            let disk = run.disks.of(dir.as_fd()).ok();
+            let journal = Journal::new(dir, &partial, run.id, durable, disk)?;
             match journal::take(self.dir.as_fd(), name.to_bytes())? {
                 Some(left) => journal.go_on(left),
                 None => Ok(journal),
@@ -101,14 +102,13 @@ impl Records {
     }
 
     /// Writes a record that appears at once, in the place of an older one.
-    pub(crate) fn write(&self, name: &CStr, bytes: &[u8], sync: bool) -> Result<(), Error> {
+    pub(crate) fn write(&self, name: &CStr, bytes: &[u8]) -> Result<(), Error> {
         let partial = self.unused(name);
         let written = (|| {
             let file = sys::create(self.dir.as_fd(), &partial, 0o600, false)?;
             sys::write_all(file.as_fd(), bytes)?;
-            if sync {
-                rustix::fs::fsync(&file)?;
-            }
+            // What a loss of power leaves of it would be an empty one.
+            rustix::fs::fsync(&file)?;
             sys::close(file)?;
             Ok(rustix::fs::renameat(&self.dir, &partial, &self.dir, name)?)
         })();
@@ -135,19 +135,15 @@ impl Records {
             .map_err(|error| self.failed(name, error))
     }
 
-    /// What is recorded of a shard that is done, or under another name.
+    /// What is recorded of a shard that is done, or under another name. A record that says nothing is none.
     pub(crate) fn done(&self, name: &CStr) -> Result<Option<Done>, Error> {
-        let Some(bytes) = self.read(name)? else {
-            return Ok(None);
-        };
-        let done = serde_json::from_slice(&bytes);
-        done.map(Some)
-            .map_err(|error| self.failed(name, io::Error::other(error.to_string())))
+        let bytes = self.read(name)?;
+        Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
     }
 
-    pub(crate) fn write_done(&self, name: &CStr, done: &Done, sync: bool) -> Result<(), Error> {
+    pub(crate) fn write_done(&self, name: &CStr, done: &Done) -> Result<(), Error> {
         let bytes = serde_json::to_vec(done).expect("plain data");
-        self.write(name, &bytes, sync)
+        self.write(name, &bytes)
     }
 
     /// Names of records, in no order.

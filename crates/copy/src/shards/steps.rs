@@ -91,7 +91,7 @@ impl Plan {
         rustix::fs::mkdirat(parent, &self.partial.0, Mode::from_raw_mode(0o700))
             .map_err(|error| Error::io(&self.partial(), error.into()))?;
         self.weigh(shards, observer)?;
-        records.write(records::PLAN, self.to_json().as_bytes(), self.syncs())
+        records.write(records::PLAN, self.to_json().as_bytes())
     }
 
     fn weigh(&mut self, shards: usize, observer: &dyn Observer) -> Result<(), Error> {
@@ -183,7 +183,7 @@ pub fn run_shard(plan: &Plan, shard: usize, observer: &dyn Observer) -> Result<R
     let done_by_other = || before.is_none() && matches!(place.records.read(&record), Ok(Some(_)));
     let recorder = Recorder::new(observer, &done_by_other);
     let open_journal = |run: &Run<'_>| {
-        let journal = place.records.journal(shard, run.id, &plan.options)?;
+        let journal = place.records.journal(shard, run)?;
         let _ = run.journal.set(journal);
         Ok(())
     };
@@ -198,7 +198,7 @@ pub fn run_shard(plan: &Plan, shard: usize, observer: &dyn Observer) -> Result<R
             told: recorder.told(),
             digest: run.part.shard().map_or(0, |shard| shard.digest.value()),
         };
-        place.records.write_done(&record, &done, plan.syncs())?;
+        place.records.write_done(&record, &done)?;
         run.end_journal(report.failures > 0);
         Ok(report)
     };
@@ -270,7 +270,7 @@ fn collect(plan: &Plan, place: &Place) -> Result<Done, Error> {
     if !missing.is_empty() {
         return Err(Error::Missing(missing));
     }
-    place.records.write_done(records::ALL, &all, plan.syncs())?;
+    place.records.write_done(records::ALL, &all)?;
     Ok(all)
 }
 

@@ -64,7 +64,7 @@ impl Pieces {
     pub(crate) fn add_directory(&mut self, name: &CStr, inside: Pieces, all: Weight, shards: usize) {
         let mut weight = inside.total;
         weight.entries += 1;
-        let light = weight.cost() < all.cost() / (GRAIN * shards as u64);
+        let light = weight.cost() < all.cost() / GRAIN.saturating_mul(shards as u64);
         self.push(name, weight, (!light).then(|| inside.into()));
     }
 
@@ -132,12 +132,11 @@ impl Pieces {
         let mut next = 1;
         self.each(|place, weight| {
             let cost = u128::from(weight.cost());
-            let mut cuts = false;
             // Before the piece or behind it, whichever is nearer to where the shard ought to end.
-            while next < shards && (2 * before + cost) * shards > 2 * total * next {
-                next += 1;
-                cuts = true;
-            }
+            let middle = (2 * before + cost).saturating_mul(shards);
+            let reached = middle.div_ceil((2 * total).max(1)).min(shards);
+            let cuts = reached > next;
+            next = next.max(reached);
             if cuts && current != Weight::default() {
                 places.push(place.clone());
                 weights.push(std::mem::take(&mut current));

@@ -75,10 +75,11 @@ fn flags_of(options: &Options) -> String {
         backup,
         overwrite,
         preserve,
+        parents,
         ..
     } = options;
     format!(
-        "{resume} {fsync:?} {} {} {}",
+        "{resume} {fsync:?} {} {} {} {parents}",
         *backup != proactor_copy::Backup::None,
         overwrite.when == When::NoneFail,
         preserve.timestamps
@@ -87,7 +88,7 @@ fn flags_of(options: &Options) -> String {
 
 fn options_of(flags: &str) -> Options {
     let flags: Vec<&str> = flags.split(' ').collect();
-    let [resume, fsync, backup, fails, all] = flags[..] else {
+    let [resume, fsync, backup, fails, all, parents] = flags[..] else {
         panic!("{flags:?}")
     };
     let base = if all == "true" {
@@ -97,6 +98,7 @@ fn options_of(flags: &str) -> Options {
     };
     Options {
         resume: resume == "true",
+        parents: parents == "true",
         fsync: match fsync {
             "Each" => Fsync::Each,
             "End" => Fsync::End,
