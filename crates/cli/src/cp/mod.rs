@@ -88,7 +88,9 @@ fn conclude(args: &Cp, report: &Report, watch: &Watch) -> u8 {
             status
         }
         None => {
-            stats::left(report).iter().for_each(|line| screen.complain(line));
+            for line in stats::left(report) {
+                screen.complain(&line);
+            }
             u8::from(report.failures > 0 || watch.declined.load(Relaxed))
         }
     };

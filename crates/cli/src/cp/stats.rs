@@ -38,10 +38,8 @@ pub(super) fn lines(report: &Report, dry_run: bool) -> Vec<String> {
 
 /// New trees that could not be given their names.
 pub(super) fn left(report: &Report) -> Vec<String> {
-    let partial = report.partial.iter().map(|partial| quote::name(partial));
-    partial
-        .map(|partial| format!("what was copied of a new tree is in {partial}"))
-        .collect()
+    let says = |path| format!("what was copied of a new tree is in {}", quote::name(path));
+    report.partial.iter().map(says).collect()
 }
 
 /// What was done until a signal came, and what is left of the rest.
