@@ -12,7 +12,7 @@ use crate::options::{Backup, Fsync, Options, When};
 use crate::remove::remove;
 use crate::run::{partial_name, Outcome, Worker};
 use crate::sys::{self, Stat};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString, OsStr};
@@ -294,10 +294,11 @@ impl Worker<'_> {
             matches!(source, Err(error) if sys::is(&error, &[Errno::NOENT]))
         };
         let listed = sys::open_dir(opened.target(), c".", false).and_then(|fd| {
-            self.each_name(&fd, |worker, name, _| {
+            self.each_name(fd.as_fd(), |worker, name, _| {
                 if gone(name) {
                     worker.remove_left(dir, opened.target(), name);
                 }
+                Ok(())
             })
         });
         if let Err(error) = listed {
@@ -336,18 +337,18 @@ impl Worker<'_> {
         }
     }
 
-    fn each_name(
+    /// Calls a function for each name in a directory of the target, until the run is stopped.
+    pub(crate) fn each_name(
         &mut self,
-        dir: &OwnedFd,
-        mut visit: impl FnMut(&mut Self, &CStr, FileType),
+        dir: BorrowedFd<'_>,
+        mut visit: impl FnMut(&mut Self, &CStr, FileType) -> io::Result<()>,
     ) -> io::Result<()> {
         let mut more = true;
-        while more {
+        while more && !self.run.stopped() {
             let mut listing = Listing::default();
-            more = listing.read(dir.as_fd(), &mut self.entries)?;
-            for index in 0..listing.len() {
-                let (name, kind) = listing.get(index);
-                visit(self, name, kind);
+            more = listing.read(dir, &mut self.entries)?;
+            for (name, kind) in (0..listing.len()).map(|index| listing.get(index)) {
+                visit(self, name, kind)?;
             }
         }
         Ok(())

@@ -7,6 +7,7 @@ use super::weight::{Pieces, Weight};
 use crate::dir::Dir;
 use crate::entry::Entry;
 use crate::error::Step;
+use crate::journal::Digest;
 use crate::observer::Paths as _;
 use crate::run::{End, Outcome, Worker};
 use crate::sys::{self, Stat};
@@ -34,7 +35,7 @@ pub(crate) struct Top {
 /// What is weighed together.
 pub(crate) struct Scales {
     pub(crate) shards: usize,
-    pub(crate) digest: Digest,
+    pub(crate) checksum: Checksum,
     all: AtomicWeight,
     /// The whole tree, when its top is done.
     pub(crate) pieces: Mutex<Pieces>,
@@ -44,7 +45,7 @@ impl Scales {
     pub(crate) fn of(shards: usize) -> Scales {
         Scales {
             shards,
-            digest: Digest::default(),
+            checksum: Checksum::default(),
             all: AtomicWeight::default(),
             pieces: Mutex::default(),
         }
@@ -62,7 +63,7 @@ pub(crate) struct Shard {
     pub(crate) range: Range,
     /// Another attempt may have left something.
     pub(crate) again: bool,
-    pub(crate) digest: Digest,
+    pub(crate) checksum: Checksum,
     pub(crate) farm: Farm,
 }
 
@@ -81,44 +82,38 @@ pub(crate) struct DirPart {
 
 /// A sum over all entries, the same in any order and in any parts: another one means that something has changed.
 #[derive(Default)]
-pub(crate) struct Digest(AtomicU64);
+pub(crate) struct Checksum(AtomicU64);
 
-impl Digest {
+impl Checksum {
     pub(crate) fn value(&self) -> u64 {
         self.0.load(Relaxed)
     }
 
     fn add(&self, directory: u64, name: &CStr, stat: &Stat) {
-        let mut hash = hashed(directory, name.to_bytes_with_nul());
         // Of a directory, what is in it is counted itself; its length is the file system's own business.
-        let (size, time) = if stat.is_dir() {
-            (0, (0, 0))
-        } else {
-            (stat.size, (stat.mtime.tv_sec, stat.mtime.tv_nsec))
+        let (size, seconds, nanoseconds) = match stat.is_dir() {
+            true => (0, 0, 0),
+            false => (stat.size, stat.mtime.tv_sec as u64, stat.mtime.tv_nsec as u64),
         };
-        hash = hashed(hash, &stat.mode.to_le_bytes());
-        hash = hashed(hash, &size.to_le_bytes());
-        hash = hashed(hash, &time.0.to_le_bytes());
-        hash = hashed(hash, &time.1.to_le_bytes());
-        // So that entries which differ in little do not make up for each other in the sum.
-        hash ^= hash >> 32;
-        hash = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        hash ^= hash >> 29;
-        self.0.fetch_add(hash, Relaxed);
+        let digest = Digest::new()
+            .word(below(directory, name))
+            .word(stat.mode.into())
+            .word(size)
+            .word(seconds)
+            .word(nanoseconds);
+        self.0.fetch_add(digest.value(), Relaxed);
     }
 }
 
-/// FNV-1a, which is the same in every build. Nobody gains anything by making two trees look alike.
-fn hashed(hash: u64, bytes: &[u8]) -> u64 {
-    bytes.iter().fold(hash ^ 0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
-    })
+/// A number for a path, from that of its directory.
+fn below(directory: u64, name: &CStr) -> u64 {
+    Digest::new().word(directory).bytes(name.to_bytes()).value()
 }
 
 impl DirPart {
     fn new(reached: Reached, entry: &Entry<'_>, device: u64) -> DirPart {
         let above = entry.at.dir.part.as_deref();
-        let path = above.map_or(0, |above| hashed(above.path, entry.source.to_bytes_with_nul()));
+        let path = above.map_or(0, |above| below(above.path, entry.source));
         let volume = match above {
             Some(above) if entry.at.dir.source.id().0 == device => above.volume,
             _ => path,
@@ -134,7 +129,7 @@ impl DirPart {
 
     /// A number for an entry, by its path.
     pub(crate) fn place(&self, name: &CStr) -> u64 {
-        hashed(self.path, name.to_bytes_with_nul())
+        below(self.path, name)
     }
 }
 
@@ -161,10 +156,10 @@ impl Part {
         }
     }
 
-    fn digest(&self) -> Option<&Digest> {
+    fn checksum(&self) -> Option<&Checksum> {
         match self {
-            Part::Plan { scales, .. } => Some(&scales.digest),
-            Part::Shard { shard, .. } => Some(&shard.digest),
+            Part::Plan { scales, .. } => Some(&scales.checksum),
+            Part::Shard { shard, .. } => Some(&shard.checksum),
             Part::Whole | Part::Finish { .. } => None,
         }
     }
@@ -206,10 +201,10 @@ impl Worker<'_> {
         }
         let reached = part.reached(entry).ok_or(End::Skipped)?;
         let dir = DirPart::new(reached, entry, stat.id.0);
-        if let Some(digest) = part.digest().filter(|_| dir.own) {
+        if let Some(checksum) = part.checksum().filter(|_| dir.own) {
             let above = entry.at.dir.part.as_ref();
             let name = if above.is_some() { entry.source } else { c"" };
-            digest.add(above.map_or(0, |above| above.path), name, stat);
+            checksum.add(above.map_or(0, |above| above.path), name, stat);
         }
         Ok(Some(dir.into()))
     }
@@ -241,8 +236,8 @@ impl Worker<'_> {
 
     /// An entry is being dealt with.
     pub(crate) fn saw(&self, entry: &Entry<'_>, stat: &Stat) {
-        if let (Some(digest), Some(part)) = (self.run.part.digest(), &entry.at.dir.part) {
-            digest.add(part.path, entry.source, stat);
+        if let (Some(checksum), Some(part)) = (self.run.part.checksum(), &entry.at.dir.part) {
+            checksum.add(part.path, entry.source, stat);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::farm::Farm;
 use super::observers::{Quiet, Recorder};
-use super::part::{Digest, Part, Scales, Shard as Attempted};
+use super::part::{Checksum, Part, Scales, Shard as Attempted};
 use super::place::{is_below, open_parent, source_of, Place};
 use super::plan::{Identity, Plan, Shard, VERSION};
 use super::range::Range;
@@ -110,7 +110,7 @@ impl Plan {
         let Part::Plan { scales, .. } = part else {
             unreachable!("it was put there");
         };
-        self.digest = scales.digest.value();
+        self.digest = scales.checksum.value();
         let (cuts, weights) = scales.pieces.into_inner().unwrap_or_default().cut(shards);
         let mut from = None;
         for (at, weight) in weights.into_iter().enumerate() {
@@ -175,7 +175,7 @@ pub fn run_shard(plan: &Plan, shard: usize, observer: &dyn Observer) -> Result<R
         shard: Attempted {
             range: plan.shards[shard].range.clone(),
             again,
-            digest: Digest::default(),
+            checksum: Checksum::default(),
             farm: Farm(place.records.farm()?),
         }
         .into(),
@@ -196,7 +196,7 @@ pub fn run_shard(plan: &Plan, shard: usize, observer: &dyn Observer) -> Result<R
         let done = Done {
             report: report.clone(),
             told: recorder.told(),
-            digest: run.part.shard().map_or(0, |shard| shard.digest.value()),
+            digest: run.part.shard().map_or(0, |shard| shard.checksum.value()),
         };
         place.records.write_done(&record, &done)?;
         run.end_journal(report.failures > 0);

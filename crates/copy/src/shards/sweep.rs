@@ -5,7 +5,6 @@ use crate::dir::Dir;
 use crate::entry::Entry;
 use crate::error::Step;
 use crate::journal::Partial;
-use crate::listing::Listing;
 use crate::run::Worker;
 use crate::sys;
 use rustix::fd::AsFd;
@@ -27,27 +26,23 @@ impl Worker<'_> {
     fn try_to_sweep(&mut self, dir: &Arc<Dir>) -> io::Result<()> {
         let at = dir.open()?;
         let mut directories = Vec::new();
-        let mut more = true;
-        while more && !self.run.stopped() {
-            let mut listing = Listing::default();
-            more = listing.read(at.target(), &mut self.entries)?;
-            for (name, kind) in (0..listing.len()).map(|index| listing.get(index)) {
-                let kind = match kind {
-                    FileType::Unknown => sys::stat_at(at.target(), name, false)?.file_type(),
-                    kind => kind,
+        self.each_name(at.target(), |_, name, kind| {
+            let kind = match kind {
+                FileType::Unknown => sys::stat_at(at.target(), name, false)?.file_type(),
+                kind => kind,
+            };
+            if kind == FileType::Directory {
+                let entry = Entry {
+                    at: &at,
+                    source: name,
+                    target: name,
                 };
-                if kind == FileType::Directory {
-                    let entry = Entry {
-                        at: &at,
-                        source: name,
-                        target: name,
-                    };
-                    directories.push(entry.later(kind));
-                } else if Partial::parse(name).is_some() && is_nowhere(at.source().as_fd(), name) {
-                    rustix::fs::unlinkat(at.target(), name, AtFlags::empty())?;
-                }
+                directories.push(entry.later(kind));
+            } else if Partial::parse(name).is_some() && is_nowhere(at.source().as_fd(), name) {
+                rustix::fs::unlinkat(at.target(), name, AtFlags::empty())?;
             }
-        }
+            Ok(())
+        })?;
         dir.add(directories.len());
         self.call(self.run.schedule.push(&mut directories));
         Ok(())
