@@ -352,7 +352,10 @@ impl Driver {
         loop {
             if let Some(at) = self.ready.iter().position(|c| c.token == token && !c.more) {
                 self.pending -= 1;
-                return Ok(self.ready.remove(at).expect("position() found it"));
+                let completion = self.ready.remove(at).expect("position() found it");
+                // Of the others nobody else has told who watches.
+                self.announce();
+                return Ok(completion);
             }
             self.pump();
             match self.collect(1, None) {
@@ -414,7 +417,14 @@ impl Driver {
             if !slot.abandoned {
                 slot.abandoned = true;
                 self.pending -= 1;
+                let in_flight = self.in_flight;
                 self.cancel_quietly(token);
+                if self.in_flight < in_flight && !self.backlog.is_empty() {
+                    self.pump();
+                    // What the kernel does not take now it is asked to take by the next wait, which tells.
+                    let _ = self.backend.flush();
+                }
+                self.announce();
             }
         }
     }

@@ -124,6 +124,13 @@ impl Driver {
                 return;
             }
             None => {
+                if let Op::Close(close) = &mut slot.op {
+                    // Cancelled before it began: dropping the op closes the descriptor. Otherwise the ring has closed it, even
+                    // after an error. What comes from elsewhere brings the op, with the descriptor if that was not tried.
+                    if res != -libc::ECANCELED {
+                        let _ = close.fd.take().map(IntoRawFd::into_raw_fd);
+                    }
+                }
                 if let Op::ReadFile(read) = &mut slot.op {
                     let cancelled = slot.cancelled;
                     match read.advance(res) {
@@ -204,14 +211,6 @@ fn is_whole(op: &Op, result: &Result<Output, Error>) -> bool {
 
 /// Reads the kernel's number for this op, and updates the op's buffers and descriptors.
 pub(crate) fn outcome(op: &mut Op, res: i32, skip: usize) -> Result<Output, Error> {
-    if let Op::Close(close) = op {
-        // Cancelled before it began: dropping the op closes the descriptor. Otherwise it is gone, even after an error.
-        if res != -libc::ECANCELED {
-            if let Some(fd) = close.fd.take() {
-                let _ = fd.into_raw_fd();
-            }
-        }
-    }
     // A transfer that was partly done before it failed has succeeded in part, as a system call would say.
     let res = if res < 0 && skip > 0 { 0 } else { res };
     match (res, &mut *op) {

@@ -39,6 +39,19 @@ fn install(signo: libc::c_int) -> bool {
     }
 }
 
+/// Lets the calling thread be interrupted, whatever signals it has inherited as blocked: a program that takes all of its
+/// signals from a signalfd blocks them all.
+pub(crate) fn admit() {
+    let Some(signo) = signal() else { return };
+    // SAFETY: the set is a live local.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, signo);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
+    }
+}
+
 /// Interrupts one thread's blocking calls until it is dropped.
 pub(crate) struct Interruption(libc::timer_t);
 

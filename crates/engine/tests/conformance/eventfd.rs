@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::time::Duration;
 
 conformance! {
-    inline { readable_when_complete, inline_completions, leftovers, quiet_when_idle, ops_by_threads, after_the_fact, cancelled }
+    inline { readable_when_complete, inline_completions, leftovers, quiet_when_idle, ops_by_threads, after_the_fact, cancelled, met_by_another_wait, chain_given_up }
 }
 
 const NOW: Duration = Duration::ZERO;
@@ -116,6 +116,33 @@ fn after_the_fact(t: &Case) {
     d.submit(Write::new(&writer, b"x")).unwrap();
     d.flush().unwrap();
     let fd = d.eventfd().unwrap();
+    by_eventfd(&mut d, fd, 2);
+}
+
+/// Whoever waits for one op may collect another.
+fn met_by_another_wait(t: &Case) {
+    let mut d = t.driver();
+    let fd = d.eventfd().unwrap();
+    let (reader, writer) = pipe();
+    d.submit(Read::new(&reader, Vec::with_capacity(9))).unwrap();
+    assert_eq!(run(&mut d, Write::new(&writer, b"x")), Ok(1));
+    assert_eq!(run(&mut d, Timeout::new(Duration::from_millis(5))), Ok(0));
+    by_eventfd(&mut d, fd, 1);
+}
+
+/// What would have followed an op that was given up is complete.
+fn chain_given_up(t: &Case) {
+    let mut d = t.driver();
+    let fd = d.eventfd().unwrap();
+    let (reader, _writer) = pipe();
+    let ops = vec![
+        Read::new(&reader, Vec::with_capacity(9)).into(),
+        WriteFile::new(t.c_path("f"), b"x").into(),
+        Nop::new().into(),
+    ];
+    let tokens = d.submit_linked(ops).unwrap();
+    d.flush().unwrap();
+    d.abandon(tokens[0]);
     by_eventfd(&mut d, fd, 2);
 }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 conformance! {
     isolated {
         with_everything_in_flight, unflushed_writes_land, chains_land, broken_chains_end, with_a_stuck_worker,
-        writing_to_a_stuck_fifo, again_and_again, idle, no_descriptor_for_a_helper,
+        with_all_signals_blocked, writing_to_a_stuck_fifo, again_and_again, idle, no_descriptor_for_a_helper,
     }
 }
 
@@ -152,6 +152,27 @@ fn with_a_stuck_worker(t: &Case) {
         let mut done = Vec::new();
         d.wait(1, 1, Some(Duration::from_millis(5)), &mut done).unwrap();
     });
+}
+
+/// As in a program that takes its signals from a signalfd: threads inherit that.
+fn with_all_signals_blocked(t: &Case) {
+    let path = t.fifo("fifo");
+    let dropped = std::thread::scope(|scope| {
+        let blocked = scope.spawn(|| {
+            // SAFETY: the set is a live local.
+            unsafe {
+                let mut set: libc::sigset_t = std::mem::zeroed();
+                libc::sigfillset(&raw mut set);
+                libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+            }
+            let mut d = t.driver();
+            d.submit(Open::new(path.clone(), libc::O_WRONLY)).unwrap();
+            let mut done = Vec::new();
+            d.wait(1, 1, Some(Duration::from_millis(5)), &mut done).unwrap();
+        });
+        blocked.join()
+    });
+    assert!(dropped.is_ok());
 }
 
 /// It changes something, but not in finite time: nobody will ever read.

@@ -6,13 +6,14 @@ use proactor::op::{
     Splice, Statx, Symlink, Timeout, Truncate, Unlink, Write, WriteFile, XattrTarget,
 };
 use proactor::{CancelOutcome, Driver, Refusal, Token};
+use std::os::fd::FromRawFd;
 use std::time::Duration;
 
 conformance! {
     inline {
         in_order, failure_breaks_the_chain, every_failure_breaks_the_chain, short_read_breaks_the_chain,
         what_succeeds_goes_on, mixed_with_ops_by_threads, longer_than_the_queue, very_long_and_broken, several_chains,
-        cancelled_successor, cancelled_head, refused_whole, while_the_queue_is_full,
+        cancelled_successor, cancelled_head, refused_whole, while_the_queue_is_full, while_the_driver_is_watched,
     }
 }
 
@@ -28,6 +29,37 @@ fn chain(d: &mut Driver, ops: Vec<Op>) -> Vec<Result<usize, i32>> {
 }
 
 const CANCELED: Result<usize, i32> = Err(libc::ECANCELED);
+
+/// Some ops are done elsewhere then, so that whoever watches hears of them: what follows them waits all the same.
+fn while_the_driver_is_watched(t: &Case) {
+    let mut d = t.driver();
+    d.eventfd().unwrap();
+    let file = t.file("f", b"");
+    // SAFETY: no pointers; the descriptor is ours from here on.
+    let bell = unsafe { std::os::fd::OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_CLOEXEC)) };
+    let bell = proactor::op::File::new(bell);
+    let ops = vec![
+        Read::new(&bell, Vec::with_capacity(8)).into(),
+        Write::at(&file, 0, b"rung").into(),
+    ];
+    let tokens = d.submit_linked(ops).expect("accepted");
+    d.flush().unwrap();
+    assert_eq!(run(&mut d, Timeout::new(Duration::from_millis(2))), Ok(0));
+    assert_eq!(std::fs::read(t.path("f")).unwrap(), b"");
+    assert_eq!(run(&mut d, Write::new(&bell, &1u64.to_ne_bytes())), Ok(8));
+    assert_eq!(in_token_order(&mut d, &tokens), [Ok(8), Ok(4)]);
+    // What comes after a chain is not a part of it.
+    let ops = vec![
+        Fsync::new(1_000_000).into(),
+        Poll::new(&bell, libc::POLLIN).into(),
+    ];
+    let mut tokens = d.submit_linked(ops).expect("accepted");
+    tokens.push(d.submit(Write::at(&file, 0, b"none of it")).unwrap());
+    assert_eq!(
+        in_token_order(&mut d, &tokens),
+        [Err(libc::EBADF), CANCELED, Ok(10)]
+    );
+}
 
 fn in_order(t: &Case) {
     let mut d = t.driver();

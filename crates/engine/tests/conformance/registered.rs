@@ -4,7 +4,7 @@ use crate::testkit::{bytes_of, finish, run, Case};
 use proactor::buffer::Buf;
 use proactor::op::{Fsync, Op, Poll, Read, Statx, Truncate, Write, WriteV};
 
-conformance! { files { files, buffers, both, foreign, a_place_used_again } inline { table_is_full, errors } }
+conformance! { files { files, buffers, both, foreign, a_place_used_again, a_place_used_again_while_ops_wait } inline { table_is_full, errors } }
 
 fn files(t: &Case) {
     let mut d = t.driver();
@@ -76,6 +76,38 @@ fn foreign(t: &Case) {
 }
 
 /// A handle that has lost its place must not reach whoever has it now.
+/// A long read begins in a worker, and a linked op when the one before it has ended: when the place is another file's.
+fn a_place_used_again_while_ops_wait(t: &Case) {
+    const LONG: usize = 1 << 20;
+    for _ in 0..20 {
+        let mut d = t.config().fixed_files(1).build().unwrap();
+        let old = d.register_file(&t.file("old", &vec![b'o'; LONG])).unwrap();
+        let reads: Vec<_> = (0..8)
+            .map(|_| d.submit(Read::at(&old, 0, Vec::with_capacity(LONG))).unwrap())
+            .collect();
+        let (reader, writer) = crate::testkit::pipe();
+        let linked = vec![
+            Read::new(&reader, Vec::with_capacity(1)).into(),
+            Write::at(&old, 0, b"O").into(),
+        ];
+        d.submit_linked(linked).unwrap();
+        d.flush().unwrap();
+        d.unregister_file(old).unwrap();
+        d.register_file(&t.file("new", &vec![b'n'; LONG])).unwrap();
+        assert_eq!(run(&mut d, Write::new(&writer, b"x")), Ok(1));
+        for done in crate::testkit::collect(&mut d, 10) {
+            let is_read = reads.contains(&done.token);
+            assert!(done.result.is_ok());
+            if is_read {
+                let bytes = bytes_of(done.op);
+                assert!(bytes.len() == LONG && bytes[1..].iter().all(|byte| *byte == b'o'));
+            }
+        }
+        assert_eq!(std::fs::read(t.path("old")).unwrap()[0], b'O');
+        assert_eq!(std::fs::read(t.path("new")).unwrap()[0], b'n');
+    }
+}
+
 fn a_place_used_again(t: &Case) {
     let mut d = t.config().fixed_files(1).build().unwrap();
     let old = d.register_file(&t.file("old", b"old")).unwrap();

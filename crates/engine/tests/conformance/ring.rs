@@ -9,7 +9,7 @@ use proactor::{CancelOutcome, Driver, Engine, SqPoll};
 use std::time::Duration;
 
 conformance! {
-    inline { polled_submission, polled_submission_cancels, workers_are_limited, polled_device, polled_device_and_others }
+    inline { polled_submission, polled_submission_keeps_chains, polled_submission_cancels, workers_are_limited, polled_device, polled_device_and_others }
     isolated { polled_submission_leaves_nothing }
 }
 
@@ -52,6 +52,29 @@ fn polled_submission(t: &Case) {
         d.wait(1, 1, Some(Duration::from_millis(5)), &mut none).unwrap(),
         0
     );
+}
+
+/// The kernel's thread looks at the queue while the chain is being put there.
+fn polled_submission_keeps_chains(t: &Case) {
+    let mut d = sqpoll(t);
+    let file = t.file("f", b"");
+    let keep_awake = |d: &mut Driver| d.submit(Nop::new()).unwrap();
+    for _ in 0..300 {
+        keep_awake(&mut d);
+        d.flush().unwrap();
+        // The read falls short.
+        let tokens = d
+            .submit_linked(vec![
+                Read::at(&file, 0, Vec::with_capacity(9)).into(),
+                Write::at(&file, 0, b"never").into(),
+                Nop::new().into(),
+            ])
+            .unwrap();
+        let done = outcomes(&mut d, 4);
+        let found: Vec<_> = tokens.iter().map(|token| done[token]).collect();
+        assert_eq!(found, [Ok(0), Err(libc::ECANCELED), Err(libc::ECANCELED)]);
+    }
+    assert_eq!(std::fs::read(t.path("f")).unwrap(), b"");
 }
 
 fn polled_submission_cancels(t: &Case) {

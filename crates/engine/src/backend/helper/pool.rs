@@ -8,7 +8,7 @@ use crate::backend::{CancelOutcome, Raw};
 use crate::config::default_threads;
 use crate::inflight::Token;
 use crate::op::{Op, Options};
-use crate::sys::interrupt::Interruption;
+use crate::sys::interrupt::{self, Interruption};
 use crate::sys::{self, perform};
 use std::collections::VecDeque;
 use std::os::fd::AsRawFd;
@@ -67,6 +67,15 @@ impl State {
     /// Workers without a job: idle, woken, or just started. Each looks for one before it is idle again.
     fn free(&self) -> usize {
         self.threads - self.running.len()
+    }
+
+    /// The first job that may be begun: one of a kind that has a bound waits for another of its kind, and not the others
+    /// behind it.
+    fn take_job(&mut self) -> Option<Job> {
+        let bounded = self.running.iter().filter(|running| running.bounded).count();
+        let may_begin = |job: &Job| job.most_threads().is_none_or(|most| bounded < most);
+        let at = self.jobs.iter().position(may_begin)?;
+        self.jobs.remove(at)
     }
 
     /// No longer on a job. In one hold of the lock with the look for the next one: in between, nobody would count on
@@ -133,8 +142,10 @@ impl Pool {
             // One of those comes back for it.
             return;
         }
-        if state.free() >= state.jobs.len() {
+        if state.free() > 0 {
             self.shared.work.notify_one();
+        }
+        if state.free() >= state.jobs.len() {
             return;
         }
         if state.threads < max_threads + state.waiting {
@@ -211,6 +222,7 @@ impl Drop for Pool {
 
 fn work(shared: &Shared) {
     block_signals();
+    interrupt::admit();
     let tid = sys::gettid();
     let cancelled = Arc::new(AtomicBool::new(false));
     let mut state = shared.lock();
@@ -232,7 +244,7 @@ fn next(
     cancelled: &Arc<AtomicBool>,
 ) -> Option<Job> {
     loop {
-        if let Some(job) = state.jobs.pop_front() {
+        if let Some(job) = state.take_job() {
             cancelled.store(false, Ordering::Relaxed);
             let cancelled = Arc::clone(cancelled);
             state.running.push(Running {
@@ -337,7 +349,8 @@ fn set_priority_raw(raw: u16) -> Result<(), i32> {
     }
 }
 
-/// Keeps the program's own signals away from workers. Faults and real-time signals stay: the latter interrupt.
+/// Keeps the program's own signals away from workers, but for faults. Which of the real-time signals interrupts
+/// `interrupt::admit` knows.
 fn block_signals() {
     // SAFETY: the set is a live local, filled by sigfillset.
     unsafe {
@@ -352,5 +365,46 @@ fn block_signals() {
             }
         }
         libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::{Nop, ReadCached};
+
+    fn job(op: impl Into<Op>) -> Job {
+        Job {
+            token: Token(0),
+            op: Box::new(op.into()),
+            skip: 0,
+            options: Options::default(),
+        }
+    }
+
+    fn cached(most_threads: usize) -> ReadCached {
+        ReadCached {
+            most_threads,
+            ..ReadCached::new(Vec::new())
+        }
+    }
+
+    #[test]
+    fn what_has_a_bound_keeps_nobody_else_waiting() {
+        let mut state = State::default();
+        state.running.push(Running {
+            token: Token(0),
+            bounded: true,
+            tid: 1,
+            cancelled: Arc::default(),
+            interruption: None,
+        });
+        state
+            .jobs
+            .extend([job(cached(1)), job(cached(1)), job(Nop::new())]);
+        assert!(matches!(*state.take_job().unwrap().op, Op::Nop(_)));
+        assert!(state.take_job().is_none());
+        state.running.clear();
+        assert!(matches!(*state.take_job().unwrap().op, Op::ReadCached(_)));
     }
 }

@@ -48,6 +48,8 @@ pub(crate) struct Uring {
     failed: Vec<Raw>,
     fixed_files: FixedFiles,
     driver_id: u64,
+    /// The entry before the next one is linked to it.
+    chaining: bool,
 }
 
 /// Free places in the table of registered files, which is made on first use.
@@ -73,6 +75,7 @@ impl Uring {
             in_ring: 0,
             in_helper: 0,
             driver_id: config.driver_id,
+            chaining: false,
             fixed_files: FixedFiles {
                 room: config.fixed_files,
                 made: false,
@@ -114,6 +117,11 @@ impl Uring {
         unsafe { self.ring.submission().push(entry).expect("room was reserved") }
     }
 
+    /// Whether nobody who watches the ring would hear of the op's completion.
+    fn goes_unheard(&self, op: &Op) -> bool {
+        self.announcer.is_some() && announce::would_go_unheard(op)
+    }
+
     /// Lets the ring tell when the helper has something.
     fn watch_helper(&mut self) {
         let Some(helper) = &self.helper else { return };
@@ -145,8 +153,7 @@ impl Backend for Uring {
         // With DEFER_TASKRUN the ring completes an op when it is entered again; an eventfd has to hear of it at once,
         // whoever is or is not waiting, and that a worker can do.
         let notifies = slot.options.notify.is_some();
-        let unheard = self.announcer.is_some() && announce::would_go_unheard(&slot.op);
-        if notifies || unheard || !self.native.has(&slot.op) {
+        if notifies || self.goes_unheard(&slot.op) || !self.native.has(&slot.op) {
             match self.helper() {
                 Ok(helper) => {
                     helper.submit(token, slot);
@@ -170,16 +177,29 @@ impl Backend for Uring {
         if sqe::needs_worker(&mut slot.op, slot.skip) {
             flags |= squeue::Flags::ASYNC;
         }
-        let entry = sqe::build(&mut slot.op, slot.skip, slot.options.priority, self.driver_id);
+        let follows = std::mem::replace(&mut self.chaining, slot.link);
+        let places = sqe::Places {
+            // The kernel looks up what has a place when it begins with an op (Linux 5.18), which may be after the place has
+            // got another file: in a worker, or after the op before it.
+            files: (!follows && !flags.contains(squeue::Flags::ASYNC)).then_some(self.driver_id),
+            buffers: self.driver_id,
+        };
+        let entry = sqe::build(&mut slot.op, slot.skip, slot.options.priority, &places);
         self.push(&entry.flags(flags).user_data(token.0));
         self.in_ring += 1;
         Taken::Yes
     }
 
     fn links(&mut self, ops: &[Op]) -> bool {
+        // The kernel's own thread (SQPOLL) may take the first entries before the others are there, and what it takes at once
+        // is all that it links.
+        if self.native.sqpoll {
+            return false;
+        }
+        let in_ring = |op: &Op| self.native.has(op) && !self.goes_unheard(op);
         ops.iter()
             .enumerate()
-            .all(|(i, op)| self.native.has(op) && self.native.links(op, i + 1 == ops.len()))
+            .all(|(i, op)| in_ring(op) && self.native.links(op, i + 1 == ops.len()))
             && self.reserve(ops.len())
     }
 

@@ -9,8 +9,8 @@ use std::os::fd::AsRawFd;
 
 /// Builds with the registered file's index where the handle has one in this ring, with the descriptor otherwise.
 macro_rules! on {
-    ($handle:expr, $driver_id:expr, |$fd:ident| $body:expr) => {
-        match $handle.fixed_index($driver_id) {
+    ($handle:expr, $places:expr, |$fd:ident| $body:expr) => {
+        match $places.files.and_then(|driver_id| $handle.fixed_index(driver_id)) {
             Some(index) => {
                 let $fd = types::Fixed(index);
                 $body
@@ -21,6 +21,13 @@ macro_rules! on {
             }
         }
     };
+}
+
+/// Whose registered files and buffers an entry may name by their places.
+pub(super) struct Places {
+    /// A driver's id. None: an entry is to name files by their descriptors.
+    pub(super) files: Option<u64>,
+    pub(super) buffers: u64,
 }
 
 /// Longer reads of a file through the page cache go to a kernel worker at once. The ring would make their pages while it submits and copy
@@ -64,9 +71,9 @@ fn opens(op: &mut Op) -> bool {
 }
 
 /// The entry for what is left of the op after `skip` bytes. It points into the op: the op must stay where it is.
-pub(super) fn build(op: &mut Op, skip: usize, priority: Priority, id: u64) -> squeue::Entry {
+pub(super) fn build(op: &mut Op, skip: usize, priority: Priority, places: &Places) -> squeue::Entry {
     match op {
-        Op::Read(_) | Op::Write(_) | Op::ReadV(_) | Op::WriteV(_) => transfer(op, skip, priority, id),
+        Op::Read(_) | Op::Write(_) | Op::ReadV(_) | Op::WriteV(_) => transfer(op, skip, priority, places),
         Op::ReadFile(o) => match o.call() {
             Call::Open { dir, path, how } => opcode::OpenAt2::new(types::Fd(dir), path, how.cast()).build(),
             Call::Read { fd, to, len, offset } => {
@@ -87,10 +94,10 @@ pub(super) fn build(op: &mut Op, skip: usize, priority: Priority, id: u64) -> sq
             } else {
                 FsyncFlags::empty()
             };
-            on!(o.file, id, |fd| opcode::Fsync::new(fd).flags(flags).build())
+            on!(o.file, places, |fd| opcode::Fsync::new(fd).flags(flags).build())
         }
         Op::SyncRange(o) => {
-            on!(o.file, id, |fd| {
+            on!(o.file, places, |fd| {
                 opcode::SyncFileRange::new(fd, o.len)
                     .offset(o.offset)
                     .flags(o.flags)
@@ -98,17 +105,19 @@ pub(super) fn build(op: &mut Op, skip: usize, priority: Priority, id: u64) -> sq
             })
         }
         Op::Allocate(o) => {
-            on!(o.file, id, |fd| opcode::Fallocate::new(fd, o.len)
+            on!(o.file, places, |fd| opcode::Fallocate::new(fd, o.len)
                 .offset(o.offset)
                 .mode(o.mode)
                 .build())
         }
         Op::Advise(o) => {
-            on!(o.file, id, |fd| opcode::Fadvise::new(fd, o.len as _, o.advice)
-                .offset(o.offset)
-                .build())
+            on!(o.file, places, |fd| opcode::Fadvise::new(
+                fd, o.len as _, o.advice
+            )
+            .offset(o.offset)
+            .build())
         }
-        Op::Truncate(o) => on!(o.file, id, |fd| opcode::Ftruncate::new(fd, o.len).build()),
+        Op::Truncate(o) => on!(o.file, places, |fd| opcode::Ftruncate::new(fd, o.len).build()),
         Op::Splice(o) => {
             let (from, to) = (offset_or_none(o.from_offset), offset_or_none(o.to_offset));
             let (from_fd, to_fd) = (types::Fd(o.from.fd()), types::Fd(o.to.fd()));
@@ -116,7 +125,7 @@ pub(super) fn build(op: &mut Op, skip: usize, priority: Priority, id: u64) -> sq
                 .flags(o.flags)
                 .build()
         }
-        Op::Poll(o) => on!(o.file, id, |fd| {
+        Op::Poll(o) => on!(o.file, places, |fd| {
             opcode::PollAdd::new(fd, u32::from(o.events))
                 .multi(o.multishot)
                 .build()
@@ -136,20 +145,20 @@ fn offset_or_none(offset: Option<u64>) -> i64 {
     offset.map_or(-1, |offset| offset as i64)
 }
 
-fn transfer(op: &mut Op, skip: usize, priority: Priority, id: u64) -> squeue::Entry {
+fn transfer(op: &mut Op, skip: usize, priority: Priority, places: &Places) -> squeue::Entry {
     let ioprio = priority.raw();
     match op {
         Op::Read(o) => {
             let (ptr, len, _) = o.prepare(skip);
             let at = offset(o.offset, skip);
             let flags = o.flags.0;
-            if let Some(index) = registered(&o.buffer, id) {
-                return on!(o.file, id, |fd| {
+            if let Some(index) = registered(&o.buffer, places.buffers) {
+                return on!(o.file, places, |fd| {
                     let op = opcode::ReadFixed::new(fd, ptr, len as u32, index);
                     op.offset(at).rw_flags(flags).ioprio(ioprio).build()
                 });
             }
-            on!(o.file, id, |fd| {
+            on!(o.file, places, |fd| {
                 opcode::Read::new(fd, ptr, len as u32)
                     .offset(at)
                     .rw_flags(flags)
@@ -161,13 +170,13 @@ fn transfer(op: &mut Op, skip: usize, priority: Priority, id: u64) -> squeue::En
             let (ptr, len, _) = o.prepare(skip);
             let at = offset(o.offset, skip);
             let flags = o.flags.0;
-            if let Some(index) = registered(&o.buffer, id) {
-                return on!(o.file, id, |fd| {
+            if let Some(index) = registered(&o.buffer, places.buffers) {
+                return on!(o.file, places, |fd| {
                     let op = opcode::WriteFixed::new(fd, ptr, len as u32, index);
                     op.offset(at).rw_flags(flags).ioprio(ioprio).build()
                 });
             }
-            on!(o.file, id, |fd| {
+            on!(o.file, places, |fd| {
                 opcode::Write::new(fd, ptr, len as u32)
                     .offset(at)
                     .rw_flags(flags)
@@ -179,7 +188,7 @@ fn transfer(op: &mut Op, skip: usize, priority: Priority, id: u64) -> squeue::En
             let (at, flags) = (offset(o.offset, skip), o.flags.0);
             let iovecs = o.prepare(skip);
             let (ptr, count) = (iovecs.as_ptr(), iovecs.len() as u32);
-            on!(o.file, id, |fd| {
+            on!(o.file, places, |fd| {
                 opcode::Readv::new(fd, ptr, count)
                     .offset(at)
                     .rw_flags(flags)
@@ -191,7 +200,7 @@ fn transfer(op: &mut Op, skip: usize, priority: Priority, id: u64) -> squeue::En
             let (at, flags) = (offset(o.offset, skip), o.flags.0);
             let iovecs = o.prepare(skip);
             let (ptr, count) = (iovecs.as_ptr(), iovecs.len() as u32);
-            on!(o.file, id, |fd| {
+            on!(o.file, places, |fd| {
                 opcode::Writev::new(fd, ptr, count)
                     .offset(at)
                     .rw_flags(flags)
