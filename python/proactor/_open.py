@@ -199,6 +199,10 @@ def open(
     except (TypeError, ValueError, OverflowError):
         refuse(*asked)
         raise
-    return TextOpening(
-        opening, lambda buffer: TextFile(buffer, *settings, newline, mode=mode, line_buffering=buffering == 1)
-    )
+
+    def wrap(buffer: BinaryFile) -> TextFile:
+        # As `io` does on a terminal, which has no positions: other files need not be asked.
+        by_lines = buffering == 1 or (buffering < 0 and not buffer.seekable() and buffer.isatty())
+        return TextFile(buffer, *settings, newline, mode=mode, line_buffering=by_lines)
+
+    return TextOpening(opening, wrap)

@@ -27,10 +27,11 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_limiter_that_knows_its_file(run: Run, path: Path) -> None:
+@pytest.mark.parametrize("mode", ["r", "rb"])
+def test_a_limiter_that_knows_its_file(run: Run, path: Path, mode: str) -> None:
     async def main() -> weakref.ref[Any]:
         limiter = Limiter()
-        limiter.file = await proactor.open(path, "rb", limiter=limiter)
+        limiter.file = await proactor.open(path, mode, limiter=limiter)
         await limiter.file.read()
         await limiter.file.close()
         return weakref.ref(limiter)
@@ -40,13 +41,14 @@ def test_a_limiter_that_knows_its_file(run: Run, path: Path) -> None:
     assert gone() is None
 
 
-def test_open_and_forgotten(run: Run, path: Path) -> None:
+@pytest.mark.parametrize(("mode", "more"), [("ab", b"more\n"), ("a", "more\n")])
+def test_open_and_forgotten(run: Run, path: Path, mode: str, more: Any) -> None:
     """It warns and is closed, as one without a circle; what was written is in the file."""
 
     async def main() -> int:
         limiter = Limiter()
-        limiter.file = await proactor.open(path, "ab", limiter=limiter)
-        await limiter.file.write(b"more\n")
+        limiter.file = await proactor.open(path, mode, limiter=limiter)
+        await limiter.file.write(more)
         return int(limiter.file.fileno())
 
     gc.disable()
@@ -67,6 +69,68 @@ def test_a_text_file_that_knows_itself(run: Run, path: Path) -> None:
         file.itself = file
         await file.close()
         return weakref.ref(file)
+
+    gone = run(main())
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_text_file_that_is_forgotten_half_read(run: Run, path: Path) -> None:
+    """What was decoded of it, and who waits for its turn, goes with it."""
+    path.write_bytes(b"line\n" * 10_000)
+
+    async def main() -> weakref.ref[Any]:
+        limiter = Limiter()
+        limiter.file = file = await proactor.open(path, limiter=limiter)
+        assert await file.readline() == await file.readline() == "line\n"
+        await file.tell()
+        return weakref.ref(limiter)
+
+    gc.disable()
+    try:
+        gone = run(main())
+        with pytest.warns(ResourceWarning, match="unclosed file"):
+            gc.collect()
+    finally:
+        gc.enable()
+    assert gone() is None
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_batch_whose_paths_know_it(run: Run, path: Path, count: int) -> None:
+    class User:
+        batch: Any = None
+
+        def paths(self) -> Any:
+            for _ in range(10):
+                yield path
+                assert self.batch
+
+    async def main() -> weakref.ref[Any]:
+        user = User()
+        user.batch = proactor.read_many(path for path in user.paths())
+        for _ in range(count):
+            assert (await anext(user.batch))[1] == b"data\n"
+        return weakref.ref(user)
+
+    gone = run(main())
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_batch_that_a_path_knows(run: Run, path: Path) -> None:
+    """The path is among those that were read ahead."""
+
+    class Known(type(path)):  # type: ignore[misc]
+        batch: Any = None
+
+    async def main() -> weakref.ref[Any]:
+        # Never read at once, so that what comes behind it has to be kept.
+        known = Known(path)
+        known.batch = batch = proactor.read_many(iter([Path("/proc/self/status"), path, known]))
+        await anext(batch)
+        await asyncio.sleep(0.05)
+        return weakref.ref(known)
 
     gone = run(main())
     gc.collect()

@@ -304,3 +304,30 @@ def test_one_that_cannot_be_entered(path: Path) -> None:
     for mode in ("r", "rb"):
         with pytest.raises(TypeError, match="asynchronous context manager, not int"):
             proactor.open(path, mode, limiter=3)  # type: ignore[call-overload]
+
+
+def test_the_names_of_a_call_that_asks_its_limiter(run: Run, tmp_path: Path) -> None:
+    """While it runs they are general, and nothing fails."""
+    names: set[str] = set()
+
+    class Curious:
+        async def __aenter__(self) -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            call: Any = task.get_coro()
+            assert call.__qualname__ in repr(task)
+            names.update((call.__name__, call.__qualname__, repr(call)))
+
+        async def __aexit__(self, *exc_info: object) -> None:
+            pass
+
+    async def main() -> None:
+        async with proactor.open(tmp_path / "f", "wb", limiter=Curious()) as file:
+            await file.write(b"bytes")
+            await asyncio.create_task(file.flush())
+        async with proactor.open(tmp_path / "t", "w", limiter=Curious()) as text:
+            # Beyond the buffer: Python's coroutine writes it.
+            await asyncio.create_task(text.write("x" * MIB))
+
+    run(in_time(main()))
+    assert {"FileCall", "TextCall", "<proactor FileCall, running>", "<proactor TextCall, running>"} <= names

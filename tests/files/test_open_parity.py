@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import proactor
 import pytest
+from conftest import Run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -270,3 +272,81 @@ def test_errors_of_the_system(loop: asyncio.AbstractEventLoop, engine: str, tmp_
     for name in ("no/missing", "missing/file", ".", "file/x"):
         for mode in ("r", "rb", "r+b", "w", "a"):
             loop.run_until_complete(check(str(tmp_path / name), mode))
+
+
+def on_a_terminal(path: str, **arguments: Any) -> list[bool]:
+    """What `io` says of lines on a terminal."""
+    with open(path, "w", **arguments) as theirs:
+        return [theirs.line_buffering, theirs.isatty()]
+
+
+@pytest.mark.parametrize("buffering", [-1, 1, 4096])
+def test_lines_on_a_terminal(run: Run, buffering: int) -> None:
+    """They arrive without a flush where they do with `io`."""
+    main_side, terminal = os.openpty()
+    os.set_blocking(main_side, False)
+    name = os.ttyname(terminal)
+
+    def arrived() -> bytes:
+        try:
+            return os.read(main_side, 100)
+        except BlockingIOError:
+            return b""
+
+    async def main() -> None:
+        async with proactor.open(name, "w", buffering) as file:
+            assert [file.line_buffering, file.isatty()] == on_a_terminal(name, buffering=buffering)
+            await file.write("line\n")
+            assert arrived() == (b"line\r\n" if file.line_buffering else b"")
+        async with proactor.open(os.devnull, "w", buffering) as file:
+            assert file.line_buffering == (buffering == 1)
+
+    try:
+        run(main())
+    finally:
+        os.close(main_side)
+        os.close(terminal)
+
+
+@pytest.mark.parametrize("buffering", [-1, 0])
+@pytest.mark.parametrize("path", ["/proc/self/status", "/proc/self/mem", "/dev/null", __file__])
+def test_the_end_is_where_the_kernel_says(run: Run, path: str, buffering: int) -> None:
+    def outcome(seek: Callable[[], int]) -> object:
+        try:
+            return seek()
+        except OSError as e:
+            return e.errno
+
+    async def main() -> None:
+        with open(path, "rb", buffering) as theirs:  # noqa: ASYNC230
+            async with proactor.open(path, "rb", buffering) as ours:
+                for offset in (0, -4, 4, -(10**6), 10**18):
+                    expected = outcome(lambda offset=offset: theirs.seek(offset, os.SEEK_END))  # type: ignore[misc]
+                    try:
+                        found: object = await ours.seek(offset, os.SEEK_END)
+                    except OSError as e:
+                        found = e.errno
+                    assert found == expected, offset
+                    assert await ours.tell() == theirs.tell()
+
+    run(main())
+
+
+@pytest.mark.parametrize("mode", ["r", "rb"])
+def test_an_openers_descriptor_is_not_inherited(run: Run, tmp_path: Path, mode: str) -> None:
+    path = tmp_path / "f"
+    path.touch()
+
+    def opener(name: str, flags: int) -> int:
+        fd = os.open(name, flags)
+        os.set_inheritable(fd, True)
+        return fd
+
+    async def main() -> None:
+        async with proactor.open(path, mode, opener=opener) as file:
+            assert not os.get_inheritable(file.fileno())
+        # The caller's own stays as it is.
+        async with proactor.open(opener(str(path), os.O_RDONLY), mode) as file:
+            assert os.get_inheritable(file.fileno())
+
+    run(main())

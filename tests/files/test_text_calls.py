@@ -131,3 +131,62 @@ def test_sizes_that_are_none(run: Run, tmp_path: Path, arguments: Any, error: ty
             assert await file.readline(-1) == " line\n"
 
     run(main())
+
+
+class Shout(proactor.TextFile):
+    async def write(self, text: str, /) -> int:  # type: ignore[override]
+        return await super().write(text.upper())
+
+
+class Quiet(proactor.TextFile):
+    pass
+
+
+class Numbered:
+    async def readline(self, size: int = -1, /) -> str:
+        line: str = await super().readline(size)  # type: ignore[misc]
+        return "1: " + line
+
+
+@pytest.mark.parametrize("bases", [(Shout,), (Quiet, Shout), (Shout, Quiet)])
+def test_derived_from_one_with_methods_of_its_own(run: Run, tmp_path: Path, bases: tuple[type, ...]) -> None:
+    kind: Any = type("Derived", bases, {})
+    path = tmp_path / "f"
+
+    async def main() -> None:
+        buffer = await proactor.open(path, "w+b")
+        async with kind(buffer, "utf-8", "strict", None, mode="w+") as file:
+            assert await file.write("text\n") == 5
+            await file.seek(0)
+            assert await file.readline() == "TEXT\n"
+
+    run(main())
+
+
+@pytest.mark.parametrize("last", [proactor.TextFile, Quiet])
+def test_a_mixin_before_a_text_file(run: Run, tmp_path: Path, last: type) -> None:
+    kind: Any = type("Mixed", (Numbered, last), {})
+    path = tmp_path / "f"
+    path.write_text("line\n")
+
+    async def main() -> None:
+        buffer = await proactor.open(path, "r+b")
+        async with kind(buffer, "utf-8", "strict", None, mode="r+") as file:
+            assert await file.readline() == "1: line\n"
+            assert await file.write("more\n") == 5
+
+    run(main())
+    assert path.read_text() == "line\nmore\n"
+
+
+def test_derived_classes_have_the_quick_methods() -> None:
+    class Mixin:
+        def write(self) -> None: ...
+
+    class After(Quiet, Mixin):  # type: ignore[misc]
+        pass
+
+    for kind in (Quiet, After, type("Deep", (Quiet,), {})):
+        assert {"write", "readline"} <= vars(kind).keys()
+        assert type(vars(kind)["write"]) is type(vars(Quiet)["readline"])
+    assert "write" not in vars(type("Deep", (Shout,), {}))

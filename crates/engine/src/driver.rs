@@ -334,8 +334,7 @@ impl Driver {
             self.finish(one, false);
         }
         self.raw = raw;
-        // The next steps of what has just come back must not lie here until the caller returns.
-        let more = !self.backlog.is_empty();
+        let more = !self.backlog.is_empty(); // next steps, which must not lie here until the caller returns
         self.pump();
         match result {
             Ok(()) if more => self.backend.flush(),
@@ -352,10 +351,9 @@ impl Driver {
         loop {
             if let Some(at) = self.ready.iter().position(|c| c.token == token && !c.more) {
                 self.pending -= 1;
-                let completion = self.ready.remove(at).expect("position() found it");
-                // Of the others nobody else has told who watches.
+                let completion = self.ready.remove(at);
                 self.announce();
-                return Ok(completion);
+                return Ok(completion.expect("position() found it"));
             }
             self.pump();
             match self.collect(1, None) {
@@ -413,20 +411,18 @@ impl Driver {
             self.pending -= usize::from(c.token == token && !c.more);
             c.token != token
         });
-        if let Some(slot) = self.slab.get_mut(token) {
-            if !slot.abandoned {
-                slot.abandoned = true;
-                self.pending -= 1;
-                let in_flight = self.in_flight;
-                self.cancel_quietly(token);
-                if self.in_flight < in_flight && !self.backlog.is_empty() {
-                    self.pump();
-                    // What the kernel does not take now it is asked to take by the next wait, which tells.
-                    let _ = self.backend.flush();
-                }
-                self.announce();
-            }
+        let Some(slot) = self.slab.get_mut(token).filter(|slot| !slot.abandoned) else {
+            return;
+        };
+        slot.abandoned = true;
+        self.pending -= 1;
+        let in_flight = self.in_flight;
+        self.cancel_quietly(token);
+        if self.in_flight < in_flight && !self.backlog.is_empty() {
+            self.pump();
+            let _ = self.backend.flush(); // the next wait tells
         }
+        self.announce();
     }
 
     /// A descriptor that polls readable while a completion can be collected, for another event loop (an eventfd or an epoll

@@ -19,8 +19,15 @@ impl<T> Attached<T> {
         Attached(RefCell::new(value))
     }
 
-    pub(crate) fn borrow<'a>(&'a self, _py: Python<'a>) -> Ref<'a, T> {
-        self.0.borrow()
+    /// None while somebody changes it, further up.
+    pub(crate) fn look<'a>(&'a self, _py: Python<'a>) -> Option<Ref<'a, T>> {
+        self.0.try_borrow().ok()
+    }
+
+    /// # Errors
+    /// `RuntimeError` while somebody changes it, further up.
+    pub(crate) fn borrow<'a>(&'a self, py: Python<'a>) -> PyResult<Ref<'a, T>> {
+        self.look(py).ok_or_else(in_use)
     }
 
     /// None while somebody has borrowed it, further up.
@@ -31,12 +38,15 @@ impl<T> Attached<T> {
     /// # Errors
     /// `RuntimeError` while somebody has borrowed it, further up.
     pub(crate) fn borrow_mut<'a>(&'a self, py: Python<'a>) -> PyResult<RefMut<'a, T>> {
-        self.get(py)
-            .ok_or_else(|| PyRuntimeError::new_err("it is being used already, further up"))
+        self.get(py).ok_or_else(in_use)
     }
 
     /// For `__traverse__`, which has no token: the collector runs in a thread that is attached.
     pub(crate) fn seen_by_collector(&self) -> Option<Ref<'_, T>> {
         self.0.try_borrow().ok()
     }
+}
+
+fn in_use() -> PyErr {
+    PyRuntimeError::new_err("it is being used already, further up")
 }

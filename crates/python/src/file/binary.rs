@@ -95,14 +95,6 @@ impl BinaryFile {
         self.core.file().map(AsRawFd::as_raw_fd)
     }
 
-    pub(super) fn size(&self, py: Python<'_>) -> PyResult<u64> {
-        let size = self.core.file().map_or(Ok(0), proactor::op::File::size);
-        size.map_err(|e| {
-            let errno = e.raw_os_error().unwrap_or(libc::EIO);
-            self.error(py, &Error::new(errno, "fstat"))
-        })
-    }
-
     /// lseek(2) by its other ways of looking.
     pub(super) fn kernel_seek(&self, py: Python<'_>, offset: i64, whence: i32) -> PyResult<u64> {
         let fd = self.descriptor().unwrap_or(-1);

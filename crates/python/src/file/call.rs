@@ -285,7 +285,12 @@ impl Coroutine for FileCall {
     }
 
     fn qualname(slf: &Bound<'_, Self>) -> String {
-        format!("BinaryFile.{}", slf.get().0.borrow(slf.py()).name)
+        // Python code that it runs may ask: a limiter's.
+        let call = slf.get().0.look(slf.py());
+        call.map_or_else(
+            || "FileCall".to_owned(),
+            |call| format!("BinaryFile.{}", call.name),
+        )
     }
 
     // A file may not be kept alive at all.
@@ -389,10 +394,11 @@ coroutine_methods! { FileCall =>
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let (name, file) = {
-            let call = self.0.borrow(py);
-            (call.name, call.file.as_ref().map(|file| file.clone_ref(py)))
+        let Some(call) = self.0.look(py) else {
+            return Ok("<proactor FileCall, running>".to_owned());
         };
+        let (name, file) = (call.name, call.file.as_ref().map(|file| file.clone_ref(py)));
+        drop(call);
         match file {
             None => Ok(format!("<proactor {name}, done>")),
             Some(file) => Ok(format!("<proactor {name} of {}>", file.bind(py).repr()?)),

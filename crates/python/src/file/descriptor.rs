@@ -2,7 +2,7 @@
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// A descriptor on its way from the engine to whoever awaits it; closed if nobody takes it.
 #[pyclass(module = "proactor._native")]
@@ -38,6 +38,18 @@ pub(super) unsafe fn given(fd: RawFd, own: bool) -> std::io::Result<OwnedFd> {
             _ if own => Ok(OwnedFd::from_raw_fd(fd)),
             _ => BorrowedFd::borrow_raw(fd).try_clone_to_owned(),
         }
+    }
+}
+
+/// The same, closed in programs that are executed.
+///
+/// # Errors
+/// The kernel's.
+pub(super) fn not_inherited(fd: OwnedFd) -> std::io::Result<OwnedFd> {
+    // SAFETY: no pointers.
+    match unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC) } {
+        -1 => Err(std::io::Error::last_os_error()),
+        _ => Ok(fd),
     }
 }
 

@@ -444,7 +444,11 @@ impl Coroutine for FileOp {
     }
 
     fn qualname(slf: &Bound<'_, Self>) -> String {
-        format!("BinaryFile.{}", slf.borrow().name)
+        let call = slf.try_borrow();
+        call.map_or_else(
+            |_| "FileOp".to_owned(),
+            |call| format!("BinaryFile.{}", call.name),
+        )
     }
 }
 

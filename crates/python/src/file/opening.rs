@@ -2,7 +2,7 @@
 
 use super::binary::{unsupported, BinaryFile, Facts};
 use super::call::FileCall;
-use super::descriptor::{given, is_directory, OpenedFd};
+use super::descriptor::{given, is_directory, not_inherited, OpenedFd};
 use super::direct;
 use super::limited::Limited;
 use super::mode::Mode;
@@ -193,6 +193,7 @@ impl Opening {
                 let fd = opener_gave(&fd)?;
                 // SAFETY: the opener gives it to us.
                 let owned = unsafe { given(fd, true) };
+                let owned = owned.and_then(not_inherited);
                 let owned = owned.map_err(|e| os_error(e.raw_os_error().unwrap_or(libc::EBADF)))?;
                 self.opened(&driver, File::new(owned), Origin::Opener)
             }

@@ -117,8 +117,8 @@ impl TextCore {
 
     /// None once it is detached.
     #[getter]
-    fn _buffer(&self, py: Python<'_>) -> Option<Py<BinaryFile>> {
-        self.0.borrow(py).buffer(py).map(Bound::unbind)
+    fn _buffer(&self, py: Python<'_>) -> PyResult<Option<Py<BinaryFile>>> {
+        Ok(self.0.borrow(py)?.buffer(py).map(Bound::unbind))
     }
 
     #[setter(_buffer)]
@@ -130,8 +130,8 @@ impl TextCore {
 
     /// Characters, of which `_used` have been read.
     #[getter]
-    fn _decoded(&self, py: Python<'_>) -> Py<PyString> {
-        self.0.borrow(py).decoded.clone_ref(py)
+    fn _decoded(&self, py: Python<'_>) -> PyResult<Py<PyString>> {
+        Ok(self.0.borrow(py)?.decoded.clone_ref(py))
     }
 
     #[setter(_decoded)]
@@ -142,8 +142,8 @@ impl TextCore {
     }
 
     #[getter]
-    fn _used(&self, py: Python<'_>) -> usize {
-        self.0.borrow(py).used
+    fn _used(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.0.borrow(py)?.used)
     }
 
     #[setter(_used)]
@@ -154,8 +154,8 @@ impl TextCore {
 
     /// Bytes below 128 are characters now, with nothing to be remembered of them.
     #[getter]
-    fn _ascii_as_is(&self, py: Python<'_>) -> bool {
-        self.0.borrow(py).ascii_as_is
+    fn _ascii_as_is(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.0.borrow(py)?.ascii_as_is)
     }
 
     #[setter(_ascii_as_is)]
@@ -165,8 +165,8 @@ impl TextCore {
     }
 
     #[getter]
-    fn _turn(&self, py: Python<'_>) -> Py<Users> {
-        self.0.borrow(py).turn.clone_ref(py)
+    fn _turn(&self, py: Python<'_>) -> PyResult<Py<Users>> {
+        Ok(self.0.borrow(py)?.turn.clone_ref(py))
     }
 
     /// A list of `Chunk`s: what was decoded, and from what.
@@ -209,10 +209,11 @@ impl TextCore {
     }
 
     /// A call that has let the loop go round has its turn.
-    pub(super) fn _go_on(&self, py: Python<'_>) {
-        if let Some(file) = self.0.borrow(py).buffer(py) {
+    pub(super) fn _go_on(&self, py: Python<'_>) -> PyResult<()> {
+        if let Some(file) = self.0.borrow(py)?.buffer(py) {
             file.borrow().driver.borrow_mut(py).turn.go_on();
         }
+        Ok(())
     }
 
     /// What ends a line: `open`'s argument `newline`.
@@ -244,14 +245,22 @@ impl TextCore {
     /// A derived class has the quick methods itself: the interpreter goes round about for those of a base.
     #[classmethod]
     fn __init_subclass__(cls: &Bound<'_, PyType>) -> PyResult<()> {
-        let own = cls.getattr("__dict__")?;
         for method in quick_methods(cls)? {
-            let name = method.getattr("__name__")?.cast_into::<PyString>()?;
-            if !own.contains(&name)? {
-                cls.setattr(name, method)?;
-            }
+            inherit(cls, &method)?;
         }
         Ok(())
+    }
+
+    // A limiter may know its file.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.0
+            .seen_by_collector()
+            .map_or(Ok(()), |text| text.traverse(&visit))
+    }
+
+    fn __clear__(&self, py: Python<'_>) {
+        let held = self.0.get(py).map(|mut text| text.set_buffer(py, None));
+        drop(held);
     }
 
     // (The type's own slot is faster: `anext`.)
@@ -354,6 +363,38 @@ fn quick_methods<'py>(class: &Bound<'py, PyType>) -> PyResult<[Bound<'py, PyAny>
         method(c"write", write, ffi::METH_O, WRITE_DOC)?,
         method(c"readline", readline, ffi::METH_FASTCALL, READLINE_DOC)?,
     ])
+}
+
+/// Gives a derived class a raw method, unless it or a base has one of its own in place of it. A base without was given the
+/// raw one, which may stand before another base's own.
+fn inherit(class: &Bound<'_, PyType>, method: &Bound<'_, PyAny>) -> PyResult<()> {
+    let name = method.getattr("__name__")?.cast_into::<PyString>()?;
+    if class.getattr("__dict__")?.contains(&name)? {
+        return Ok(());
+    }
+    let core = class.py().get_type::<TextCore>();
+    let mut hidden = false;
+    for base in class.mro().iter().take_while(|base| !base.is(&core)) {
+        match base.getattr("__dict__")?.get_item(&name) {
+            Ok(own) if is_same(&own, method) => hidden = true,
+            Ok(own) if hidden => return class.setattr(name, own),
+            Ok(_) => return Ok(()),
+            Err(_) => {}
+        }
+    }
+    class.setattr(name, method)
+}
+
+/// Whether both are the same raw method, though of different classes.
+fn is_same(one: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> bool {
+    let function = |method: &Bound<'_, PyAny>| {
+        // SAFETY: a live object, and the definition of a descriptor that is one.
+        unsafe {
+            let is_method = ffi::Py_TYPE(method.as_ptr()) == &raw mut ffi::PyMethodDescr_Type;
+            is_method.then(|| (*(*method.as_ptr().cast::<ffi::PyMethodDescrObject>()).d_method).ml_meth)
+        }
+    };
+    function(one).is_some_and(|one| Some(one) == function(other))
 }
 
 /// Puts the raw slot and the raw methods into the class, before `_text.py` derives from it.

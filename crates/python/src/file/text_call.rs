@@ -191,7 +191,12 @@ impl Coroutine for TextCall {
     }
 
     fn qualname(slf: &Bound<'_, Self>) -> String {
-        format!("TextFile.{}", slf.get().0.borrow(slf.py()).name())
+        // Python code that it runs may ask: an encoder's.
+        let call = slf.get().0.look(slf.py());
+        call.map_or_else(
+            || "TextCall".to_owned(),
+            |call| format!("TextFile.{}", call.name()),
+        )
     }
 
     fn size_of(py: Python<'_>, value: &Py<PyAny>) -> usize {
@@ -238,11 +243,11 @@ impl reused::Call for Call {
         match std::mem::replace(&mut self.state, State::Done) {
             State::New => self.begin(py),
             State::GaveWay(result) => {
-                self.file(py)?.get()._go_on(py);
+                self.file(py)?.get()._go_on(py)?;
                 Ok(Outcome::Return(Some(result)))
             }
             State::Paused(turn) => {
-                self.file(py)?.get()._go_on(py);
+                self.file(py)?.get()._go_on(py)?;
                 self.take_line(py, Some(turn))
             }
             State::Slow(coroutine) => self.send_on(coroutine.into_bound(py), sent),
@@ -288,10 +293,11 @@ coroutine_methods! { TextCall =>
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let (name, file) = {
-            let call = self.0.borrow(py);
-            (call.name(), call.file.as_ref().map(|file| file.clone_ref(py)))
+        let Some(call) = self.0.look(py) else {
+            return Ok("<proactor TextCall, running>".to_owned());
         };
+        let (name, file) = (call.name(), call.file.as_ref().map(|file| file.clone_ref(py)));
+        drop(call);
         match file {
             None => Ok(format!("<proactor {name}, done>")),
             Some(file) => Ok(format!("<proactor {name} of {}>", file.bind(py).repr()?)),

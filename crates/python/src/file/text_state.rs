@@ -6,8 +6,10 @@ use super::text::Users;
 use proactor_file::Step;
 use pyo3::exceptions::PyUnicodeEncodeError;
 use pyo3::ffi;
+use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
+use pyo3::PyTraverseError;
 use std::sync::Arc;
 
 /// As in `_text.py`.
@@ -90,6 +92,12 @@ impl Text {
             line_end: LineEnd::LineFeed,
             encoder: Encoder::Slow,
         }
+    }
+
+    pub(super) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.buffer)?;
+        visit.call(&self.turn)?;
+        visit.call(&self.chunks)
     }
 
     fn is_open(&self) -> bool {

@@ -324,8 +324,7 @@ fn seek(py: Python<'_>, file: &mut BinaryFile, offset: i64, whence: i32) -> PyRe
     let from = match whence {
         libc::SEEK_SET => 0,
         libc::SEEK_CUR => file.core.position(),
-        libc::SEEK_END => file.size(py)?,
-        // Data and holes: the kernel knows.
+        // The end, data and holes: the kernel knows. (Block devices and files of /proc have another end than `fstat` says.)
         _ => {
             let place = file.kernel_seek(py, offset, whence)?;
             file.core.seek(place);

@@ -166,7 +166,7 @@ impl Coroutine for Call {
     }
 
     fn qualname(slf: &Bound<'_, Self>) -> String {
-        slf.borrow().name.to_owned()
+        slf.try_borrow().map_or("Call", |call| call.name).to_owned()
     }
 }
 

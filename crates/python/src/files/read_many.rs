@@ -12,8 +12,10 @@ use crate::file::Turn;
 use crate::path::c_path;
 use proactor::op::ReadFile;
 use pyo3::exceptions::{PyRuntimeError, PyStopAsyncIteration, PyTypeError, PyValueError};
+use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator, PyString, PyTuple, PyType};
+use pyo3::PyTraverseError;
 use std::collections::BTreeMap;
 
 /// With files in flight the clock is looked at each time.
@@ -114,6 +116,21 @@ coroutine_methods! { ReadMany =>
     /// The batch is its own awaitable: one object less per file.
     fn __anext__(slf: Py<Self>) -> Py<Self> {
         slf
+    }
+
+    // The paths may come from whoever has the batch. (An error of ours in `ready` knows nobody.)
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.paths)?;
+        visit.call(&self.waiter)?;
+        self.ready.values().try_for_each(|(path, value)| {
+            visit.call(path)?;
+            value.as_ref().map_or(Ok(()), |value| visit.call(value))
+        })
+    }
+
+    fn __clear__(&mut self) {
+        self.waiter = None;
+        self.ready.clear();
     }
 }
 

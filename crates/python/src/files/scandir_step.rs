@@ -104,7 +104,8 @@ impl Coroutine for ScandirStep {
     }
 
     fn qualname(slf: &Bound<'_, Self>) -> String {
-        slf.get().0.borrow(slf.py()).qualname()
+        let call = slf.get().0.look(slf.py());
+        call.map_or_else(|| "ScandirStep".to_owned(), |call| call.qualname())
     }
 
     // An iterator may not be kept alive at all, nor a list; and an entry is not worth it.

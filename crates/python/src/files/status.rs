@@ -267,7 +267,8 @@ impl Coroutine for StatCall {
     }
 
     fn qualname(slf: &Bound<'_, Self>) -> String {
-        slf.get().0.borrow(slf.py()).name.to_owned()
+        let call = slf.get().0.look(slf.py());
+        call.map_or("StatCall", |call| call.name).to_owned()
     }
 
     fn size_of(_py: Python<'_>, _value: &Py<PyAny>) -> usize {
@@ -369,7 +370,9 @@ coroutine_methods! { StatCall =>
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let call = self.0.borrow_mut(py)?;
+        let Some(call) = self.0.look(py) else {
+            return Ok("<proactor StatCall, running>".to_owned());
+        };
         let of = match &call.subject {
             Some(Subject::Path { path, .. }) => path.bind(py).repr()?.to_string(),
             Some(Subject::Descriptor { fd, .. }) => fd.to_string(),
