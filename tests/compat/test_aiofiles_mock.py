@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import threading
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -88,5 +89,38 @@ class TestMockRecipeParity(Parity):
                 file = mock.Mock(_rolled=rolled, spot=threading.get_ident)
                 spooled: Any = Spooled(file, None, None)
                 assert (await spooled.spot() == threading.get_ident()) is not rolled
+
+        run(main())
+
+
+class TestOtherMethodsParity(Parity):
+    """Methods that a test has patched, or a subclass has of its own, are the ones that are called."""
+
+    def test_patched(self, run: Run, package: Any, path: Path) -> None:
+        async def read(self: Any) -> bytes:
+            return b"patched"
+
+        async def main() -> None:
+            with mock.patch.object(package.threadpool.AsyncBufferedReader, "read", read):
+                async with package.open(path, "rb") as file:
+                    assert await file.read() == b"patched"
+            async with package.open(path, "rb") as file:
+                assert await file.read() == path.read_bytes()
+
+        run(main())
+
+    def test_of_a_subclass(self, run: Run, package: Any, path: Path) -> None:
+        class Loud:
+            async def readline(self) -> bytes:
+                return (await super().readline()).upper()  # type: ignore[misc]
+
+        class Reader(Loud, package.threadpool.AsyncBufferedReader):  # type: ignore[misc]
+            pass
+
+        async def main() -> None:
+            async with package.open(path, "rb") as file:
+                reader = Reader(file._file, None, None)
+                line = path.read_bytes().splitlines(keepends=True)[0]
+                assert await reader.readline() == line.upper()
 
         run(main())

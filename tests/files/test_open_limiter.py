@@ -328,6 +328,18 @@ def test_the_names_of_a_call_that_asks_its_limiter(run: Run, tmp_path: Path) -> 
         async with proactor.open(tmp_path / "t", "w", limiter=Curious()) as text:
             # Beyond the buffer: Python's coroutine writes it.
             await asyncio.create_task(text.write("x" * MIB))
+        await asyncio.create_task(opened())
+
+    async def opened() -> None:
+        # A call that asks no limiter of Python's runs no code of Python's, but to make its opener's path.
+        def opener(path: str, flags: int) -> int:
+            names.add(repr(call))
+            return os.open(path, flags)
+
+        call = proactor.open(tmp_path / "f", "rb", opener=opener)
+        async with call:
+            pass
 
     run(in_time(main()))
-    assert {"FileCall", "TextCall", "<proactor FileCall, running>", "<proactor TextCall, running>"} <= names
+    running = {f"<proactor {name}, running>" for name in ("FileCall", "TextCall", "open")}
+    assert {"FileCall", "TextCall", *running} <= names

@@ -251,6 +251,53 @@ class TestLoops:
         assert loop.run_until_complete(after()) == content(LARGE_BYTES)
         loop.close()
 
+    def test_moved_to_another_thread(
+        self, engine: str, path: Path, tmp_path: Path, event_loop_factory: LoopFactory
+    ) -> None:
+        """The engine stays where it is. What was pending ends, what is open can be closed, the rest goes on."""
+        fifo, written = tmp_path / "fifo", tmp_path / "written"
+        os.mkfifo(fifo)
+
+        async def begin() -> tuple[Any, asyncio.Task[bytes]]:
+            file = await proactor.open(written, "wb", engine=engine)
+            await file.write(b"kept")
+            pending = asyncio.ensure_future(proactor.read_bytes(fifo, engine=engine))
+            await asyncio.sleep(0.01)
+            return file, pending
+
+        async def go_on(file: Any, pending: asyncio.Task[bytes]) -> None:
+            assert await in_time(proactor.read_bytes(path, engine=engine)) == content(10_000)
+            with pytest.raises(OSError, match="canceled"):
+                await in_time(pending)
+            with pytest.raises(RuntimeError, match="runs in another thread"):
+                await in_time(file.flush())
+            await in_time(file.close())
+            await in_time(file.close())
+            async with proactor.open(written, "ab", engine=engine) as again:
+                await again.write(b", and more")
+
+        loop = event_loop_factory()
+        begun = loop.run_until_complete(begin())
+        results: list[Any] = []
+
+        def work() -> None:
+            try:
+                results.append(loop.run_until_complete(go_on(*begun)))
+            except BaseException as error:
+                results.append(error)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        assert results == [None]
+        assert written.read_bytes() == b"kept, and more"
+
+        async def back() -> bytes:
+            return await in_time(proactor.read_bytes(path, engine=engine))
+
+        assert loop.run_until_complete(back()) == content(10_000)
+        loop.close()
+
     def test_two_engines_on_one_loop(self, run: Run, path: Path) -> None:
         async def main() -> list[bytes]:
             calls = [proactor.read_bytes(path, engine=name) for name in proactor.engines()]

@@ -9,6 +9,7 @@ use crate::driver::complete::outcome;
 use crate::driver::Output;
 use crate::error::Error;
 use crate::op::{Call, Facts, File, FileKind, Handle, Op, Open, ReadFile, RwFlags, Statx, Step};
+use crate::sys::fifo::{has_writer, set_blocking};
 use crate::sys::{self, perform};
 use local::{is_local, UNIQUE_MOUNT};
 use std::ffi::CStr;
@@ -126,8 +127,8 @@ fn remember(file: &Handle, tried: Result<i32, bool>) -> Option<i32> {
 }
 
 impl Open {
-    /// Opens a file for reading, if its path is all in the cache and it is a regular file or a directory. `None`: submit
-    /// it. As [`Op::attempt`], and what is learned of the file on the way need not be asked again.
+    /// Opens a file for reading, if its path is all in the cache and it is a regular file, a directory, or a FIFO that has a
+    /// writer. `None`: submit it. As [`Op::attempt`], and what is learned of the file on the way need not be asked again.
     pub fn now(&self) -> Option<Result<File, Error>> {
         // O_TMPFILE contains O_DIRECTORY, which is harmless.
         let creates = libc::O_CREAT | libc::O_TRUNC | (libc::O_TMPFILE & !libc::O_DIRECTORY) | libc::O_PATH;
@@ -140,17 +141,25 @@ impl Open {
             return Some(Err(Error::new(-fd, "open")));
         }
         let fd = sys::owned(fd);
-        let stat = is_plain(&fd)?;
+        let stat = is_open(&fd)?;
         // SAFETY: no pointers. Takes back the O_NONBLOCK that `cached_open` has added.
         unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags) };
         Some(Ok(File::known(fd, Facts::new(&stat, flags))))
     }
 }
 
-/// What fstat says of a file whose open has done nothing that a peer could notice. (A pipe's open has, and waits besides.)
-fn is_plain(fd: &OwnedFd) -> Option<libc::stat> {
+/// What fstat says of a file that is open as a blocking open would have it. None: the backend is to open it once more.
+///
+/// A FIFO's writer has been let in by now, and would be alone again: it is kept if there is one. (Who opens the FIFO for
+/// writing after this look, and before we have closed it, gets EPIPE for what it writes until the backend has opened it.)
+fn is_open(fd: &OwnedFd) -> Option<libc::stat> {
     let stat = perform::fstat(fd.as_raw_fd()).ok()?;
-    matches!(stat.st_mode & libc::S_IFMT, libc::S_IFREG | libc::S_IFDIR).then_some(stat)
+    let open = match stat.st_mode & libc::S_IFMT {
+        libc::S_IFREG | libc::S_IFDIR => true,
+        libc::S_IFIFO => has_writer(fd.as_raw_fd()),
+        _ => false,
+    };
+    open.then_some(stat)
 }
 
 fn cached_open(dir: i32, path: *const libc::c_char, flags: u64, resolve: u64) -> Option<i32> {
@@ -275,14 +284,21 @@ pub(crate) fn read_file(o: &mut ReadFile) -> Option<i32> {
     None
 }
 
-/// The size of a plain file; None for anything whose opening a peer may have noticed.
+/// The size of a file that is open as a blocking open would have it. None: the backend is to open it once more.
 fn size_of(fd: &OwnedFd) -> Option<usize> {
     // Half the price of fstat, and refused by pipes, sockets and terminals.
     // SAFETY: no pointers.
-    let size = usize::try_from(unsafe { libc::lseek(fd.as_raw_fd(), 0, libc::SEEK_END) }).ok()?;
-    if size > 0 && size <= MAX_COPY_BYTES {
-        return Some(size);
+    match usize::try_from(unsafe { libc::lseek(fd.as_raw_fd(), 0, libc::SEEK_END) }) {
+        Ok(size) if size > 0 && size <= MAX_COPY_BYTES => Some(size),
+        _ => look_closer(fd),
     }
-    // An empty file, one that states no size (/proc), a directory, a large one: look closer.
-    is_plain(fd).map(|stat| stat.st_size as usize)
+}
+
+/// An empty file, one that states no size (/proc), a directory, a large one, a FIFO.
+fn look_closer(fd: &OwnedFd) -> Option<usize> {
+    let stat = is_open(fd)?;
+    if stat.st_mode & libc::S_IFMT == libc::S_IFIFO {
+        set_blocking(fd.as_raw_fd());
+    }
+    Some(stat.st_size as usize)
 }

@@ -1,13 +1,13 @@
 //! fork() in mid-flight: the child's copy is dead and harmless, the parent's goes on.
 
-use crate::testkit::{bytes_of, collect, outcome, pipe, run, Case, LONG};
+use crate::testkit::{bytes_of, collect, descriptors, outcome, pipe, run, Case, LONG};
 use proactor::op::{Nop, Open, Poll, Read, Timeout, Write, WriteFile};
 use proactor::{CancelOutcome, Config, Driver, Refusal};
 use std::io::Write as _;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::time::{Duration, Instant};
 
-conformance! { isolated { refuses_clearly, drops_quietly, makes_its_own, memory_of_the_ring, with_worker_threads } }
+conformance! { isolated { refuses_clearly, drops_quietly, leaves_no_descriptor, makes_its_own, memory_of_the_ring, with_worker_threads } }
 
 /// Runs `body` in a forked child and waits for it to succeed. A child that panics or dies fails the test.
 fn in_child(body: impl FnOnce()) {
@@ -85,6 +85,21 @@ fn drops_quietly(t: &Case) {
     let (d, writer, token) = busy(t);
     let mut d = Some(d);
     in_child(|| drop(d.take()));
+    goes_on(d.as_mut().unwrap(), &writer, token);
+}
+
+fn leaves_no_descriptor(t: &Case) {
+    let before = descriptors();
+    let (d, writer, token) = busy(t);
+    let mut d = Some(d);
+    in_child(|| {
+        drop(d.take());
+        assert_eq!(
+            descriptors(),
+            before + 1,
+            "the pipe's writer is left, and nothing else"
+        );
+    });
     goes_on(d.as_mut().unwrap(), &writer, token);
 }
 

@@ -7,7 +7,11 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-conformance! { inline { counts, failures_count, before_anybody_waits, cancelled, cancelled_in_the_backlog, refused } }
+conformance! {
+    inline {
+        counts, failures_count, before_anybody_waits, cancelled, cancelled_in_the_backlog, beside_many_that_wait, refused,
+    }
+}
 
 /// Waits until it has counted this far.
 fn expect(event: &OwnedFd, count: u64) {
@@ -102,6 +106,23 @@ fn cancelled_in_the_backlog(t: &Case) {
     d.cancel(token);
     assert_eq!(outcomes(&mut d, 1)[&token], Err(libc::ECANCELED));
     expect(&event, 1);
+}
+
+/// Those that wait for somebody else keep no thread from what can be done, or is waited for by the very same.
+fn beside_many_that_wait(t: &Case) {
+    let mut d = t.config().max_threads(1).build().unwrap();
+    let event = Arc::new(crate::testkit::event());
+    let pipes: Vec<_> = (0..4).map(|_| pipe()).collect();
+    for (reader, _) in &pipes {
+        submit(&mut d, Read::new(reader, Vec::with_capacity(9)), &event);
+        submit(&mut d, Poll::new(reader, libc::POLLIN), &event);
+    }
+    submit(&mut d, Timeout::new(Duration::from_secs(3600)), &event);
+    let token = submit(&mut d, Nop::new(), &event);
+    assert_eq!(outcomes(&mut d, 1)[&token], Ok(0));
+    expect(&event, 1);
+    crate::testkit::put(&pipes[3].1, b"x");
+    collect(&mut d, 1);
 }
 
 fn refused(t: &Case) {

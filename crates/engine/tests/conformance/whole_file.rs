@@ -1,13 +1,15 @@
 //! Whole files in one op.
 
-use crate::testkit::{bytes_of, collect, finish, outcome, run, with, Case};
-use proactor::op::{Op, OpKind, ReadCached, ReadFile, WriteFile};
+use crate::testkit::{bytes_of, collect, finish, outcome, run, with, writer_that_waits, Case};
+use proactor::op::{Op, OpKind, Open, ReadCached, ReadFile, WriteFile};
+use proactor::Output;
+use std::io::Read as _;
 
 pub const COVERS: &[OpKind] = &[OpKind::ReadFile, OpKind::WriteFile, OpKind::ReadCached];
 
 conformance! {
     files { round_trip, sizes, empty, limit, errors, relative, spent_vector, write_flags, sync, cached, cached_cancelled }
-    inline { proc_files, endless_and_special }
+    inline { proc_files, endless_and_special, fifo_that_a_writer_waits_at }
 }
 
 fn read(t: &Case, name: &str) -> Result<Vec<u8>, i32> {
@@ -258,4 +260,27 @@ fn endless_and_special(t: &Case) {
     let zero = with(ReadFile::new(c"/dev/zero"), |op| op.limit = 200_000);
     assert_eq!(run(&mut d, zero), Err(libc::EFBIG));
     assert_eq!(run(&mut d, ReadFile::new(c"/dev/null")), Ok(0));
+}
+
+/// It has been let in by whoever looks what the path is, and must not find itself alone when it writes.
+fn fifo_that_a_writer_waits_at(t: &Case) {
+    let mut d = t.driver();
+    let (whole, opened) = (t.fifo("whole"), t.fifo("opened"));
+
+    let writer = writer_that_waits(t.path("whole"), b"through");
+    d.submit(ReadFile::new(whole)).unwrap();
+    let done = collect(&mut d, 1).remove(0);
+    assert_eq!((outcome(&done), bytes_of(done.op)), (Ok(7), b"through".to_vec()));
+    writer.join().unwrap().expect("a reader until the end");
+
+    let writer = writer_that_waits(t.path("opened"), b"through");
+    d.submit(Open::new(opened, libc::O_RDONLY | libc::O_CLOEXEC))
+        .unwrap();
+    let Ok(Output::File(fd)) = collect(&mut d, 1).remove(0).result else {
+        panic!("no descriptor");
+    };
+    let mut found = Vec::new();
+    std::fs::File::from(fd).read_to_end(&mut found).unwrap();
+    assert_eq!(found, b"through");
+    writer.join().unwrap().expect("a reader until the end");
 }

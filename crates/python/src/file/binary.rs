@@ -262,6 +262,26 @@ impl BinaryFile {
         drop(left);
     }
 
+    /// The loop has left the engine's thread: whoever waits finds that the file can only be closed, which a close that nobody
+    /// waits for does.
+    pub(crate) fn loop_moved(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let py = slf.py();
+        let mut this = slf.borrow_mut();
+        this.core.lost_flight();
+        this.token = None;
+        let (waiter, closing) = (this.waiter.take(), this.abandoned.take().is_some());
+        drop(this);
+        if let Some(waiter) = waiter {
+            driver::wake(waiter.bind(py))?;
+        }
+        if !closing {
+            return Ok(());
+        }
+        let closed = slf.borrow_mut().close_now(py);
+        closed.or_else(|e| report(py, &e, slf))?;
+        Self::pass_turn(slf)
+    }
+
     /// Goes on with a close that nobody waits for. It has the turn, and passes it on at the end.
     pub(super) fn close_alone(slf: &Bound<'_, Self>) -> PyResult<()> {
         let py = slf.py();
@@ -359,7 +379,9 @@ impl BinaryFile {
 
 /// A file can only wait where its engine is heard.
 pub(super) fn elsewhere() -> PyErr {
-    PyRuntimeError::new_err("the file belongs to another event loop, or to one that is closed")
+    PyRuntimeError::new_err(
+        "the file belongs to another event loop, or to one that is closed or runs in another thread since",
+    )
 }
 
 /// An error that nobody awaits.

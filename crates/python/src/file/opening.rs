@@ -471,8 +471,12 @@ coroutine_methods! { Opening =>
         self.end(py);
     }
 
-    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(format!("<proactor open of {}>", self.plan.name.bind(py).repr()?))
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        let name = slf.try_borrow().map(|this| this.plan.name.clone_ref(slf.py()));
+        Ok(match name {
+            Ok(name) => format!("<proactor open of {}>", name.bind(slf.py()).repr()?),
+            Err(_) => "<proactor open, running>".to_owned(),
+        })
     }
 }
 

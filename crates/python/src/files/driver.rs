@@ -20,8 +20,9 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyWeakrefReference};
 use std::cell::RefCell;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 /// Completions handled per wake-up: a long batch of large files must not hold up the loop. The rest keeps the driver's
@@ -39,6 +40,9 @@ type Done = Vec<(Option<Waiter>, Completion)>;
 pub(crate) struct LoopDriver {
     driver: ThreadBound,
     event_loop: Py<PyWeakrefReference>,
+    /// What the loop watches: a copy, for the engine's own goes with its thread.
+    watched: OwnedFd,
+    process: u32,
     waiting: HashMap<Token, Waiter>,
     flush_scheduled: bool,
     /// Handles of `_wake` that the loop has yet to run.
@@ -81,7 +85,10 @@ pub(crate) fn current<'py>(py: Python<'py>, engine: Option<&str>) -> PyResult<Bo
         .and_then(|d| d.cast_into::<LoopDriver>().ok());
     let driver = match known {
         Some(driver) if driver.borrow_mut().usable() => driver,
-        _ => {
+        known => {
+            if let Some(old) = known.filter(|old| old.borrow().has_moved()) {
+                leave_thread(&old)?;
+            }
             let driver = LoopDriver::make(py, &event_loop, engine)?;
             per_engine.set_item(name, &driver)?;
             driver
@@ -124,10 +131,14 @@ impl LoopDriver {
             Ok(driver) => driver,
             Err(_) => config.build().map_err(|e| errors::no_engine(&e))?,
         };
-        let fd = driver.eventfd()?;
+        // SAFETY: the driver has it open.
+        let watched = unsafe { BorrowedFd::borrow_raw(driver.eventfd()?) }.try_clone_to_owned()?;
+        let fd = watched.as_raw_fd();
         let this = LoopDriver {
             driver: ThreadBound::new(driver),
             event_loop: PyWeakrefReference::new(event_loop)?.unbind(),
+            watched,
+            process: std::process::id(),
             waiting: HashMap::new(),
             flush_scheduled: false,
             flushes: 0,
@@ -152,6 +163,12 @@ impl LoopDriver {
 
     fn usable(&mut self) -> bool {
         self.driver.get().is_ok_and(|driver| !driver.is_forked())
+    }
+
+    /// Whether the loop runs in another thread than before, where nobody hears of what was begun. (A forked child has the
+    /// loop's epoll instance in common with its parent, and leaves it alone.)
+    fn has_moved(&self) -> bool {
+        !self.closed && !self.driver.is_mine() && self.process == std::process::id()
     }
 
     /// Hands an op to the engine; `waiter` hears of its completion. The caller has tried to finish it at once.
@@ -207,11 +224,11 @@ impl LoopDriver {
         Ok(self.driver.get()?.flush()?)
     }
 
-    /// Cancels and drains. Nobody will be told any more.
-    fn loop_closed(&mut self) -> (HashMap<Token, Waiter>, VecDeque<Py<LoopFuture>>) {
+    /// Cancels and drains, or sees to it that the driver's own thread will. The engine tells nobody any more.
+    fn end(&mut self) -> HashMap<Token, Waiter> {
         self.closed = true;
         self.driver.let_go();
-        (std::mem::take(&mut self.waiting), self.turn.leave())
+        std::mem::take(&mut self.waiting)
     }
 
     /// Nobody waits for this op any more. Harmless if it is complete.
@@ -230,9 +247,10 @@ impl LoopDriver {
         }
     }
 
-    /// Whether the running loop is the one that this driver serves.
+    /// Whether the running loop is the one that this driver serves, in its thread.
     pub(crate) fn serves(&self, py: Python<'_>) -> bool {
         !self.closed
+            && self.driver.is_mine()
             && running_loop(py).is_ok_and(|running| {
                 use pyo3::types::PyWeakrefMethods;
                 let own = self.event_loop.bind(py).upgrade();
@@ -292,12 +310,12 @@ impl Reader {
 impl Drop for Reader {
     fn drop(&mut self) {
         errors::in_drop(|py| {
-            let left = self
-                .driver
-                .try_borrow_mut(py)
-                .map(|mut driver| driver.loop_closed());
+            let left = self.driver.try_borrow_mut(py).ok().and_then(|mut driver| {
+                // One that has moved to another thread has ended before, and who waits in line there comes to be served.
+                (!driver.closed).then(|| (driver.end(), driver.turn.leave()))
+            });
             // Not while it is borrowed: the end of a task runs Python code.
-            let Ok((waiting, line)) = left else { return };
+            let Some((waiting, line)) = left else { return };
             for (_, waiter) in waiting {
                 waiter.loop_closed(py);
             }
@@ -358,8 +376,26 @@ fn schedule_turn(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
     Ok(())
 }
 
+/// The loop runs in another thread now: its engine is left to the old one, and whoever waits for it hears so.
+fn leave_thread(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
+    let py = slf.py();
+    let mut this = slf.borrow_mut();
+    let (waiting, fd) = (this.end(), this.watched.as_raw_fd());
+    drop(this);
+    let mut outcome = running_loop(py)?
+        .call_method1(intern!(py, "remove_reader"), (fd,))
+        .map(drop);
+    for (token, waiter) in waiting {
+        outcome = outcome.and(waiter.loop_moved(slf, token));
+    }
+    outcome
+}
+
 /// `dispatch` by the loop, which has come round.
 fn turn_and_dispatch(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
+    if slf.borrow().has_moved() {
+        return leave_thread(slf);
+    }
     slf.borrow_mut().turn.begin();
     dispatch(slf)
 }
@@ -435,8 +471,12 @@ impl LoopDriver {
             }
             // What the kernel says goes to those who wait.
         }
+        let over = this.closed;
         drop(this);
-        from_the_loop(slf.py(), || turn_and_dispatch(slf))
+        match over {
+            true => Ok(()),
+            false => from_the_loop(slf.py(), || turn_and_dispatch(slf)),
+        }
     }
 
     /// The loop has come round since a call gave way.

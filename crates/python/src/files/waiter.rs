@@ -8,7 +8,7 @@ use super::stat::stat_result;
 use crate::errors;
 use crate::file::{BinaryFile, FileOp, OpenedFd};
 use proactor::op::Op;
-use proactor::{Completion, Output};
+use proactor::{Completion, Error, Output, Token};
 use proactor_file::Buffered;
 use pyo3::prelude::*;
 
@@ -91,6 +91,27 @@ impl Waiter {
         match self {
             Waiter::Many { batch, .. } | Waiter::Chunk { batch, .. } => batch.is(whose),
             _ => false,
+        }
+    }
+
+    /// There will be no completion here: the loop has left the engine's thread, which brings what is written to an end.
+    pub(super) fn loop_moved(self, slf: &Bound<'_, LoopDriver>, token: Token) -> PyResult<()> {
+        let py = slf.py();
+        match self {
+            Waiter::File(file) => BinaryFile::loop_moved(file.bind(py)),
+            Waiter::Orphan(_) => {
+                self.loop_closed(py);
+                Ok(())
+            }
+            _ => self.deliver(
+                slf,
+                Completion {
+                    token,
+                    result: Err(Error::new(libc::ECANCELED, "wait")),
+                    op: None,
+                    more: false,
+                },
+            ),
         }
     }
 

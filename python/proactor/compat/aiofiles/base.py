@@ -67,17 +67,14 @@ def is_native(file: Any) -> bool:
 class AsyncBase(Generic[Data]):
     """A file whose methods are coroutines. What they do is what the methods of `io`'s files do."""
 
-    # What may be called once a line. An object over a file of proactor has its methods of these names for its
-    # own, so that calling them costs no frame of Python.
-    _HOT: ClassVar[tuple[str, ...]] = ("read", "readline", "readlines", "seek", "tell", "write", "writelines")
-
     _file: Any
 
     def __init__(self, file: Any, loop: Any = None, executor: Executor | None = None) -> None:
         self._file = file
         self._executor = executor
         if is_native(file):
-            self.__dict__.update({name: getattr(file, name) for name in self._HOT})
+            ours = [name for name, method in self._HOT.items() if getattr(type(self), name) is method]
+            self.__dict__.update({name: getattr(file, name) for name in ours})
 
     @property
     def _loop(self) -> asyncio.AbstractEventLoop:
@@ -146,6 +143,18 @@ class AsyncBase(Generic[Data]):
     async def writelines(self, *args: Any, **kwargs: Any) -> None:
         """Writes from an iterable, one after the other. No line ends are added."""
         await self._call("writelines", *args, **kwargs)
+
+    # What may be called once a line. An object over a file of proactor has its methods of these names for its
+    # own, so that calling them costs no frame of Python; but not where a subclass or a patch has another one.
+    _HOT: ClassVar[dict[str, Callable[..., Any]]] = {
+        "read": read,
+        "readline": readline,
+        "readlines": readlines,
+        "seek": seek,
+        "tell": tell,
+        "write": write,
+        "writelines": writelines,
+    }
 
     @property
     def closed(self) -> bool:

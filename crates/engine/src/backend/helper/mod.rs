@@ -122,6 +122,9 @@ impl Helper {
 
     pub(crate) fn forget_threads(&mut self) {
         self.pool.forget_threads();
+        // The mailbox is theirs too, and never dropped.
+        // SAFETY: only the helper's drop is to come, which does not use the descriptor.
+        unsafe { libc::close(self.mailbox.eventfd()) };
     }
 
     pub(crate) fn wake(&self) {

@@ -26,20 +26,32 @@ struct Job {
     op: Box<Op>,
     skip: usize,
     options: Options,
+    /// Whether it may wait for somebody else: a thread that does so is not one of the pool's bound.
+    waits: bool,
 }
 
 impl Job {
+    fn new(token: Token, op: Box<Op>, skip: usize, options: Options) -> Self {
+        let waits = match &*op {
+            Op::Blocking(op) => op.waits,
+            // Only here because it is to signal an eventfd.
+            op => options.notify.is_some() && !matches!(readiness(op), Readiness::None),
+        };
+        Job {
+            token,
+            op,
+            skip,
+            options,
+            waits,
+        }
+    }
+
     /// The most threads that may work on ops like this one, for an op that has such a bound.
     fn most_threads(&self) -> Option<usize> {
         match &*self.op {
             Op::ReadCached(op) => Some(op.most_threads.max(1)),
             _ => None,
         }
-    }
-
-    /// Whether it may wait for somebody else: a thread that does so is not one of the pool's bound.
-    fn waits(&self) -> bool {
-        matches!(&*self.op, Op::Blocking(op) if op.waits)
     }
 }
 
@@ -125,18 +137,13 @@ impl Pool {
     pub(super) fn submit(&self, token: Token, op: Box<Op>, skip: usize, options: Options) {
         let max_threads = *self.max_threads.get_or_init(default_threads);
         let mut state = self.shared.lock();
-        let job = Job {
-            token,
-            op,
-            skip,
-            options,
-        };
+        let job = Job::new(token, op, skip, options);
         let enough = job.most_threads().is_some_and(|most| {
             let queued = state.jobs.iter().filter(|job| job.most_threads().is_some());
             let running = state.running.iter().filter(|running| running.bounded);
             queued.count() + running.count() >= most
         });
-        state.waiting += usize::from(job.waits());
+        state.waiting += usize::from(job.waits);
         state.jobs.push_back(job);
         if enough {
             // One of those comes back for it.
@@ -163,7 +170,7 @@ impl Pool {
                 // No thread to be had and none there: say so instead of waiting for ever.
                 Err(e) if state.threads == 0 => {
                     let job = state.jobs.pop_back().expect("pushed above");
-                    state.waiting -= usize::from(job.waits());
+                    state.waiting -= usize::from(job.waits);
                     let errno = e.raw_os_error().unwrap_or(libc::EAGAIN);
                     drop(state);
                     finish(&self.shared, job, -errno);
@@ -177,7 +184,7 @@ impl Pool {
         let mut state = self.shared.lock();
         if let Some(at) = state.jobs.iter().position(|job| job.token == token) {
             let job = state.jobs.remove(at).expect("position() found it");
-            state.waiting -= usize::from(job.waits());
+            state.waiting -= usize::from(job.waits);
             drop(state);
             signal(&job.options);
             done.push(raw_of(token, -libc::ECANCELED, job.op));
@@ -228,7 +235,7 @@ fn work(shared: &Shared) {
     let mut state = shared.lock();
     while let Some(mut job) = next(shared, state, tid, &cancelled) {
         let res = run(&mut job, &cancelled);
-        let waited = job.waits();
+        let waited = job.waits;
         // Posted first: an op that `cancel` does not find here any more is there.
         finish(shared, job, res);
         state = shared.lock();
@@ -374,12 +381,7 @@ mod tests {
     use crate::op::{Nop, ReadCached};
 
     fn job(op: impl Into<Op>) -> Job {
-        Job {
-            token: Token(0),
-            op: Box::new(op.into()),
-            skip: 0,
-            options: Options::default(),
-        }
+        Job::new(Token(0), Box::new(op.into()), 0, Options::default())
     }
 
     fn cached(most_threads: usize) -> ReadCached {

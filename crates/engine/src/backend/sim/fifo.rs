@@ -1,10 +1,11 @@
 //! Opening a FIFO without blocking, with the effects that a blocking open has.
 //!
 //! A blocking open for reading lets writers in at once and then waits for one. A non-blocking one lets them in too and
-//! returns; so it is made early, kept, and handed over when `tee` (which takes nothing out) says that there is a writer.
+//! returns; so it is made early, kept, and handed over when there is a writer.
 //! A non-blocking open for writing fails with ENXIO until there is a reader.
 
 use crate::op::{Call, Op, ReadFile, RwFlags, Step};
+use crate::sys::fifo::{has_writer, set_blocking};
 use crate::sys::{self, perform};
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
@@ -88,6 +89,8 @@ impl Fifo {
                         Err(e) => o.advance(e),
                     }
                 }
+                // One that was opened before it came here is not O_NONBLOCK.
+                Call::Read { fd, .. } if sys::poll_now(fd, libc::POLLIN) == 0 => return None,
                 Call::Read { fd, to, len, offset } => {
                     match perform::rw(
                         libc::preadv2,
@@ -117,21 +120,7 @@ fn is_fifo(dir: RawFd, path: &CStr) -> bool {
     }
 }
 
-/// 0 is the end of the file: nobody has it open for writing. EAGAIN: somebody has, and there is nothing yet.
-fn has_writer(fd: RawFd) -> bool {
-    let Ok((_reader, writer)) = std::io::pipe() else {
-        return false;
-    };
-    // SAFETY: no pointers.
-    unsafe { libc::tee(fd, writer.as_raw_fd(), 1, libc::SPLICE_F_NONBLOCK) != 0 }
-}
-
-/// Takes back the O_NONBLOCK of the attempt.
 fn blocking(fd: OwnedFd) -> OwnedFd {
-    // SAFETY: no pointers.
-    unsafe {
-        let flags = libc::fcntl(fd.as_raw_fd(), libc::F_GETFL);
-        libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK);
-    }
+    set_blocking(fd.as_raw_fd());
     fd
 }

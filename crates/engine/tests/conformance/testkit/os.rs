@@ -3,9 +3,12 @@
 use super::LONG;
 use proactor::op::File;
 use std::ffi::CString;
+use std::io::{self, Write as _};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Writes all of it with one plain write(2).
@@ -98,4 +101,26 @@ pub fn drop_capabilities() {
     // SAFETY: a header and two triples of u32, as version 3 has them, alive during the call.
     let ret = unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) };
     assert_eq!(ret, 0);
+}
+
+/// Somebody who waits for a reader of the FIFO at `path`, and then writes `bytes`.
+pub fn writer_that_waits(path: PathBuf, bytes: &'static [u8]) -> JoinHandle<io::Result<()>> {
+    let (tell, told) = mpsc::channel();
+    let writer = std::thread::spawn(move || {
+        // SAFETY: no pointers.
+        tell.send(unsafe { libc::gettid() })
+            .expect("whoever waits for this");
+        std::fs::OpenOptions::new()
+            .write(true)
+            .open(path)?
+            .write_all(bytes)
+    });
+    let stat = format!("/proc/self/task/{}/stat", told.recv().expect("a thread"));
+    let deadline = Instant::now() + LONG;
+    // The state follows the name, which is in brackets.
+    while !std::fs::read_to_string(&stat).expect("a thread").contains(") S ") {
+        assert!(Instant::now() < deadline, "it does not wait");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    writer
 }

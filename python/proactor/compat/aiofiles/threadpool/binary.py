@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from proactor.compat.aiofiles.base import AsyncBase, AsyncIndirectBase, is_native, nothing_underneath
@@ -17,11 +18,11 @@ __all__ = [
 
 
 class _Binary(AsyncBase[bytes]):
-    _HOT: ClassVar[tuple[str, ...]] = (*AsyncBase._HOT, "readinto")
-
     async def readinto(self, *args: Any, **kwargs: Any) -> int:
         """Reads into a writable buffer, and returns how many bytes. 0 is the end of the file."""
         return await self._call("readinto", *args, **kwargs)
+
+    _HOT: ClassVar[dict[str, Callable[..., Any]]] = {**AsyncBase._HOT, "readinto": readinto}
 
     def readable(self) -> bool:
         """Whether it can be read. (Not a coroutine, as there.)"""
@@ -32,11 +33,11 @@ class _Binary(AsyncBase[bytes]):
 class AsyncBufferedIOBase(_Binary):
     """A buffered binary file: what `open` gives for modes "wb", "ab" and "xb"."""
 
-    _HOT: ClassVar[tuple[str, ...]] = (*_Binary._HOT, "read1")
-
     async def read1(self, *args: Any, **kwargs: Any) -> bytes:
         """Reads with at most one read of the file underneath."""
         return await self._call("read1", *args, **kwargs)
+
+    _HOT: ClassVar[dict[str, Callable[..., Any]]] = {**_Binary._HOT, "read1": read1}
 
     @property
     def raw(self) -> Any:
@@ -49,21 +50,21 @@ class AsyncBufferedIOBase(_Binary):
 class AsyncBufferedReader(AsyncBufferedIOBase):
     """A buffered binary file that can be read: what `open` gives for mode "rb" and for those with a plus."""
 
-    _HOT: ClassVar[tuple[str, ...]] = (*AsyncBufferedIOBase._HOT, "peek")
-
     async def peek(self, *args: Any, **kwargs: Any) -> bytes:
         """Bytes that come next, without going on. b"" is the end of the file."""
         return await self._call("peek", *args, **kwargs)
+
+    _HOT: ClassVar[dict[str, Callable[..., Any]]] = {**AsyncBufferedIOBase._HOT, "peek": peek}
 
 
 class AsyncFileIO(_Binary):
     """An unbuffered binary file: what `open` gives for binary modes and `buffering=0`."""
 
-    _HOT: ClassVar[tuple[str, ...]] = (*_Binary._HOT, "readall")
-
     async def readall(self) -> bytes:
         """Reads to the end of the file."""
         return await self._call("readall")
+
+    _HOT: ClassVar[dict[str, Callable[..., Any]]] = {**_Binary._HOT, "readall": readall}
 
 
 class AsyncIndirectBufferedIOBase(AsyncIndirectBase[bytes], AsyncBufferedIOBase):
