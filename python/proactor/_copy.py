@@ -163,12 +163,12 @@ def remove_tree(path: str, dir_fd: int | None, failed: Failed) -> Steps:
 def _enter(folders: list[_Folder], folder: _Folder, failed: Failed) -> None:
     """Opens a directory and lists it; one that cannot be opened is left as it is."""
     function: Callable[..., Any] = os.lstat
+    link = None
     try:
         if stat.S_ISLNK(os.lstat(folder.name, dir_fd=folder.parent).st_mode):
             # Without a filename, which would take the message's place.
-            error = OSError(f"Cannot call rmtree on a symbolic link: {folder.path!r}")
-            failed(os.path.islink, folder.path, error)
-            return
+            link = OSError(f"Cannot call rmtree on a symbolic link: {folder.path!r}")
+            raise link
         function = os.open
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
         folder.fd = os.open(folder.name, flags, dir_fd=folder.parent)
@@ -177,9 +177,12 @@ def _enter(folders: list[_Folder], folder: _Folder, failed: Failed) -> None:
         with os.scandir(folder.fd) as entries:
             folder.entries = iter(list(entries))
     except OSError as error:
+        if error is link:
+            failed(os.path.islink, folder.path, error)
+            return
         if isinstance(error, FileNotFoundError) and folder.name != folder.path:
             return  # somebody else has removed it
-        error.filename = folder.path
+        error.filename = os.fspath(folder.path)
         failed(function, folder.path, error)
 
 

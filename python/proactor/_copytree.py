@@ -8,15 +8,17 @@ import asyncio
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from enum import Enum
 from typing import Any
 
-from proactor import _copy
+from proactor import _pool
 from proactor._copying import watched
 from proactor._native import Copying
 from proactor._steps import in_steps, once
+from proactor._temporary import remove_tree
 
 # As many as there are threads for them.
 MOST_FILES = 16
@@ -34,14 +36,16 @@ DEFAULT_LIST = "system.posix_acl_default"
 async def by_copier(src: Any, dst: Any, symlinks: bool) -> bool:
     """Copies a tree to a name that is free, as `copytree` does with `copy2`. Says whether it has.
 
-    Where anything failed, or is no file, directory or link, nothing is left: what the standard library does
-    about it, and in which words, the walker knows. Cancelled, it leaves what was copied.
+    It grows beside its name. Where anything failed, or is no file, directory or link, or somebody took the
+    name, nothing is left: what the standard library does about it, and in which words, the walker knows.
+    Cancelled, it leaves what was copied.
     """
-    if not await in_steps(once(_make_top, src, dst)):
+    growing = await in_steps(once(_make_top, src, dst))
+    if growing is None:
         return False
     copying = Copying(
         [src],
-        dst,
+        growing,
         False,
         False,
         recursive=True,
@@ -50,25 +54,45 @@ async def by_copier(src: Any, dst: Any, symlinks: bool) -> bool:
         in_place=True,
         journal=False,
     )
-    outcome = await watched(copying, None)
-    if not outcome["failures"] and not outcome["specials"]:
+    try:
+        outcome = await watched(copying, None)
+    except BaseException:
+        await _pool.finish(_name, growing, dst)
+        raise
+    if not outcome["failures"] and not outcome["specials"] and await in_steps(once(_name, growing, dst)):
         return True
-    await in_steps(_copy.remove_tree(os.fsdecode(dst), None, _raised))
+    await _pool.finish(remove_tree, growing, True)
     return False
 
 
-def _make_top(src: Any, dst: Any) -> bool:
-    """Makes the top directory, if nothing has its name and the copier serves there."""
+def _make_top(src: Any, dst: Any) -> Any:
+    """Makes a directory beside the name, if that is free and the copier serves there."""
     os.scandir(src).close()
-    if os.path.lexists(dst):
-        return False
+    plain = os.fspath(dst)
+    is_text = isinstance(plain, str)
+    slash, here, prefix = ("/", ".", ".copytree-") if is_text else (b"/", b".", b".copytree-")
+    place, name = os.path.split(plain.rstrip(slash))
+    if name in (here[:0], here, here + here) or os.path.lexists(dst):
+        return None
     sys.audit("shutil.copytree", src, dst)
-    with suppress(FileExistsError):
-        os.makedirs(dst)
-        if DEFAULT_LIST not in _attributes(dst):
-            return True
-        os.rmdir(dst)
-    return False
+    os.makedirs(place or here, exist_ok=True)
+    with suppress(OSError):
+        growing = tempfile.mkdtemp(prefix=prefix, dir=place or here)
+        if DEFAULT_LIST not in _attributes(growing):
+            return growing
+        os.rmdir(growing)
+    return None
+
+
+def _name(growing: Any, dst: Any) -> bool:
+    """Gives the copy its name, unless it is taken. (An empty directory is replaced by the kernel.)"""
+    try:
+        if os.path.lexists(dst):
+            return False
+        os.rename(growing, dst)
+    except OSError:
+        return False
+    return True
 
 
 def _attributes(path: Any) -> list[str]:
@@ -76,10 +100,6 @@ def _attributes(path: Any) -> list[str]:
         return os.listxattr(path)
     except OSError:
         return []
-
-
-def _raised(_: Callable[..., Any], __: str, error: OSError) -> None:
-    raise error
 
 
 class Kind(Enum):

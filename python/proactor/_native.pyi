@@ -146,7 +146,10 @@ class _Transfer(Op):
 
 @final
 class Read(_Transfer):
-    buffer: Buffer
+    @property
+    def buffer(self) -> Buffer: ...
+    @buffer.setter
+    def buffer(self, value: Buffer | int) -> None: ...
     def __new__(
         cls,
         file: _Subject,

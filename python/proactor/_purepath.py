@@ -98,8 +98,6 @@ class PurePosixPath(pathlib.PurePosixPath):
 
         def match(self, path_pattern: str, *, case_sensitive: bool | None = None) -> bool:
             """Whether the path's end, or all of it if the pattern is absolute, matches; `**` is as `*`."""
-            if case_sensitive is not False:
-                return super().match(path_pattern)
             wanted = self.with_segments(path_pattern)
             if not wanted.parts:
                 raise ValueError("empty pattern")

@@ -259,7 +259,7 @@ def forgotten_tree(name: Any, ignore_errors: bool, what: str) -> None:
 
 
 def remove_tree(name: Any, ignore_errors: bool) -> None:
-    """Removes a directory and what is in it, also what its owner has made read-only, if it is still there."""
+    """Removes a directory, if it is there, and what is in it, also what its owner has taken rights from."""
     try:
         shutil.rmtree(name)
     except FileNotFoundError:
@@ -268,10 +268,18 @@ def remove_tree(name: Any, ignore_errors: bool) -> None:
             remove_tree(name, ignore_errors)
     except OSError:
         if not os.path.islink(name):
-            for folder, _, _ in os.walk(name):
-                with contextlib.suppress(OSError):
-                    os.chmod(folder, stat.S_IRWXU)
+            _unlock(name)
         shutil.rmtree(name, ignore_errors)
+
+
+def _unlock(folder: Any) -> None:
+    """Gives its owner all rights to a directory and those in it, each before it is listed."""
+    with contextlib.suppress(OSError):
+        os.chmod(folder, stat.S_IRWXU)
+        with os.scandir(folder) as entries:
+            inner = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+        for path in inner:
+            _unlock(path)
 
 
 def make_directory(suffix: Any, prefix: Any, folder: Any) -> Any:

@@ -155,8 +155,9 @@ async def expanduser(path: PathLike[AnyStr]) -> AnyStr: ...
 async def expanduser(path: AnyStr) -> AnyStr: ...
 async def expanduser(path: Any) -> Any:
     """`os.path.expanduser`. Suspends only where the password database has to be asked."""
-    head, _, _ = os.fsencode(path).partition(b"/")
-    if not head.startswith(b"~") or (head == b"~" and "HOME" in os.environ):
+    plain = os.fspath(path)
+    tilde, slash = ("~", "/") if isinstance(plain, str) else (b"~", b"/")
+    if plain[:1] != tilde or (plain[1:2] in (plain[:0], slash) and "HOME" in os.environ):
         return _path.expanduser(path)  # noqa: ASYNC240 (no disk)
     return await run(_path.expanduser, path)
 

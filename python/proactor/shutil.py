@@ -194,7 +194,8 @@ async def rmtree(
         else:
             raise error
 
-    await in_steps(_copy.remove_tree(os.fsdecode(path), dir_fd, failed))
+    top = os.fsdecode(path) if isinstance(path, bytes) else path
+    await in_steps(_copy.remove_tree(top, dir_fd, failed))
 
 
 rmtree.avoids_symlink_attacks = True  # type: ignore[attr-defined]

@@ -305,7 +305,9 @@ def test_what_does_not_suspend(monkeypatch: pytest.MonkeyPatch) -> None:
     assert now(proactor.ospath.abspath("a/../b")) == os.path.abspath("a/../b")
     assert now(proactor.ospath.relpath(b"/a", start=b"/b/c")) == b"../../a"
     assert now(proactor.ospath.expanduser("~/x")) == "/some/home/x"
-    assert now(proactor.ospath.expanduser(Path("no/~"))) == "no/~"
+    assert now(proactor.ospath.expanduser(b"~")) == b"/some/home"
+    for path in (Path("no/~"), "\ud800", ""):
+        assert now(proactor.ospath.expanduser(path)) == str(path)
 
 
 @pytest.mark.parametrize("path", ["~root/x", b"~root", "~no such user", "~"])

@@ -255,6 +255,11 @@ class TestNewerThanThisPython:
     def test_match_without_case(self, path: str, pattern: str, fits: bool) -> None:
         assert Path(path).match(pattern, case_sensitive=False) is fits
 
+    @pytest.mark.parametrize("case_sensitive", [None, True, False])
+    def test_a_root_is_no_name_to_match(self, case_sensitive: bool | None) -> None:
+        for path, pattern in (("/", "*"), ("/a", "*/*"), ("/a", "**/*")):
+            assert not Path(path).match(pattern, case_sensitive=case_sensitive)
+
     def test_match_with_case(self) -> None:
         assert Path("a/b.py").match("*.py", case_sensitive=True)
         assert not Path("a/b.PY").match("*.py")

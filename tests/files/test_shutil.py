@@ -255,6 +255,23 @@ class TestRemoving:
 
         run(main())
 
+    def test_a_link_is_told_of_once(self, run: Run, tmp_path: Path) -> None:
+        link, told = tmp_path / "link", []
+        link.symlink_to(tmp_path)
+
+        def fail(function: Any, path: Any, error: BaseException) -> None:
+            told.append((function, path, str(error)))
+            raise error
+
+        async def main() -> None:
+            for handlers in ({}, {"onexc": fail}):
+                with pytest.raises(OSError, match=r"^Cannot call rmtree on a symbolic link"):
+                    await ours.rmtree(link, **handlers)
+
+        run(main())
+        assert [(function, path) for function, path, _ in told] == [(os.path.islink, link)]
+        assert "Cannot call rmtree on a symbolic link" in told[0][2]
+
     def test_an_error_of_the_handler_ends_it(self, run: Run, tmp_path: Path, stubborn: None) -> None:
         def fail(*arguments: Any) -> None:
             raise LookupError("handler")

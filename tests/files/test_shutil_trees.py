@@ -8,8 +8,10 @@ import gc
 import io
 import os
 import shutil
+import tempfile
 import threading
 from collections.abc import Iterable
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,9 @@ import proactor
 import pytest
 from conftest import Run
 from file_helpers import content, in_time, until
+from os_helpers import unprivileged
 from proactor import shutil as ours
+from proactor._copying import watched
 from proactor._copytree import by_copier
 from proactor._pool import run as run_in_thread
 from tree_helpers import make_tree, outcome, plain, snapshot
@@ -207,6 +211,47 @@ class TestCopytree:
         with pytest.raises(FileNotFoundError):
             run(by_copier(tmp_path / "none", tmp_path / "new" / "dst", True))
         assert not (tmp_path / "new").exists()
+
+    @pytest.mark.parametrize("fails", [False, True])
+    def test_what_others_put_there_stays(
+        self, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+    ) -> None:
+        src, dst = tmp_path / "src", tmp_path / "dst"
+        src.mkdir()
+        (src / "file").touch()
+        if fails:
+            (src / "dangling").symlink_to("nowhere")
+
+        async def beside_others(*arguments: Any) -> Any:
+            outcome = await watched(*arguments)
+            dst.mkdir()
+            (dst / "theirs").touch()
+            return outcome
+
+        monkeypatch.setattr("proactor._copytree.watched", beside_others)
+
+        async def main() -> None:
+            with pytest.raises(shutil.Error) if fails else nullcontext():
+                await ours.copytree(src, dst, dirs_exist_ok=True)
+            with pytest.raises(FileExistsError):
+                await ours.copytree(src, dst)
+
+        run(main())
+        assert sorted(os.listdir(dst)) == ["file", "theirs"]
+        assert sorted(os.listdir(tmp_path)) == ["dst", "src"]
+
+    def test_a_copy_that_may_not_be_written_any_more(self, run: Run) -> None:
+        # pytest's own directories are root's alone.
+        with tempfile.TemporaryDirectory() as place:
+            src = Path(place, "src")
+            (src / "closed").mkdir(parents=True)
+            (src / "closed" / "file").touch()
+            (src / "dangling").symlink_to("nowhere")
+            (src / "closed").chmod(0o555)
+            with unprivileged(Path(place), src):
+                errors = run(same(src, Path(place)))
+            assert [Path(name).name for name, _, _ in errors] == ["dangling"]
+            assert sorted(os.listdir(place)) == ["our", "src", "std"]
 
     def test_sixteen_files_at_a_time(self, run: Run, tmp_path: Path) -> None:
         for folder in range(5):

@@ -254,7 +254,7 @@ class TestLoops:
     def test_moved_to_another_thread(
         self, engine: str, path: Path, tmp_path: Path, event_loop_factory: LoopFactory
     ) -> None:
-        """The engine stays where it is. What was pending ends, what is open can be closed, the rest goes on."""
+        """The engine stays where it is: what was pending ends, and what is open can be closed."""
         fifo, written = tmp_path / "fifo", tmp_path / "written"
         os.mkfifo(fifo)
 

@@ -17,6 +17,7 @@ from typing import Any
 import proactor
 import pytest
 from conftest import Run
+from os_helpers import unprivileged
 from synchronous import TEMPFILE
 
 # `delete` of directories, `delete_on_close`, and no error for a file that is gone at its close.
@@ -329,6 +330,22 @@ def test_a_directory_that_its_owner_may_not_change(
             monkeypatch.setattr(os, "unlink", guarded(os.unlink))
             monkeypatch.setattr(os, "rmdir", guarded(os.rmdir))
         assert os.listdir(tmp_path) == []
+
+    run(main())
+
+
+def test_directories_that_nobody_may_list_go_as_well(run: Run, temporary: Any) -> None:
+    async def main() -> None:
+        # pytest's own are root's alone.
+        with tempfile.TemporaryDirectory() as place, unprivileged(Path(place)):
+            async with temporary.TemporaryDirectory(dir=place) as name:
+                inner = Path(name, "inner", "more")
+                inner.mkdir(parents=True)
+                (inner / "file").touch()
+                (inner.parent / "link").symlink_to(place)
+                inner.chmod(0)
+                inner.parent.chmod(0)
+            assert os.listdir(place) == []
 
     run(main())
 

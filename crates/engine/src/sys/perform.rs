@@ -275,6 +275,12 @@ fn read_file(o: &mut ReadFile, stop: &AtomicBool) -> i32 {
     }
 }
 
+/// Whether it is a poll for what is not so, which poll(2) would wait for.
+pub(crate) fn is_poll_in_vain(op: &Op) -> bool {
+    // (No descriptor is a negative one, for which poll(2) has nothing to say either.)
+    matches!(op, Op::Poll(o) if o.file.fd() >= 0 && super::poll_now(o.file.fd(), o.events as i16) == 0)
+}
+
 /// Whether the path is now a FIFO or a device, where a write may wait for a peer for ever.
 pub(crate) fn writes_to_stream(o: &WriteFile) -> bool {
     // SAFETY: zero is a valid initial value; struct and path outlive the call.

@@ -75,6 +75,8 @@ fn polling_a_file(t: &Case) {
         run(&mut d, Poll::new(&file, libc::POLLIN | libc::POLLOUT)),
         Ok(IN | OUT)
     );
+    // Nothing would ever tell.
+    assert_eq!(run(&mut d, Poll::new(&file, libc::POLLPRI)), Err(libc::EINVAL));
 }
 
 fn bad_descriptor(t: &Case) {

@@ -283,8 +283,8 @@ impl Context {
         self.closed.load(Ordering::Relaxed)
     }
 
-    /// Submits ops in order and returns how many were accepted; the rest is untouched. Fewer than all means that
-    /// `max_jobs + backlog` ops are pending: take events with `wait`, then submit the rest.
+    /// Submits ops in order and returns how many were accepted; the rest is untouched. Fewer than all: `max_jobs + backlog`
+    /// ops are pending (take events with `wait`, then submit the rest), or the next one is refused.
     ///
     /// Raises ValueError for an op that is submitted already or can never succeed, and OSError for one whose path cannot be
     /// opened, if it is the first; otherwise such an op ends the count.

@@ -184,7 +184,9 @@ class AsyncBase(Generic[Data]):
         return self._file.detach()
 
     def __aiter__(self) -> Any:
-        return aiter(self._file) if is_native(self._file) else self
+        # Which has lines of its own, unless they are to be `readline`'s.
+        has_ours = type(self).readline is AsyncBase.readline
+        return aiter(self._file) if is_native(self._file) and has_ours else self
 
     async def __anext__(self) -> Data:
         line = await self.readline()

@@ -75,6 +75,10 @@ impl Helper {
         }
         if let Err((op, e)) = self.reactor.watch(token, op, events, skip) {
             match e.raw_os_error() {
+                // As below, and what is asked for is not so and never will be: the ring's answer.
+                Some(libc::EPERM) if perform::is_poll_in_vain(&op) => {
+                    self.mailbox.post(raw_of(token, -libc::EINVAL, op));
+                }
                 // Always ready, so epoll refuses it: regular files.
                 Some(libc::EPERM) => self.pool.submit(token, op, skip, options.clone()),
                 errno => self.mailbox.post(raw_of(token, -errno.unwrap_or(libc::EIO), op)),

@@ -194,6 +194,8 @@ fn attempt(job: &mut Job) -> Option<i32> {
             }
             _ => {}
         },
+        // Nothing tells of its changes.
+        Needs::Nothing if perform::is_poll_in_vain(op) => return Some(-libc::EINVAL),
         _ => {}
     }
     if let Fate::Error(errno) = fate {
