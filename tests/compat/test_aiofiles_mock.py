@@ -105,22 +105,24 @@ class TestOtherMethodsParity(Parity):
                 async with package.open(path, "rb") as file:
                     assert await file.read() == b"patched"
             async with package.open(path, "rb") as file:
-                assert await file.read() == path.read_bytes()
+                assert await file.read() == self.content
 
         run(main())
 
     def test_of_a_subclass(self, run: Run, package: Any, path: Path) -> None:
         class Loud:
-            async def readline(self) -> bytes:
+            async def readline(self) -> Any:
                 return (await super().readline()).upper()  # type: ignore[misc]
 
         class Reader(Loud, package.threadpool.AsyncBufferedReader):  # type: ignore[misc]
             pass
 
+        lines = self.content.upper().splitlines(keepends=True)
+
         async def main() -> None:
             async with package.open(path, "rb") as file:
                 reader = Reader(file._file, None, None)
-                line = path.read_bytes().splitlines(keepends=True)[0]
-                assert await reader.readline() == line.upper()
+                assert await reader.readline() == lines[0]
+                assert [line async for line in reader] == lines[1:]
 
         run(main())

@@ -116,6 +116,19 @@ class TestQueueParity(Parity):
         assert isinstance(raw.context.fileno, int)
         assert raw.context.max_requests == 8
 
+    def test_a_callback_that_asks_for_events(self, raw: Runner, fd: int) -> None:
+        def callback(result: int) -> None:
+            raw.context.process_events(512, 0, 0)
+            raw.results.put(result)
+
+        for _ in range(3):
+            operation = raw.module.Operation.read(5, fd, 0)
+            operation.set_callback(callback)
+            raw.context.submit(operation)
+        if hasattr(raw.context, "flush"):
+            raw.context.flush()
+        assert [raw.result() for _ in range(3)] == [5] * 3
+
     def test_in_flight_has_no_value(self, raw: Runner, fd: int) -> None:
         operation = raw.module.Operation.fsync(fd)
         assert raw.context.submit(operation) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import ctypes
 import errno
 import mmap
 import os
@@ -101,6 +102,14 @@ class TestDefectsNotCopied(WithFile):
         (event,) = run(context, ours.WriteBlock(fd, buffer, 11))
         assert event.response == 11
         assert os.pread(fd, 30, 0) == CONTENT * 2
+
+    def test_a_buffer_with_a_zero_in_its_shape(
+        self, context: ours.AIOContext, fd: int, direct_file: tuple[Path, int]
+    ) -> None:
+        for file in (fd, direct_file[1]):
+            for block in (ours.WriteBlock, ours.ReadBlock):
+                (event,) = run(context, block(file, ((ctypes.c_char * 3) * 0)()))
+                assert event.response == 0
 
     def test_a_read_only_buffer_is_refused(self, fd: int) -> None:
         with pytest.raises(TypeError, match="read-only"):

@@ -44,9 +44,16 @@ def is_aligned(buffer: Buffer) -> bool:
     return ctypes.addressof(ctypes.c_char.from_buffer(view)) % DIRECT_ALIGNMENT_BYTES == 0
 
 
+def bytes_view(buffer: Buffer) -> memoryview:
+    """A contiguous buffer's memory as bytes."""
+    view = memoryview(buffer)
+    # `cast` refuses a zero in the shape.
+    return view.cast("B") if view.nbytes else memoryview(b"" if view.readonly else bytearray())
+
+
 def aligned_copy(data: Buffer) -> memoryview:
     """Aligned memory with the same content."""
-    source = memoryview(data).cast("B")
+    source = bytes_view(data)
     copy = aio.aligned(source.nbytes, DIRECT_ALIGNMENT_BYTES)
     copy[:] = source
     return copy

@@ -14,6 +14,9 @@ Different on purpose:
   There it is a SystemError, ValueError or OSError by variant, and may come from `submit`. What cannot be
   submitted at all, such as a negative offset, is a ValueError.
 - The callback's argument is -errno for a failure in every variant; there also -1 and None.
+- What a callback raises goes to `sys.excepthook`; there to `sys.unraisablehook` or `threading.excepthook`. In
+  a context with a `fileno` the first KeyboardInterrupt, SystemExit or the like comes out of `process_events`
+  or `close` instead, after the other callbacks, so that Ctrl-C ends the program.
 - Pipes and sockets work and do not block; their offset is ignored.
 - O_DIRECT works: reads have aligned memory, writes pass through it.
 - `cancel` takes any number of operations and counts those that will end with ECANCELED.

@@ -148,7 +148,7 @@ class AsyncioContextBase:
             return
         ops, self._deferred = self._deferred, []
         # One by one where the batch was refused, so that each awaiter has its own error.
-        with contextlib.suppress(ValueError, OverflowError):
+        with contextlib.suppress(Exception):
             self.context.submit(*ops)
         for op in ops:
             if op._is_new:

@@ -14,7 +14,6 @@ import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterator
 from typing import ClassVar
 
 from proactor import aio
@@ -74,16 +73,25 @@ class _Core:
             operation = self.flying.pop(event.op)
             self.ended.append((operation, event.result, event.error))
 
-    def finish(self, most: int | None = None) -> Iterator[None]:
-        """Give operations their results and call their callbacks, one a step."""
+    def finish(self, most: int | None = None) -> int:
+        """Give operations their results and call their callbacks; how many.
+
+        The first interrupt or exit is raised again, once all are called: `fileno` would not tell of the rest.
+        """
         count = len(self.ended) if most is None else min(most, len(self.ended))
-        for _ in range(count):
-            operation, result, error = self.ended.popleft()
+        problem: BaseException | None = None
+        # All taken out first, because a callback may ask for events or close.
+        for operation, result, error in [self.ended.popleft() for _ in range(count)]:
             try:
-                operation._finish(result, error)
-            except Exception:
-                sys.excepthook(*sys.exc_info())
-            yield
+                try:
+                    operation._finish(result, error)
+                except Exception:
+                    sys.excepthook(*sys.exc_info())
+            except BaseException as raised:
+                problem = problem or raised
+        if problem is not None:
+            raise problem
+        return count
 
     def drain(self) -> None:
         """Cancel what reads, let writes end, and collect all."""
@@ -152,7 +160,7 @@ class QueueContext(AbstractContext):
             wanted = max(min_requests, 0 if timeout == 0 else 1) - len(self._core.ended)
             forever = timeout is None or timeout < 0
             self._core.collect(max(wanted, 0), room, None if forever else timeout)
-        return sum(1 for _ in self._core.finish(max(max_requests, 0)))
+        return self._core.finish(max(max_requests, 0))
 
     def flush(self) -> int:
         """Nothing is held back: the same as `process_events()`."""
@@ -162,9 +170,10 @@ class QueueContext(AbstractContext):
         """Cancel reads, let writes end, call all callbacks. Twice is the same as once."""
         if not self._core.context.closed:
             self._core.drain()
-            for _ in self._core.finish():
-                pass
-            self._core.context.close()
+            try:
+                self._core.finish()
+            finally:
+                self._core.context.close()
 
     def __repr__(self) -> str:
         return f"<Context max_requests={self._max_requests} engine={self._core.context.engine}>"
@@ -221,17 +230,21 @@ class _Pump(threading.Thread):
             core = _Core(self.max_requests + 1, self.engine, max_threads=self.pool_size)
         except BaseException as error:
             self.problem = error
-            self.ready.set()
             os.close(self.wake)
             return
-        self.ready.set()
-        with core.context:
-            try:
+        finally:
+            self.ready.set()
+        try:
+            with core.context:
                 self._work(core)
-            finally:
-                with self.lock:
-                    self.stopping = True
-        os.close(self.wake)
+        finally:
+            with self.lock:
+                self.stopping = True
+            os.close(self.wake)
+            # Nothing is left, unless the thread dies of an error.
+            lost = OSError(errno.EIO, "the context's thread has died")
+            core.ended.extend((operation, 0, lost) for operation in (*core.flying.values(), *self.inbox))
+            core.finish()
 
     def _work(self, core: _Core) -> None:
         waking = aio.Poll(self.wake, select.POLLIN)
@@ -246,7 +259,11 @@ class _Pump(threading.Thread):
                 core.ended.append((core.flying.pop(event.op), event.result, event.error))
             while self.inbox:
                 self._start(core, self.inbox.popleft())
-            for _ in core.finish():
+            while core.ended:
+                try:
+                    core.finish(1)
+                except BaseException:
+                    sys.excepthook(*sys.exc_info())
                 with self.lock:
                     self.in_flight -= 1
             if self.stopping and not self.in_flight:
@@ -258,7 +275,7 @@ class _Pump(threading.Thread):
             core.context.submit(op)
         except OSError as error:
             core.ended.append((operation, 0, error))
-        except (ValueError, OverflowError) as error:
+        except Exception as error:
             core.ended.append((operation, 0, OSError(errno.EINVAL, str(error))))
         else:
             core.flying[op] = operation

@@ -106,7 +106,7 @@ def _bytes_view(buffer: Buffer) -> memoryview:
     view = memoryview(buffer)
     if not view.c_contiguous:
         raise ValueError("the buffer must be contiguous")
-    return view.cast("B")
+    return _files.bytes_view(view)
 
 
 class Memory:
