@@ -129,13 +129,13 @@ def _name(path: Any) -> str | bytes:
 class _Folder:
     """A directory that is being emptied."""
 
-    def __init__(self, name: str, path: str, parent: int | None) -> None:
+    def __init__(self, name: Any, path: Any, parent: int | None) -> None:
         self.name, self.path, self.parent = name, path, parent
         self.fd = -1
         self.entries: Iterator[os.DirEntry[str]] = iter(())
 
 
-def remove_tree(path: str, dir_fd: int | None, failed: Failed) -> Steps:
+def remove_tree(path: str | os.PathLike[Any], dir_fd: int | None, failed: Failed) -> Steps:
     """Empties and removes a directory, through descriptors: no link is followed, not even a new one."""
     sys.audit("shutil.rmtree", path, dir_fd)
     # From the top to the one at hand, all open.

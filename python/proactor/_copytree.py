@@ -69,15 +69,15 @@ def _make_top(src: Any, dst: Any) -> Any:
     """Makes a directory beside the name, if that is free and the copier serves there."""
     os.scandir(src).close()
     plain = os.fspath(dst)
-    is_text = isinstance(plain, str)
-    slash, here, prefix = ("/", ".", ".copytree-") if is_text else (b"/", b".", b".copytree-")
-    place, name = os.path.split(plain.rstrip(slash))
-    if name in (here[:0], here, here + here) or os.path.lexists(dst):
+    kind: Any = os.fsdecode if isinstance(plain, str) else os.fsencode
+    place, name = os.path.split(plain.rstrip(kind("/")))
+    if os.fsdecode(name) in ("", ".", "..") or os.path.lexists(dst):
         return None
+    place = place or kind(".")
     sys.audit("shutil.copytree", src, dst)
-    os.makedirs(place or here, exist_ok=True)
+    os.makedirs(place, exist_ok=True)
     with suppress(OSError):
-        growing = tempfile.mkdtemp(prefix=prefix, dir=place or here)
+        growing = tempfile.mkdtemp(prefix=kind(".copytree-"), dir=place)
         if DEFAULT_LIST not in _attributes(growing):
             return growing
         os.rmdir(growing)

@@ -311,7 +311,10 @@ impl Context {
         self.note_pending(&inner);
         match refused {
             Some(e) if accepted == 0 => return Err(e),
-            _ if accepted > 0 => inner.driver.get()?.flush()?,
+            _ if accepted > 0 => {
+                // They are accepted whatever the kernel says: the next wait hands them over, or tells.
+                let _ = inner.driver.get()?.flush();
+            }
             _ => {}
         }
         Ok(accepted)
