@@ -473,15 +473,13 @@ coroutine_methods! { Opening =>
 
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
         let name = slf.try_borrow().map(|this| this.plan.name.clone_ref(slf.py()));
-        Ok(match name {
-            Ok(name) => format!("<proactor open of {}>", name.bind(slf.py()).repr()?),
-            Err(_) => "<proactor open, running>".to_owned(),
+        name.map_or(Ok("<proactor open, running>".to_owned()), |name| {
+            Ok(format!("<proactor open of {}>", name.bind(slf.py()).repr()?))
         })
     }
 }
 
 impl Opening {
-    /// Nobody awaits it any more.
     fn end(&mut self, py: Python<'_>) {
         match self.state {
             State::Path(_) | State::Descriptor(_) | State::Opener { .. } => {

@@ -41,7 +41,7 @@ pub(crate) struct LoopDriver {
     driver: ThreadBound,
     event_loop: Py<PyWeakrefReference>,
     /// What the loop watches: a copy, for the engine's own goes with its thread.
-    watched: OwnedFd,
+    watched: Option<OwnedFd>,
     process: u32,
     waiting: HashMap<Token, Waiter>,
     flush_scheduled: bool,
@@ -137,7 +137,7 @@ impl LoopDriver {
         let this = LoopDriver {
             driver: ThreadBound::new(driver),
             event_loop: PyWeakrefReference::new(event_loop)?.unbind(),
-            watched,
+            watched: Some(watched),
             process: std::process::id(),
             waiting: HashMap::new(),
             flush_scheduled: false,
@@ -311,7 +311,8 @@ impl Drop for Reader {
     fn drop(&mut self) {
         errors::in_drop(|py| {
             let left = self.driver.try_borrow_mut(py).ok().and_then(|mut driver| {
-                // One that has moved to another thread has ended before, and who waits in line there comes to be served.
+                driver.watched = None;
+                // One that has moved to another thread has ended before; who waits in line there is served.
                 (!driver.closed).then(|| (driver.end(), driver.turn.leave()))
             });
             // Not while it is borrowed: the end of a task runs Python code.
@@ -380,7 +381,7 @@ fn schedule_turn(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
 fn leave_thread(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
     let py = slf.py();
     let mut this = slf.borrow_mut();
-    let (waiting, fd) = (this.end(), this.watched.as_raw_fd());
+    let (waiting, fd) = (this.end(), this.watched.as_ref().map_or(-1, AsRawFd::as_raw_fd));
     drop(this);
     let mut outcome = running_loop(py)?
         .call_method1(intern!(py, "remove_reader"), (fd,))
@@ -469,14 +470,12 @@ impl LoopDriver {
             if this.flush_now().is_ok() {
                 return Ok(());
             }
-            // What the kernel says goes to those who wait.
         }
-        let over = this.closed;
+        if this.closed {
+            return Ok(());
+        }
         drop(this);
-        match over {
-            true => Ok(()),
-            false => from_the_loop(slf.py(), || turn_and_dispatch(slf)),
-        }
+        from_the_loop(slf.py(), || turn_and_dispatch(slf))
     }
 
     /// The loop has come round since a call gave way.
