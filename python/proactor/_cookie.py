@@ -30,6 +30,8 @@ class Cookie(NamedTuple):
 
     @classmethod
     def unpack(cls, number: int) -> Cookie:
+        if number >> 257:
+            raise OverflowError("int too big to convert")
         place, flags, feed, skip = (number >> shift & (1 << 64) - 1 for shift in (0, 64, 128, 192))
         return cls(place, flags, feed, skip, bool(number >> 256))
 

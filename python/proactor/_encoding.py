@@ -1,12 +1,17 @@
-"""How a text file's encoding is chosen, and which ones may take the quick way."""
+"""How a text file's encoding is chosen, which ones may take the quick way, and what long texts take."""
 
 from __future__ import annotations
 
+import asyncio
 import io
+from collections.abc import Callable
 from typing import Any
 
 # Encodings in which bytes below 128 are characters, and how `TextCore` writes them.
 QUICK_ENCODINGS = {"utf-8": "utf-8", "ascii": "ascii", "iso8859-1": "ascii"}
+
+# What is decoded or encoded before the loop has its turn: less than a millisecond's work.
+PIECE = 1 << 18
 
 # Asking costs as much as opening a file.
 _known: dict[tuple[str | None, str | None, str | None], tuple[str, str]] = {}
@@ -34,3 +39,29 @@ def is_idle(decoder: Any) -> bool:
     newlines = decoder.newlines
     known = newlines == "\n" or (isinstance(newlines, tuple) and "\n" in newlines)
     return known and decoder.getstate() == (b"", 0)
+
+
+async def in_pieces(coder: Any, code: Callable[[Any, bool], Any], whole: Any) -> Any:
+    """What `code`, which changes the state of `coder`, makes of something long; the loop has its turns.
+
+    Cancelled, it leaves the state as it was.
+    """
+    before = coder.getstate()
+    pieces = []
+    try:
+        for start in range(0, len(whole), PIECE):
+            pieces.append(code(whole[start : start + PIECE], start + PIECE >= len(whole)))
+            await asyncio.sleep(0)
+        return pieces[0][:0].join(pieces)
+    except UnicodeError:
+        coder.setstate(before)
+    except BaseException:
+        coder.setstate(before)
+        raise
+    # Again at once, for the error with positions in all of it.
+    return code(whole, True)
+
+
+async def encode_long(encoder: Any, text: str, newline: str) -> Any:
+    """A long text with its line ends in bytes; the loop has its turns."""
+    return await in_pieces(encoder, lambda piece, _: encoder.encode(piece.replace("\n", newline)), text)

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, overload
 
+from proactor._encoding import PIECE
 from proactor._native import ReadMany, read_bytes, write_bytes
 
 if TYPE_CHECKING:
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
 StrOrBytesPath: TypeAlias = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 P = TypeVar("P", bound=StrOrBytesPath)
 V = TypeVar("V")
-
-# Characters that are decoded or encoded before the loop has its turn: less than a millisecond's work.
-PIECE = 1 << 18
 
 __all__ = ["read_bytes", "read_many", "read_text", "write_bytes", "write_text"]
 
@@ -35,16 +33,23 @@ async def read_text(
 
     Raises what `read_bytes` raises, and UnicodeDecodeError, LookupError or ValueError as `open` does.
     """
+    # Its EncodingWarning is to name the line that awaits us.
+    encoding = io.text_encoding(encoding, 2)  # type: ignore[attr-defined]
     data = await read_bytes(path, engine=engine)
     # TextIOWrapper knows all of it: the locale's encoding, byte order marks, universal newlines.
     with io.TextIOWrapper(io.BytesIO(data), encoding=encoding, errors=errors, newline=newline) as text:
         if len(data) <= PIECE:
             return text.read()
         pieces = []
-        while piece := text.read(PIECE):
-            pieces.append(piece)
-            await asyncio.sleep(0)
-    return "".join(pieces)
+        try:
+            while piece := text.read(PIECE):
+                pieces.append(piece)
+                await asyncio.sleep(0)
+            return "".join(pieces)
+        except UnicodeError:
+            text.seek(0)
+        # Again at once, for the error with positions in all of it.
+        return text.read()
 
 
 async def write_text(
@@ -66,6 +71,7 @@ async def write_text(
     """
     if not isinstance(data, str):
         raise TypeError(f"data must be str, not {type(data).__name__}")
+    encoding = io.text_encoding(encoding, 2)  # type: ignore[attr-defined]
     buffer = io.BytesIO()
     text = io.TextIOWrapper(buffer, encoding=encoding, errors=errors, newline=newline)
     if len(data) <= PIECE:

@@ -13,9 +13,9 @@ from collections.abc import AsyncIterable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from proactor._cookie import Chunk, Cookie, cookie_of
-from proactor._encoding import QUICK_ENCODINGS, is_idle, resolve
+from proactor._encoding import PIECE, QUICK_ENCODINGS, encode_long, in_pieces, is_idle, resolve
 from proactor._native import TextCore
-from proactor._text_base import Attributes, Turn, write_lines
+from proactor._text_base import Attributes, Turn, line_end, lines_of, split, write_lines
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -183,32 +183,36 @@ class TextFile(Attributes, TextCore):
             buffer = self._readable()
             self._at_end = False
             if size < 0:
-                return await self._read_all(buffer)
+                text: str = await self._read_all(buffer, in_lines=False)
+                return text
             while len(self._decoded) - self._used < size and await self._decode_more(buffer, size):
                 pass
             return self._take(size)
 
-    async def _read_all(self, buffer: BinaryFile) -> str:
-        # Decoded at once, as io does.
+    async def _read_all(self, buffer: BinaryFile, *, in_lines: bool) -> Any:
         data = await buffer.read()
         decoder = self._make_decoder()
+        if len(data) > PIECE and buffer.seekable():
+            return await self._decode_long(buffer, decoder, data, in_lines)
+        # Decoded at once, as io does.
         text: str = self._decoded[self._used :] + decoder.decode(data, True)
         self._forget()
-        return text
+        return lines_of(text, self._newline, 0, final=True)[0] if in_lines else text
 
-    def _line_end(self, text: str, start: int) -> int | None:
-        """Behind the next line end at or after `start`; None if there is none yet."""
-        if self._newline is None or self._newline == "\n":
-            at = text.find("\n", start)
-            return at + 1 if at >= 0 else None
-        if self._newline == "":
-            # The decoder never leaves a lone "\r" at the end unless it is one.
-            line_feed, carriage_return = text.find("\n", start), text.find("\r", start)
-            if carriage_return < 0 or 0 <= line_feed < carriage_return:
-                return line_feed + 1 if line_feed >= 0 else None
-            return carriage_return + (2 if text.startswith("\n", carriage_return + 1) else 1)
-        at = text.find(self._newline, start)
-        return at + len(self._newline) if at >= 0 else None
+    async def _decode_long(self, buffer: BinaryFile, decoder: Any, data: bytes, in_lines: bool) -> Any:
+        """What `_read_all` gives, with turns of the loop. Cancelled, it gives the bytes back by a seek."""
+        before = decoder.getstate()
+        try:
+            text: str = self._decoded[self._used :] + await in_pieces(decoder, decoder.decode, data)
+            found = await split(text, self._newline) if in_lines else text
+        except UnicodeError:
+            raise
+        except BaseException:
+            decoder.setstate(before)
+            await buffer.seek(-len(data), 1)
+            raise
+        self._forget()
+        return found
 
     async def _read_line(self, buffer: BinaryFile, limit: int) -> str:
         self._at_end = False
@@ -216,14 +220,14 @@ class TextFile(Attributes, TextCore):
         wanted = sys.maxsize if limit < 0 else limit
         stops = "\r\n" if self._newline == "" else (self._newline or "\n")[-1]
         while True:
-            end = self._line_end(self._decoded, searched)
+            end = line_end(self._decoded, self._newline, searched)
             if end is None and (limit < 0 or len(self._decoded) - self._used < limit):
                 # What is searched moves when what is used is dropped.
                 behind = max(len(self._decoded) - 1 - self._used, 0)
                 if await self._decode_more(buffer, wanted, stops):
                     searched = self._used + behind
                     continue
-                end = self._line_end(self._decoded, self._used)
+                end = line_end(self._decoded, self._newline, self._used)
             length = (len(self._decoded) if end is None else end) - self._used
             return self._take(length if limit < 0 else min(length, limit))
 
@@ -248,30 +252,18 @@ class TextFile(Attributes, TextCore):
             buffer = self._readable()
             self._at_end = False
             if hint <= 0:
-                return self._lines_of(await self._read_all(buffer), 0, final=True)[0]
+                lines: list[str] = await self._read_all(buffer, in_lines=True)
+                return lines
             # Taken at once when they are all there, so that a cancelled call takes none.
-            lines: list[str] = []
             total, more = 0, True
             while more and total <= hint:
-                lines, total = self._lines_of(self._decoded[self._used :], hint, final=False)
+                lines, total = lines_of(self._decoded[self._used :], self._newline, hint, final=False)
                 if total <= hint:
                     more = await self._decode_more(buffer, hint)
             if not more:
-                lines, total = self._lines_of(self._decoded[self._used :], hint, final=True)
+                lines, total = lines_of(self._decoded[self._used :], self._newline, hint, final=True)
             self._take(total)
             return lines
-
-    def _lines_of(self, text: str, hint: int, *, final: bool) -> tuple[list[str], int]:
-        """The lines of a text, until they have more than `hint` characters. `final`: the file ends there."""
-        lines: list[str] = []
-        at = 0
-        while at < len(text) and not 0 < hint < at:
-            end = self._line_end(text, at)
-            if end is None and not final:
-                break
-            lines.append(text[at:end])
-            at = len(text) if end is None else end
-        return lines, at
 
     def __aiter__(self) -> TextFile:
         self._readable()
@@ -287,13 +279,14 @@ class TextFile(Attributes, TextCore):
 
     async def _write(self, buffer: BinaryFile, text: str) -> int:
         has_end = "\n" in text
-        if has_end and self._write_newline not in ("", "\n"):
-            translated = text.replace("\n", self._write_newline)
-        else:
-            translated = text
+        newline = self._write_newline or "\n"
         encoder = self._make_encoder()
         before = encoder.getstate()
-        call = buffer.write(encoder.encode(translated))
+        if len(text) <= PIECE:
+            data = encoder.encode(text.replace("\n", newline) if has_end and newline != "\n" else text)
+        else:
+            data = await encode_long(encoder, text, newline)
+        call = buffer.write(data)
         try:
             await call
         except BaseException as error:
@@ -369,13 +362,14 @@ class TextFile(Attributes, TextCore):
         """Changes settings. After a read, the encoding and `newline` are fixed."""
         async with self._turn:
             buffer = self._open_buffer()
-            if self._chunks and (encoding is not None or errors is not None or newline is not ...):
+            changes = encoding is not None or errors is not None or newline is not ...
+            if changes and self._has_more():
                 raise io.UnsupportedOperation(
                     "It is not possible to set the encoding or newline of stream after the first read"
                 )
             line_buffering = self._line_buffering if line_buffering is None else line_buffering
             write_through = self._write_through if write_through is None else write_through
-            if encoding is None and errors is None and newline is ...:
+            if not changes:
                 await buffer.flush()
                 self._buffer_lines(line_buffering, write_through)
                 return
@@ -386,6 +380,13 @@ class TextFile(Attributes, TextCore):
             await buffer.flush()
             self._configure(*resolved, newline, line_buffering, write_through)
             await self._begin()
+
+    def _has_more(self) -> bool:
+        """Whether reading has begun, and has not come to the end of the file."""
+        if not self._chunks:
+            return False
+        at_end = self._at_end or not self._chunks[-1].data
+        return not at_end or self._used < len(self._decoded)
 
     # The position
 
@@ -427,6 +428,7 @@ class TextFile(Attributes, TextCore):
                 return place
             elif whence != 0:
                 raise ValueError(f"invalid whence ({whence}, should be 0, 1 or 2)")
+            cookie = operator.index(cookie)
             if cookie < 0:
                 raise ValueError(f"negative seek position {cookie}")
             await buffer.flush()

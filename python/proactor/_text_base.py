@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from proactor._native import BinaryFile
 
 
+# Characters that are cut into lines before the loop has its turn: mostly less than a millisecond's work.
+LINES_PIECE = 1 << 15
+
+
 async def write_lines(file: Any, lines: Iterable[Any] | AsyncIterable[Any]) -> None:
     """`writelines` of every kind of file."""
     if isinstance(lines, AsyncIterable):
@@ -21,6 +25,47 @@ async def write_lines(file: Any, lines: Iterable[Any] | AsyncIterable[Any]) -> N
     else:
         for line in lines:
             await file.write(line)
+
+
+def line_end(text: str, newline: str | None, start: int) -> int | None:
+    """Behind the next line end at or after `start`; None if there is none yet."""
+    if newline is None or newline == "\n":
+        at = text.find("\n", start)
+        return at + 1 if at >= 0 else None
+    if newline == "":
+        # The decoder never leaves a lone "\r" at the end unless it is one.
+        line_feed, carriage_return = text.find("\n", start), text.find("\r", start)
+        if carriage_return < 0 or 0 <= line_feed < carriage_return:
+            return line_feed + 1 if line_feed >= 0 else None
+        return carriage_return + (2 if text.startswith("\n", carriage_return + 1) else 1)
+    at = text.find(newline, start)
+    return at + len(newline) if at >= 0 else None
+
+
+def lines_of(
+    text: str, newline: str | None, hint: int, *, final: bool, start: int = 0
+) -> tuple[list[str], int]:
+    """The lines from `start` on, until one ends behind `hint`, and where. `final`: the file ends there."""
+    lines: list[str] = []
+    at = start
+    while at < len(text) and not 0 < hint < at:
+        end = line_end(text, newline, at)
+        if end is None and not final:
+            break
+        lines.append(text[at:end])
+        at = len(text) if end is None else end
+    return lines, at
+
+
+async def split(text: str, newline: str | None) -> list[str]:
+    """All lines of a long text; the loop has its turns."""
+    lines: list[str] = []
+    at = 0
+    while at < len(text):
+        some, at = lines_of(text, newline, at + LINES_PIECE, final=True, start=at)
+        lines += some
+        await asyncio.sleep(0)
+    return lines
 
 
 class Turn(Users):

@@ -125,6 +125,94 @@ class TestText:
         run(main())
 
 
+READS: dict[str, list[tuple[str, int]]] = {
+    "nothing": [],
+    "the first line": [("readline", -1)],
+    "all lines": [("readline", -1)] * 2,
+    "all lines, and the end": [("readline", -1)] * 4,
+    "some of a line": [("readline", 2)],
+    "some": [("read", 2)],
+    "the rest": [("read", -1)],
+    "the rest in lines": [("readlines", -1)],
+    "more lines than there are": [("readlines", 100)],
+}
+
+
+@pytest.mark.parametrize("reads", READS.values(), ids=READS)
+@pytest.mark.parametrize("content", [b"abc\ndef", b"abc\ndef\n", b"abc\nd\xc3"], ids=repr)
+def test_reconfigured_after_reading(
+    run: Run, tmp_path: Path, content: bytes, reads: list[tuple[str, int]]
+) -> None:
+    """Where nothing is left that was decoded, all of it can be changed, as in `io`.
+
+    (Which refuses it after `read` has come to the end with a size.)
+    """
+    path = tmp_path / "f"
+    path.write_bytes(content)
+
+    async def main() -> None:
+        with path.open(encoding="utf-8", errors="replace") as plain:
+            async with proactor.open(path, encoding="utf-8", errors="replace") as file:
+                for method, size in reads:
+                    assert await getattr(file, method)(size) == getattr(plain, method)(size)
+                changes: list[dict[str, Any]] = [
+                    {"encoding": "latin-1"},
+                    {"errors": "strict"},
+                    {"newline": ""},
+                ]
+                for change in changes:
+                    try:
+                        plain.reconfigure(**change)
+                    except OSError:
+                        with pytest.raises(OSError, match="after the first read"):
+                            await file.reconfigure(**change)
+                    else:
+                        await file.reconfigure(**change)
+
+    run(main())
+
+
+@pytest.mark.parametrize("read", ["readline", "read", "iterate"])
+def test_another_encoding_behind_the_end(run: Run, tmp_path: Path, read: str) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"abc")
+
+    async def main() -> None:
+        async with proactor.open(path, "a+", encoding="utf-8") as file:
+            await file.seek(0)
+            if read == "iterate":
+                assert [line async for line in file] == ["abc"]
+            else:
+                assert await getattr(file, read)(10) == "abc"
+            await file.reconfigure(encoding="utf-16")
+            await file.write("d")
+
+    run(main())
+    # Without a byte order mark.
+    assert path.read_bytes() == b"abc" + "d".encode("utf-16")[2:]
+
+
+def test_numbers_that_are_no_positions(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"abc")
+
+    async def main() -> None:
+        async with proactor.open(path, encoding="utf-8") as file:
+            assert await file.read(1) == "a"
+            for number in (1 << 257, 1 << 300, 1 << 300 | 2):
+                with pytest.raises(OverflowError, match="int too big to convert"):
+                    await file.seek(number)
+            for wrong in (1.5, "1", None):
+                with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+                    await file.seek(wrong)  # type: ignore[arg-type]
+            assert await file.tell() == 1
+            found = await file.seek(True)
+            assert (found, type(found)) == (1, int)
+            assert await file.read() == "bc"
+
+    run(main())
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "shift_jis", "iso2022_jp"])
 @pytest.mark.parametrize("newline", [None, ""])
 def test_a_position_told_after_a_seek(run: Run, tmp_path: Path, encoding: str, newline: str | None) -> None:

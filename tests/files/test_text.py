@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -108,6 +109,22 @@ class TestParityWithPathlib:
             assert kind(lambda: run(write())) == kind(lambda: theirs("r+"))
             assert path.read_bytes() == before
 
+    @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32-be", "ascii", "gb18030"])
+    @pytest.mark.parametrize("length", [10, 300_000])
+    def test_text_that_cannot_be_decoded(self, run: Run, path: Path, encoding: str, length: int) -> None:
+        """The error names its place in the file, however long that is."""
+        # Half of a surrogate pair, or a character that is none.
+        path.write_bytes(("a" * length).encode(encoding) + b"\xff\xdc\xff\xff" + b"b" * 12)
+
+        async def main() -> None:
+            await proactor.read_text(path, encoding)
+
+        with pytest.raises(UnicodeDecodeError) as expected:
+            path.read_text(encoding)
+        with pytest.raises(UnicodeDecodeError) as found:
+            run(main())
+        assert found.value.args == expected.value.args
+
     def test_text_that_cannot_be_encoded_leaves_the_file(self, run: Run, path: Path) -> None:
         """Better than pathlib, which truncates first."""
 
@@ -159,3 +176,28 @@ class TestParityWithPathlib:
 
         a, b = Path(tmp_path / "c"), Path(tmp_path / "d")
         assert run(main()) == (a.write_bytes(b"12345"), b.write_text("naïve\n", encoding="utf-8"))
+
+
+def test_the_encoding_warning_names_the_callers_line(tmp_path: Path) -> None:
+    code = """
+import asyncio, sys, warnings
+import proactor
+
+async def main(path):
+    await proactor.write_text(path, "a")  # here
+    await proactor.read_text(path)  # here
+    await proactor.write_text(path, "a", "locale")
+    await proactor.read_text(path, "utf-8")
+
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    asyncio.run(main(sys.argv[1]))
+print([one.lineno for one in caught if one.category is EncodingWarning and one.filename == "<string>"])
+"""
+    done = subprocess.run(
+        [sys.executable, "-X", "warn_default_encoding", "-c", code, tmp_path / "file"],
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    here = [number for number, line in enumerate(code.splitlines(), 1) if line.endswith("# here")]
+    assert done.stdout.decode() == f"{here}\n"

@@ -272,6 +272,10 @@ impl Text {
         let file = file.bind(py);
         // SAFETY: a str.
         let characters = unsafe { ffi::PyUnicode_GET_LENGTH(text.as_ptr()) } as usize;
+        if characters > file.borrow().core.block() {
+            // It has as many bytes at least.
+            return Ok(None);
+        }
         if let Some(data) = ascii(text) {
             put(file, data, characters)
         } else if self.encoder == Encoder::Utf8 {
