@@ -307,7 +307,10 @@ def load(path: str | os.PathLike[str]) -> Report:
         raw = json.load(file)
     if not isinstance(raw, dict) or raw.get("format") != FORMAT:
         raise ValueError(f"{os.fspath(path)}: no report in the format {FORMAT}")
-    return _report(raw)
+    try:
+        return _report(raw)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{os.fspath(path)}: a report that is damaged: {error!r}") from error
 
 
 def _arguments(options: Mapping[str, object], flags: Mapping[str, bool]) -> list[str]:
@@ -351,8 +354,8 @@ def _text(value: object) -> str:
         return str(int(value))
     if isinstance(value, (str, int)):
         return str(value)
-    if isinstance(value, os.PathLike):
-        return str(os.fspath(value))
+    if isinstance(value, (bytes, os.PathLike)):
+        return os.fsdecode(value)
     if isinstance(value, Sequence):
         return ",".join(map(_text, value))
     raise TypeError(f"{value!r}: neither a value nor a sequence of them")

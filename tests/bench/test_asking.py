@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from bench_helpers import ENGINES, SMALL, bench
+from bench_helpers import ENGINES, SMALL, bench, measured
 from capabilities import needs, require
 
 
@@ -19,9 +19,9 @@ def test_list(tmp_path: Path) -> None:
     ("preset", "cells", "line"),
     [
         ("pressure", 5, "linux-aio: copy 32k of 512m, depth 64, direct"),
-        ("iops", 9, "io_uring: randread 4k of 512m, depth 128, direct"),
+        ("iops", 9, "io_uring: randread 4k of 512m, depth 128, direct, for 10 s"),
         ("throughput", 88, "posix-aio: write 1m of 32m, depth 512, direct"),
-        ("idle-gap", 20, "psync-threads: randread 32k of 512m, depth 64, direct, sleeping 1000 us"),
+        ("idle-gap", 20, "psync-threads: randread 32k of 512m, depth 64, direct, sleeping 1000 us, for 2 s"),
     ],
 )
 def test_presets(tmp_path: Path, preset: str, cells: int, line: str) -> None:
@@ -63,6 +63,11 @@ def test_what_is_said_is_put_over_the_preset(tmp_path: Path) -> None:
         (("--end_fsync",), "--end_fsync: nothing is written"),
         (("--rwmixread", "30"), "--rwmixread: is of --rw randrw"),
         (("--rw", "read", "--norandommap"), "--norandommap: no offset is random"),
+        (("--use-existing",), "--use-existing: no file is named"),
+        (("--rounds", "4294967295"), "--rounds 4294967295: at most 10000"),
+        (("--size", "8388608t", "--numjobs", "2"), "MiB are free"),
+        (("--ramp_time", "500us"), "500us"),
+        (("--json=same", "--csv=./same"), "./same: for one report only"),
         (("--pre_read",), "--pre_read: all is around the page cache"),
         (("--invalidate", "0"), "--invalidate: all is around the page cache"),
     ],
@@ -98,8 +103,8 @@ def test_a_matrix_of_what_matters_to_some(tmp_path: Path) -> None:
     some = ("--engine", "sync", "--size", "1m", "--rw", "read,write", "--fsync", "4", "--dry-run")
     said = bench(tmp_path, "io", *some).stdout.splitlines()
     assert said[:2] == [
-        "sync: read 4k of 1m, depth 1, direct",
-        "sync: write 4k of 1m, depth 1, direct, fsync every 4",
+        "sync: read 4k of 1m, depth 1, direct, for 2 s",
+        "sync: write 4k of 1m, depth 1, direct, fsync every 4, for 2 s",
     ]
 
 
@@ -146,3 +151,37 @@ def test_devices_without_poll_queues(tmp_path: Path) -> None:
     polls = bench(tmp_path, "io", "--engine", "io_uring:iopoll", "--size", "1m", "--dry-run", status=2)
     # What other devices say is not known here; this machine's answer has to be one of two.
     assert "poll queues" in polls.stderr or "no block device to poll" in polls.stderr
+
+
+def test_a_job_file_and_options_over_it(tmp_path: Path) -> None:
+    """What a file's `invalidate` and `pre_read` say is taken back, and its file may be there."""
+
+    def first(text: str, *options: str) -> str:
+        (tmp_path / "job").write_text(f"[a]\nrw=read\nsize=1m\n{text}\n")
+        return bench(tmp_path, "io", "job", *options, "--dry-run").stdout.splitlines()[0]
+
+    assert "cache as it is" in first("invalidate=0")
+    assert "cache dropped" in first("invalidate=0", "--invalidate", "1")
+    assert "cache warmed" in first("pre_read=1")
+    assert "cache dropped" in first("pre_read=1", "--pre_read", "0")
+    assert "cache dropped" in first("pre_read=1", "--invalidate", "1")
+    (tmp_path / "there").write_bytes(b"x" * (1 << 20))
+    assert first("filename=there", "--use-existing").startswith("sync: read 4k of 1m")
+
+
+def test_sections_that_differ_in_their_time_only(tmp_path: Path) -> None:
+    """They are told apart, so they have a table and a verdict each."""
+    (tmp_path / "job").write_text(
+        "[global]\nrw=randread\nsize=1m\ntime_based\n[a]\nruntime=50ms\n[b]\nruntime=60ms\n"
+    )
+    report = measured(
+        tmp_path, "job", "--engine", "sync,psync-threads", "--rounds", "1", "--counters", "none"
+    )
+    assert [verdict["work"].split(", ")[-1] for verdict in report["verdicts"]] == ["for 50 ms", "for 60 ms"]
+
+
+def test_what_is_said_is_not_shortened(tmp_path: Path) -> None:
+    said = bench(tmp_path, "io", "--engine", "sync", "--quick", "--runtime", "3", "--dry-run").stdout
+    assert said.startswith("sync: randread 4k of 64m, depth 1, direct, for 3 s\n")
+    said = bench(tmp_path, "io", "--engine", "sync", "--quick", "--size", "65m", "--dry-run").stdout
+    assert said.startswith("sync: randread 4k of 65m, depth 1, direct, for 500 ms\n")

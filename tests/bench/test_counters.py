@@ -74,6 +74,14 @@ def test_threads_that_outlive_their_cell(tmp_path: Path) -> None:
     assert counted == [BLOCKS, BLOCKS]
 
 
+@needs("system call counters")
+def test_a_ramp_is_not_counted(tmp_path: Path) -> None:
+    ramped = ("--time_based=1", "--runtime=100ms", "--ramp_time=200ms", "--direct", "0", "--engine", "sync")
+    report = measured(tmp_path, *WORK, *ramped, "--counters", "perf")
+    counted = report["cells"][0]["counted"]
+    assert counted["calls"]["by_name"]["pread64"] <= counted["ios"] + 1
+
+
 def test_without(tmp_path: Path) -> None:
     report = measured(tmp_path, *WORK, "--direct", "0", "--engine", "sync", "--counters", "none")
     assert report["counters"] == "none"

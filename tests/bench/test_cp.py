@@ -118,7 +118,8 @@ def test_asking(place: Path) -> None:
         (("--also", "no-such-copier -x"), "no program no-such-copier"),
         (("--source", "nowhere"), "nowhere: no directory"),
         (("--rounds", "0"), "measures nothing"),
-        (("--rounds", "1000000"), "MiB are free"),
+        (("--rounds", "1000000"), "at most 10000"),
+        (("--also", "cp -r"), "--also cp -r: it takes part already"),
     ):
         assert why in bench(place, "cp", "--quick", *options, status=2).stderr
     assert not list(place.iterdir())
@@ -156,6 +157,12 @@ def test_a_version_that_never_comes(tmp_path: Path, place: Path) -> None:
     assert all(cell["failed"] is None for cell in report["cells"])
     assert report["environment"]["versions"]["says"] == "says 1.2"
     assert sorted(report["environment"]["versions"]) == ["cp", "says"]
+
+
+def test_fio_has_no_words_for_it(place: Path) -> None:
+    bench(place, "cp", *QUICK, "--tree", "small", "--only", "cp -r", "--json=report")
+    assert "of `bench io` only" in bench(place, "show", "report", "--fio-json", status=2).stderr
+    (place / "report").unlink()
 
 
 def test_from_python(place: Path) -> None:

@@ -78,6 +78,8 @@ def test_wrong_bytes_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         place = tmp_path / name
         place.mkdir()
         task.make(place, sizes)
+        made = [path.stat().st_size for path in place.rglob("*") if path.is_file()]
+        assert sum(made) == task.size(sizes), "as was asked of the disk"
         contender = task.contenders[0]
         task.run(contender, place, sizes, True)
     monkeypatch.setitem(

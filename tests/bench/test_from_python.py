@@ -101,3 +101,11 @@ def test_load(tmp_path: Path) -> None:
         proactor.bench.load(tmp_path / "other")
     with pytest.raises(FileNotFoundError):
         proactor.bench.load(tmp_path / "missing")
+    (tmp_path / "damaged").write_text('{"format": "proactor-bench-1"}')
+    with pytest.raises(ValueError, match="damaged"):
+        proactor.bench.load(tmp_path / "damaged")
+
+
+def test_a_path_in_bytes(tmp_path: Path) -> None:
+    with pytest.raises(BenchError, match="nowhere: No such file"):
+        proactor.bench.run(engine="sync", directory=os.fsencode(tmp_path / "nowhere"))  # type: ignore[arg-type]

@@ -130,6 +130,22 @@ def test_time_and_syncs(tmp_path: Path) -> None:
         assert found["fsyncs"] >= found["write"]["ios"] // 16
 
 
+def test_every_engine_syncs_as_often(tmp_path: Path) -> None:
+    writes = ("--rw", "write", "--iodepth", "64", "--fsync", "100", "--end_fsync", "--numjobs", "2")
+    report = measured(tmp_path, *SMALL, *writes, "--engine", ALL)
+    # Of each job's 256 writes.
+    fsyncs = {name: cell["rounds"][0]["fsyncs"] for name, cell in cells(report).items()}
+    assert fsyncs == dict.fromkeys(EVERY, 6)
+
+
+def test_a_ramp_is_not_counted(tmp_path: Path) -> None:
+    ramped = ("--time_based", "1", "--runtime", "100ms", "--ramp_time", "200ms", "--engine", "sync")
+    (cell,) = measured(tmp_path, *SMALL, *ramped, "--rw", "write", "--fsync", "1")["cells"]
+    (found,) = cell["rounds"]
+    # That of the last write of the ramp may come back after it.
+    assert found["fsyncs"] <= found["write"]["ios"] + 1
+
+
 def test_a_named_file_is_ours_only_if_we_made_it(tmp_path: Path) -> None:
     file = tmp_path / "file"
     quick = (*SMALL, "--engine", "sync,io_uring", "--filename", str(file))

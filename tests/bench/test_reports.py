@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench_helpers import SMALL, TIMEOUT_S, bench
+from bench_helpers import SMALL, TIMEOUT_S, bench, command
 from capabilities import needs, require
 
 ROUNDS = 4
@@ -233,6 +233,8 @@ def test_compare(place: Path, report: dict[str, Any]) -> None:
     better = json.loads(bench(place, "compare", "slower", "before", "--json").stdout)
     assert {pair["change"] for pair in better["pairs"]} == {"better"}
     assert {pair["ratio"] for pair in better["pairs"]} == {2}
+    (place / "another").write_text(json.dumps({**report, "seed": 2}))
+    assert "seed: 1; then 2\n" in bench(place, "compare", "json", "another").stdout
 
 
 def test_compare_with_few_rounds(place: Path, report: dict[str, Any]) -> None:
@@ -245,3 +247,25 @@ def test_compare_with_few_rounds(place: Path, report: dict[str, Any]) -> None:
     said = bench(place, "compare", "before", "few", "--fail-if-worse").stdout
     assert said.count("too few rounds") == 2
     assert said.count("only in the first") == 1
+
+
+def test_one_form_that_cannot_be_written_loses_no_other(place: Path) -> None:
+    said = bench(place, "show", "json", "--csv=/dev/full", "--html", "again", status=1)
+    assert "/dev/full: No space left" in said.stderr
+    assert "randread 4k of 1m, buffered" in said.stdout
+    assert (place / "again").read_text() == (place / "html").read_text()
+
+
+def test_without_a_stderr(tmp_path: Path) -> None:
+    work = ("io", *SMALL, "--engine", "sync", "--progress", "always", "--json")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            command(*work),
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=full,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["cells"][0]["rounds"]

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the copy ends in order, says what is done, and tells with its exit status."""
+"""SIGHUP, Ctrl-C and SIGTERM: the copy ends in order, says what is done, and tells with its exit status."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def start(directory: Path, *arguments: str, **more: object) -> subprocess.Popen[
     )
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGHUP, 129), (signal.SIGINT, 130), (signal.SIGTERM, 143)]
+)
 def test_ends_in_order(tmp_path: Path, number: signal.Signals, status: int) -> None:
     (tmp_path / "dest").mkdir()
     process = start(tmp_path, "--progress=never", "/dev/zero", "dest/zero")

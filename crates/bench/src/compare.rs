@@ -47,7 +47,7 @@ pub struct Comparison {
     pub pairs: Vec<Pair>,
     /// Cells that one of them has.
     pub unmatched: Vec<String>,
-    /// What differs between the machines.
+    /// What differs between the machines, and the seeds.
     pub differences: Vec<String>,
 }
 
@@ -91,10 +91,14 @@ pub fn compare(before: &Report, after: &Report) -> Comparison {
         // The load is never the same.
         (*name != "load before" && was != value(name)).then(|| format!("{name}: {was}; then {}", value(name)))
     };
+    let mut differences: Vec<String> = lines.iter().filter_map(differs).collect();
+    if before.seed != after.seed {
+        differences.push(format!("seed: {}; then {}", before.seed, after.seed));
+    }
     Comparison {
         pairs,
         unmatched,
-        differences: lines.iter().filter_map(differs).collect(),
+        differences,
     }
 }
 
@@ -146,8 +150,8 @@ impl Comparison {
         for line in self.unmatched.iter().chain(&self.differences) {
             out += &format!("{line}\n");
         }
-        out += "A change counts if the Mann-Whitney test over the rounds has p < 0.05 (two-sided, exact).\n";
-        out
+        let how = "two-sided, exact up to 40 of them";
+        out + &format!("A change counts if the Mann-Whitney test over the rounds has p < 0.05 ({how}).\n")
     }
 
     /// Whether anything became worse.

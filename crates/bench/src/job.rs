@@ -187,6 +187,14 @@ pub fn without_repeats(cells: Vec<Cell>) -> Vec<Cell> {
     seen
 }
 
+/// `2 s`, `500 ms`.
+fn told(time_ms: u64) -> String {
+    match time_ms % 1000 {
+        0 => format!("{} s", time_ms / 1000),
+        _ => format!("{time_ms} ms"),
+    }
+}
+
 /// One combination: what is measured in each round.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cell {
@@ -245,7 +253,7 @@ impl Cell {
         alike == *other
     }
 
-    /// The work without the engine, in one line.
+    /// The work without the engine, in one line. Other work has other words.
     pub fn work(&self) -> String {
         let mut text = format!(
             "{} {} of {}",
@@ -279,6 +287,20 @@ impl Cell {
         if self.fsync > 0 {
             text += &format!(", fsync every {}", self.fsync);
         }
+        if self.end_fsync {
+            text += ", fsync at the end";
+        }
+        if self.norandommap && self.rw.is_random() {
+            text += ", offsets drawn one by one";
+        }
+        text += &match self.runtime_ms {
+            Some(time) if self.time_based => format!(", for {}", told(time)),
+            Some(time) => format!(", {} at most", told(time)),
+            None => String::new(),
+        };
+        if self.ramp_ms > 0 {
+            text += &format!(" after {}", told(self.ramp_ms));
+        }
         if self.verify {
             text += ", verified";
         }
@@ -293,7 +315,7 @@ impl Cell {
     /// How long a round takes at least, as far as it can be known.
     pub fn planned(&self) -> Option<Duration> {
         let runtime = self.runtime_ms.filter(|_| self.time_based)?;
-        Some(Duration::from_millis(runtime + self.ramp_ms))
+        Some(Duration::from_millis(runtime.saturating_add(self.ramp_ms)))
     }
 }
 
@@ -322,6 +344,26 @@ mod tests {
             let writes = cell.rw == Rw::Write;
             assert_eq!((cell.fsync, cell.end_fsync), (if writes { 4 } else { 0 }, writes));
         }
+    }
+
+    #[test]
+    fn other_work_has_other_words() {
+        let cell = Job::of(Task::Iops).cells().remove(1);
+        let changes: [fn(&mut Cell); 6] = [
+            |cell| cell.runtime_ms = Some(500),
+            |cell| cell.runtime_ms = None,
+            |cell| cell.time_based = false,
+            |cell| cell.ramp_ms = 1,
+            |cell| cell.norandommap = true,
+            |cell| cell.end_fsync = true,
+        ];
+        let changed = changes.map(|change| {
+            let mut other = cell.clone();
+            change(&mut other);
+            other.work()
+        });
+        let words: std::collections::BTreeSet<_> = changed.iter().cloned().chain([cell.work()]).collect();
+        assert_eq!(words.len(), changes.len() + 1, "{words:?}");
     }
 
     #[test]

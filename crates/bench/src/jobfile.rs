@@ -217,7 +217,14 @@ fn set(
 
 /// All sections work in one place, so that they can be compared.
 fn once(place: &mut Option<PathBuf>, key: &str, value: &str) -> Result<(), String> {
-    if place.as_ref().is_some_and(|known| known.as_os_str() != value) {
+    if value.replace(r"\:", "").contains(':') {
+        return Err(format!(r"{key}: one only, in whose name a colon is \:"));
+    }
+    let value = value.replace(r"\:", ":");
+    if place
+        .as_ref()
+        .is_some_and(|known| known.as_os_str() != value.as_str())
+    {
         return Err(format!("{key}: one for all sections"));
     }
     *place = Some(value.into());
@@ -258,9 +265,10 @@ mod tests {
         // Every test has this one.
         let here = std::env::var("CARGO_MANIFEST_DIR").unwrap();
         let text = "[a] ; a section\nsize=1m # a size\nrw=randrw;mixed\nrwmixwrite=30\nnrfiles=1\n\
-                    directory=${CARGO_MANIFEST_DIR}/x\nwrite_bw_log=log\nwait_for_previous\n";
+                    directory=${CARGO_MANIFEST_DIR}/x\nfilename=a\\:b\nwrite_bw_log=log\nwait_for_previous\n";
         let file = JobFile::parse(text).unwrap();
         assert_eq!(file.directory, Some(format!("{here}/x").into()));
+        assert_eq!(file.filename, Some("a:b".into()));
         let job = &file.jobs[0];
         assert_eq!((job.size[0], job.rw[0], job.rwmixread), (1 << 20, Rw::RandRw, 70));
     }
@@ -280,6 +288,8 @@ mod tests {
             ("[a]\nsize=${NO_SUCH_SIZE}\n", "line 2: ${NO_SUCH_SIZE} is not"),
             ("[a]\nsize=${NO_SUCH_SIZE\n", "line 2"),
             ("[a]\nrw=read\n", "[a] has no size"),
+            ("[a]\nsize=1m\nfilename=x:y\n", "line 3: filename: one only"),
+            ("[a]\nsize=1m\nramp_time=500us\n", "line 3: \"500us\""),
             ("[a]\nsize=1m\nfilename=x\n[b]\nfilename=y\n", "line 5: filename"),
         ] {
             let found = JobFile::parse(text).unwrap_err();

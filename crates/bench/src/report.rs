@@ -270,6 +270,10 @@ impl CellReport {
     pub fn cache_words(&self) -> String {
         // Of the round that was furthest from what was asked for.
         let (direct, cache) = self.cell.cache();
+        let before = self.rounds.iter().filter_map(|round| round.resident_before);
+        if before.map(|found| found.of).max() == Some(0) {
+            return "the files have no bytes".into();
+        }
         let worse = if !direct && cache == Cache::Warmed {
             f64::min
         } else {
@@ -386,6 +390,9 @@ mod tests {
         assert!(cell(dropped, &[(1.0, 0), (1.0, 0)])
             .cache_words()
             .starts_with("dropped"));
+        let mut empty = cell(warmed, &[(1.0, 0)]);
+        empty.rounds[0].resident_before = Some(Resident { pages: 0, of: 0 });
+        assert!(!empty.cache_is_wrong());
     }
 
     #[test]

@@ -172,6 +172,7 @@ pub struct Kind {
     /// What it is, in a line.
     pub about: &'static str,
     make: fn(&Path, u64, u64) -> io::Result<()>,
+    size: fn(u64, u64) -> Size,
 }
 
 /// All of them.
@@ -187,6 +188,14 @@ pub static KINDS: &[Kind] = &[
                 file(&place.join(format!("{number:05}.bin")), seed ^ number, 4 * KIB)
             })
         },
+        size: |_, part| {
+            let directories = 50 / part;
+            Size {
+                files: directories * 100,
+                others: directories + 1,
+                bytes: directories * 100 * 4 * KIB,
+            }
+        },
     },
     Kind {
         name: "large",
@@ -196,11 +205,17 @@ pub static KINDS: &[Kind] = &[
                 file(&root.join(format!("{number}.bin")), seed ^ number, 16 * MIB / part)
             })
         },
+        size: |_, part| Size {
+            files: 4,
+            others: 1,
+            bytes: 4 * (16 * MIB / part),
+        },
     },
     Kind {
         name: "mixed",
         about: "a data set: 1,000 pictures of 1 to 200 KiB with labels, links, hard links, 2 shards of 4 MiB and a sparse index",
         make: mixed,
+        size: size_of_mixed,
     },
 ];
 
@@ -223,6 +238,11 @@ impl Kind {
     pub fn make(&self, root: &Path, seed: u64, part: u64) -> io::Result<()> {
         (self.make)(root, data::mix(seed), part)?;
         age(root)
+    }
+
+    /// What [`make`](Self::make) would make.
+    pub fn size(&self, seed: u64, part: u64) -> Size {
+        (self.size)(data::mix(seed), part)
     }
 }
 
@@ -252,31 +272,51 @@ fn file(path: &Path, seed: u64, len: u64) -> io::Result<()> {
     Ok(())
 }
 
+const PICTURES: u64 = 1_000;
+const CLASSES: u64 = 40;
+const LINK_EACH: u64 = 20;
+const HARD_LINK_EACH: u64 = 50;
+const SHARD_BYTES: u64 = 8 * MIB;
+const INDEX_BYTES: u64 = 8 * MIB;
+
+/// Bytes of a picture and its label. From 1 to 200 KiB, small ones more often.
+fn in_mixed(chance: u64) -> (u64, u64) {
+    let share = (chance % 1000) as f64 / 1000.0;
+    (
+        KIB + (share * share * 199.0 * KIB as f64) as u64,
+        300 + chance % 500,
+    )
+}
+
+fn size_of_mixed(seed: u64, part: u64) -> Size {
+    let pictures = PICTURES / part;
+    let bytes = (0..pictures).map(|number| {
+        let (picture, label) = in_mixed(data::mix(seed ^ number));
+        picture * (1 + u64::from(number % HARD_LINK_EACH == 0)) + label
+    });
+    Size {
+        files: 2 * pictures + pictures.div_ceil(HARD_LINK_EACH) + 3,
+        others: pictures.min(CLASSES) + pictures.div_ceil(LINK_EACH) + 2,
+        bytes: bytes.sum::<u64>() + 2 * (SHARD_BYTES / part) + INDEX_BYTES,
+    }
+}
+
 fn mixed(root: &Path, seed: u64, part: u64) -> io::Result<()> {
-    for number in 0..1_000 / part {
-        let place = root.join(format!("class{:02}", number % 40));
+    for number in 0..PICTURES / part {
+        let place = root.join(format!("class{:02}", number % CLASSES));
         fs::create_dir_all(&place)?;
         let chance = data::mix(seed ^ number);
         let picture = place.join(format!("{number:05}.jpg"));
-        // From 1 to 200 KiB, small ones more often.
-        let share = (chance % 1000) as f64 / 1000.0;
-        file(
-            &picture,
-            chance,
-            KIB + (share * share * 199.0 * KIB as f64) as u64,
-        )?;
-        file(
-            &place.join(format!("{number:05}.json")),
-            chance ^ 1,
-            300 + chance % 500,
-        )?;
-        if number % 20 == 0 {
+        let (picture_bytes, label_bytes) = in_mixed(chance);
+        file(&picture, chance, picture_bytes)?;
+        file(&place.join(format!("{number:05}.json")), chance ^ 1, label_bytes)?;
+        if number % LINK_EACH == 0 {
             symlink(
                 format!("{number:05}.jpg"),
                 place.join(format!("{number:05}.link")),
             )?;
         }
-        if number % 50 == 0 {
+        if number % HARD_LINK_EACH == 0 {
             fs::hard_link(&picture, place.join(format!("{number:05}.same")))?;
         }
     }
@@ -286,14 +326,14 @@ fn mixed(root: &Path, seed: u64, part: u64) -> io::Result<()> {
         file(
             &shards.join(format!("{number}.tar")),
             seed ^ !number,
-            8 * MIB / part,
+            SHARD_BYTES / part,
         )
     })?;
     let index = File::create_new(root.join("index.bin"))?;
     let mut block = vec![0; 64 << 10];
     data::fill(&mut block, seed, 0, 0);
     (0..8).try_for_each(|number| index.write_all_at(&block, number * MIB))?;
-    index.set_len(8 * MIB)
+    index.set_len(INDEX_BYTES)
 }
 
 #[cfg(test)]
@@ -316,6 +356,7 @@ mod tests {
             let made = fs::metadata(&roots[0]).unwrap().modified().unwrap();
             assert!(made.elapsed().unwrap() >= AGE, "{}", kind.name);
             let size = size(&roots[0]).unwrap();
+            assert_eq!(size, kind.size(7, 50), "{}", kind.name);
             assert!(size.files > 3 && size.bytes > 1 << 16, "{}: {size:?}", kind.name);
             let list = files(&roots[1]).unwrap();
             assert_eq!(list.len() as u64, size.files);

@@ -30,12 +30,16 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("{text:?} is too large"))
 }
 
-/// `10`, `10s`, `500ms`, `2m`, `1h`: as in fio, seconds where nothing else is said.
+/// `10`, `10s`, `500ms`, `2m`, `1h`: as in fio, seconds where nothing else is said. Whole milliseconds.
 ///
 /// # Errors
 /// In words, for anything else.
 pub fn parse_seconds(text: &str) -> Result<Duration, String> {
-    parse_time(text, 1_000_000)
+    let time = parse_time(text, 1_000_000)?;
+    match time.as_micros() % 1000 {
+        0 => Ok(time),
+        _ => Err(format!("{text:?}: whole milliseconds")),
+    }
 }
 
 /// `10`, `10us`, `1ms`: as in fio's `thinktime`, microseconds where nothing else is said.
@@ -160,6 +164,7 @@ mod tests {
         assert_eq!(parse_micros("10"), Ok(Duration::from_micros(10)));
         assert_eq!(parse_micros("2m"), Ok(Duration::from_secs(120)));
         assert!(parse_seconds("soon").is_err());
+        assert!(parse_seconds("500us").is_err());
         assert!(parse_seconds("").is_err());
     }
 

@@ -30,7 +30,7 @@ enum Command {
         version,
         display_name = "proactor cp",
         override_usage = "proactor cp [OPTION]... SOURCE... TARGET",
-        after_help = "Exits with 0 if everything was copied, with 1 if not, with 130 or 143 if a signal ended it."
+        after_help = "Exits with 0 if everything was copied, with 1 if not, with 129, 130 or 143 if a signal ended it."
     )]
     Cp(Box<cp::Cp>),
     /// Measure which way of doing I/O suits which work on this machine
@@ -85,13 +85,18 @@ fn run_command(args: &[OsString], host: &Host<'_>) -> u8 {
 /// Something that was to be on stdout is not there: the command has failed.
 static UNWRITTEN: AtomicBool = AtomicBool::new(false);
 
+/// Writes a line to stderr. Nobody can be told of a failure there: the status says what there was to tell.
+fn complain(text: &str) {
+    let _ = std::io::stderr().write_all(format!("{text}\n").as_bytes());
+}
+
 /// Writes to stdout.
 fn print(text: &str) {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         // A reader that has gone is no error to report.
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
-            eprintln!("proactor: cannot write to standard output: {e}");
+            complain(&format!("proactor: cannot write to standard output: {e}"));
             UNWRITTEN.store(true, Ordering::Relaxed);
         }
         _ => {}

@@ -1,8 +1,9 @@
-//! Ctrl-C and SIGTERM: the first asks the work to end in order, a second one ends the process at once.
+//! Ctrl-C, SIGTERM and the end of the terminal (SIGHUP): the first asks the work to end in order, a second one ends the
+//! process at once.
 
 use rustix::event::{poll, PollFd, PollFlags};
 use rustix::io::{read, Errno};
-use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::SigId;
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -31,7 +32,7 @@ impl Signals {
             // By default it ends the process that writes beyond RLIMIT_FSIZE; what is caught lets the write fail (EFBIG).
             hooks.push(signal_hook::flag::register(SIGXFSZ, Arc::default())?);
         }
-        for signal in [SIGINT, SIGTERM]
+        for signal in [SIGINT, SIGTERM, SIGHUP]
             .into_iter()
             .filter(|signal| !is_ignored(*signal))
         {

@@ -19,6 +19,7 @@ def listed(sizes: Sizes) -> Measured:
         {
             "name": name,
             "about": task.words(sizes),
+            "bytes": task.size(sizes),
             "contenders": [
                 {"name": each, "missing": packages.missing(packages.package_of(each))}
                 for each in task.contenders

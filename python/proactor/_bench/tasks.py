@@ -21,6 +21,7 @@ from proactor._bench.taken import Taken
 
 MIB = 1 << 20
 CHUNK_BYTES = 64 << 10
+SMALL_BYTES = 4 << 10
 # A quick look has so much less of everything.
 QUICK = 10
 
@@ -47,10 +48,11 @@ class Wrong(Exception):
 
 @dataclass(frozen=True)
 class Task:
-    """`about` has names of `Sizes`. `run` gives what was done, and what it cost."""
+    """`about` has names of `Sizes`, `size` is what they need. `run` gives what was done and what it cost."""
 
     about: str
     contenders: Sequence[str]
+    size: Callable[[Sizes], int]
     make: Callable[[Path, Sizes], None]
     run: Callable[..., tuple[Taken, Measured]]
 
@@ -65,11 +67,15 @@ def small_paths(place: Path, sizes: Sizes) -> list[str]:
     return [str(place / f"{number // 500}" / f"{number}.bin") for number in range(sizes.small_files)]
 
 
+def size_of_small(sizes: Sizes) -> int:
+    return sizes.small_files * SMALL_BYTES
+
+
 def make_small(place: Path, sizes: Sizes) -> None:
     bits = random.Random(1)
     for path in small_paths(place, sizes):
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        Path(path).write_bytes(bits.randbytes(4096))
+        Path(path).write_bytes(bits.randbytes(SMALL_BYTES))
 
 
 def run_small(
@@ -84,6 +90,10 @@ def run_small(
 
 
 # One large file
+
+
+def size_of_large(sizes: Sizes) -> int:
+    return sizes.file_mib * MIB
 
 
 def make_large(place: Path, sizes: Sizes) -> None:
@@ -134,6 +144,10 @@ def text_paths(place: Path, sizes: Sizes) -> list[str]:
     return [str(place / f"{number}.txt") for number in range(sizes.text_files)]
 
 
+def size_of_text(sizes: Sizes) -> int:
+    return sizes.text_files * lines.characters(sizes.text_lines)
+
+
 def make_text(place: Path, sizes: Sizes) -> None:
     for path in text_paths(place, sizes):
         lines.write_sync(path, sizes.text_lines)
@@ -166,25 +180,35 @@ TASKS: dict[str, Task] = {
     "small-files": Task(
         "small-files: {small_files} files of 4 KiB, each read whole, 64 at once",
         tuple(whole.CONTENDERS),
+        size_of_small,
         make_small,
         run_small,
     ),
-    "chunks": Task("chunks: a file of {file_mib} MiB, read by 64 KiB", tuple(CHUNKS), make_large, run_chunks),
+    "chunks": Task(
+        "chunks: a file of {file_mib} MiB, read by 64 KiB",
+        tuple(CHUNKS),
+        size_of_large,
+        make_large,
+        run_chunks,
+    ),
     "random": Task(
         "random: {reads} reads of 4 KiB at random from {file_mib} MiB, 64 at once",
         tuple(positions.CONTENDERS),
+        size_of_large,
         make_large,
         run_random,
     ),
     "lines": Task(
         "lines: {text_files} files of {text_lines} lines at once, each line awaited",
         tuple(lines.ALL),
+        size_of_text,
         make_text,
         partial(run_lines, "read"),
     ),
     "write-lines": Task(
         "write-lines: {text_lines} lines to each of {text_files} files at once, each line awaited",
         tuple(lines.ALL),
+        size_of_text,
         make_text,
         partial(run_lines, "write"),
     ),

@@ -36,7 +36,11 @@ impl Method {
     pub fn try_out(self) -> Result<Vec<String>, String> {
         // On a thread of its own, for a tracer is of the thread that makes it ready.
         let tried = || Ok(Tracer::prepare(self)?.blind_to());
-        thread::scope(|scope| scope.spawn(tried).join().expect("no panic"))
+        thread::scope(|scope| {
+            let thread = thread::Builder::new().spawn_scoped(scope, tried);
+            let thread = thread.map_err(|e| format!("making a thread: {e}"))?;
+            thread.join().expect("no panic")
+        })
     }
 }
 

@@ -5,6 +5,7 @@
 //! it has used.
 
 mod driver;
+mod gate;
 mod plain;
 mod queue;
 mod raw_aio;
@@ -12,6 +13,7 @@ mod raw_posix;
 mod raw_uring;
 
 pub(crate) use driver::config;
+pub use gate::{Gate, Times};
 
 use crate::data;
 use crate::job::{Base, Cell};
@@ -25,8 +27,7 @@ use raw_posix::RawPosix;
 use raw_uring::RawUring;
 use std::fs::File;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Barrier, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Buffers start at a multiple of this, which serves O_DIRECT on every device.
@@ -38,8 +39,8 @@ pub struct Part<'a> {
     pub cell: &'a Cell,
     /// The job's ops.
     pub sequence: &'a Sequence,
-    /// The next op of the job: the threads of a job share them.
-    pub next: &'a AtomicU64,
+    /// What the threads of the job have in common.
+    pub shared: &'a Shared,
     /// Read from, or written to; copied from.
     pub source: &'a File,
     /// Copied to.
@@ -54,6 +55,28 @@ pub struct Part<'a> {
     pub stop: &'a AtomicBool,
 }
 
+/// How far a job is, of all its threads.
+#[derive(Debug)]
+pub struct Shared {
+    /// The next op.
+    pub next: AtomicU64,
+    /// Writes that have completed, where that matters.
+    written: AtomicU64,
+    /// Threads that have not done their part.
+    working: AtomicU32,
+}
+
+impl Shared {
+    /// Of a job of this cell that has not begun.
+    pub fn new(cell: &Cell) -> Shared {
+        Shared {
+            next: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+            working: AtomicU32::new(threads_a_job(cell)),
+        }
+    }
+}
+
 /// What one thread has done.
 #[derive(Debug)]
 pub struct Outcome {
@@ -61,90 +84,12 @@ pub struct Outcome {
     pub reads: Tally,
     /// What was written.
     pub writes: Tally,
-    /// Syncs.
+    /// Syncs that came back within the time that is told.
     pub fsyncs: u64,
     /// How often ops were handed over: once for all that go together, where the engine takes more than one at a time.
     pub submissions: u64,
     /// When the last op had come back.
     pub ended: Instant,
-}
-
-/// The times of a round.
-#[derive(Debug, Clone, Copy)]
-pub struct Times {
-    /// The first op may begin.
-    pub start: Instant,
-    /// What comes back before is not counted.
-    pub measured_from: Instant,
-    /// No op begins after.
-    pub deadline: Option<Instant>,
-}
-
-/// Where the threads of a cell meet, and the one that watches over them.
-pub struct Gate {
-    barrier: Barrier,
-    failed: AtomicBool,
-    times: OnceLock<Times>,
-}
-
-impl Gate {
-    /// For this many threads and one that watches.
-    pub fn new(threads: usize) -> Gate {
-        Gate {
-            barrier: Barrier::new(threads + 1),
-            failed: AtomicBool::new(false),
-            times: OnceLock::new(),
-        }
-    }
-
-    /// Every thread is ready, or has failed. For the watcher.
-    pub fn all_ready(&self) {
-        self.barrier.wait();
-    }
-
-    /// Lets them begin. For the watcher.
-    pub fn begin(&self, ramp: Duration, runtime: Option<Duration>) {
-        let start = Instant::now();
-        let measured_from = start + ramp;
-        let deadline = runtime.and_then(|runtime| measured_from.checked_add(runtime));
-        let times = Times {
-            start,
-            measured_from,
-            deadline,
-        };
-        let _ = self.times.set(times);
-        self.barrier.wait();
-    }
-
-    /// Every thread has done its part. For the watcher.
-    pub fn all_done(&self) {
-        self.barrier.wait();
-    }
-
-    /// Lets them go. For the watcher.
-    pub fn release(&self) {
-        self.barrier.wait();
-    }
-
-    /// For a thread that is ready, or not: whether all are, and the times.
-    fn ready(&self, ready: bool) -> Option<Times> {
-        if !ready {
-            self.failed.store(true, Ordering::Relaxed);
-        }
-        self.barrier.wait();
-        self.barrier.wait();
-        // The barrier orders both.
-        self.times
-            .get()
-            .copied()
-            .filter(|_| !self.failed.load(Ordering::Relaxed))
-    }
-
-    /// For a thread that has done its part.
-    fn done(&self) {
-        self.barrier.wait();
-        self.barrier.wait();
-    }
 }
 
 /// Threads that a job of this cell has.
@@ -160,6 +105,7 @@ pub fn threads_a_job(cell: &Cell) -> u32 {
 /// # Errors
 /// What failed, in words.
 pub fn work(part: &Part<'_>) -> Result<Option<Outcome>, String> {
+    let _present = part.gate.enter();
     match part.cell.engine.base {
         Base::Sync | Base::PsyncThreads => between_the_gates(part, plain::Plain::ready(part)),
         Base::PosixAio if part.cell.engine.raw => between_the_gates(part, Queue::<RawPosix>::ready(part)),
@@ -198,7 +144,7 @@ impl Part<'_> {
         if times.deadline.is_some_and(|deadline| now >= deadline) || self.stop.load(Ordering::Relaxed) {
             return None;
         }
-        let i = self.next.fetch_add(1, Ordering::Relaxed);
+        let i = self.shared.next.fetch_add(1, Ordering::Relaxed);
         if !self.cell.time_based && i >= self.sequence.blocks() {
             return None;
         }
@@ -239,9 +185,10 @@ impl Part<'_> {
             .map_err(|wrong| format!("wrong bytes at offset {} of what was read", wrong.offset))
     }
 
-    /// Whether a write has completed a number of them after which there is an fsync.
-    fn is_sync_due(&self, writes: u64) -> bool {
-        self.cell.fsync > 0 && writes.is_multiple_of(u64::from(self.cell.fsync))
+    /// A write has completed: whether there is an fsync after this one.
+    fn is_sync_due(&self) -> bool {
+        let each = u64::from(self.cell.fsync);
+        each > 0 && (self.shared.written.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(each)
     }
 
     /// The file that is written to.
@@ -249,13 +196,29 @@ impl Part<'_> {
         self.destination.unwrap_or(self.source)
     }
 
-    /// The last thing in a thread's time, where it is asked for.
+    /// The last thing in a job's time, where it is asked for: by the last of its threads.
     fn end(&self) -> Result<u64, String> {
-        if !(self.cell.end_fsync && self.cell.rw.writes()) {
+        let is_last = self.shared.working.fetch_sub(1, Ordering::Relaxed) == 1;
+        if !(is_last && self.cell.end_fsync && self.cell.rw.writes()) {
             return Ok(0);
         }
         rustix::fs::fsync(self.written()).map_err(|e| format!("fsync at the end: {e}"))?;
         Ok(1)
+    }
+}
+
+/// Between two looks whether to end early.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Sleeps, or less when `stop` becomes true.
+pub(crate) fn sleep(time: Duration, stop: &AtomicBool) {
+    let begun = Instant::now();
+    while !stop.load(Ordering::Relaxed) {
+        let left = time.saturating_sub(begun.elapsed());
+        if left.is_zero() {
+            break;
+        }
+        std::thread::sleep(left.min(LOOK));
     }
 }
 

@@ -1,6 +1,6 @@
 //! `pread` and `pwrite`, one op after the other: `sync` is one such thread, `psync-threads` are many that share a job's ops.
 
-use super::{complaint, Outcome, Part, Times, Worker, ALIGNMENT};
+use super::{complaint, sleep, Outcome, Part, Times, Worker, ALIGNMENT};
 use crate::data;
 use crate::tally::Tally;
 use crate::work::{Direction, Step};
@@ -53,7 +53,7 @@ impl Worker for Plain {
         // a cached read.
         let between = part.cell.verify || !think.is_zero() || part.cell.fsync > 0;
         let (mut reads, mut writes) = (Tally::default(), Tally::default());
-        let (mut written, mut fsyncs) = (0, 0);
+        let mut fsyncs = 0;
         let mut now = Instant::now();
         while let Some(Step { direction, offset }) = part.claim(times, now) {
             if direction == Direction::Write {
@@ -79,15 +79,14 @@ impl Worker for Plain {
                 if begun >= times.measured_from {
                     writes.record(bytes, now - begun);
                 }
-                written += 1;
-                if part.is_sync_due(written) {
+                if part.is_sync_due() {
                     rustix::fs::fsync(part.written()).map_err(|e| format!("fsync: {e}"))?;
-                    fsyncs += 1;
                     now = Instant::now();
+                    fsyncs += u64::from(now >= times.measured_from);
                 }
             }
             if !think.is_zero() {
-                std::thread::sleep(think);
+                sleep(think, part.stop);
                 now = Instant::now();
             }
         }

@@ -3,7 +3,7 @@
 //! A slot has one buffer and at most one op: as many slots as the depth, and what finds none waits. How a slot's op is
 //! done is a [`Transport`]'s business.
 
-use super::{complaint, Outcome, Part, Times, Worker};
+use super::{complaint, sleep, Outcome, Part, Times, Worker};
 use crate::job::Base;
 use crate::tally::Tally;
 use crate::work::{Direction, Step};
@@ -58,7 +58,6 @@ pub(super) struct Queue<T> {
     in_flight: usize,
     reads: Tally,
     writes: Tally,
-    written: u64,
     fsyncs: u64,
     /// Taken by the transport and not handed over.
     unsent: u64,
@@ -75,7 +74,6 @@ impl<T: Transport> Queue<T> {
             in_flight: 0,
             reads: Tally::default(),
             writes: Tally::default(),
-            written: 0,
             fsyncs: 0,
             unsent: 0,
             submissions: 0,
@@ -114,7 +112,7 @@ impl<T: Transport> Queue<T> {
     fn receive(&mut self, part: &Part<'_>, times: &Times, ended: Ended, now: Instant) -> Result<(), String> {
         self.in_flight -= 1;
         let Some(slot) = ended.slot else {
-            self.fsyncs += 1;
+            self.fsyncs += u64::from(now >= times.measured_from);
             return ended.result.map(drop).map_err(|e| format!("fsync: {e}"));
         };
         let (step, begun) = self.flying[slot].take().expect("a slot that is in flight");
@@ -134,12 +132,9 @@ impl<T: Transport> Queue<T> {
             return self.send_on(part, slot, step.offset, now);
         }
         self.free.push(slot);
-        if wrote {
-            self.written += 1;
-            if part.is_sync_due(self.written) {
-                self.in_flight += 1;
-                self.transport.sync()?;
-            }
+        if wrote && part.is_sync_due() {
+            self.in_flight += 1;
+            self.transport.sync()?;
         }
         Ok(())
     }
@@ -187,7 +182,7 @@ impl<T: Transport> Worker for Queue<T> {
             let is_measured = now >= times.measured_from;
             if !think.is_zero() {
                 self.flush(part, is_measured)?;
-                std::thread::sleep(think);
+                sleep(think, part.stop);
             }
             self.note_submission(part, is_measured);
             self.transport.wait(&mut ended)?;

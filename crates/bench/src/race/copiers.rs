@@ -11,7 +11,7 @@ use crate::cache::Resident;
 use crate::counters::Calls;
 use crate::job::Cache;
 use crate::report::{Report, Round, Way};
-use crate::run::{Progress, Raw, Schedule};
+use crate::run::{Counters, Progress, Raw, Schedule};
 use crate::same::same;
 use crate::subject::{Entry, Subject};
 use crate::tally::Tally;
@@ -172,6 +172,43 @@ impl Plan {
                 }
             }
         }
+        let made = self.sources.iter().filter_map(|source| match source {
+            Source::Made(kind, part) => Some(kind.size(self.common.seed, *part)),
+            Source::There(_) => None,
+        });
+        let counting = self.common.counters != Counters::None;
+        // Beside the copies, the trees themselves.
+        self.room(
+            made,
+            &self.common.directory,
+            self.runs(counting).saturating_add(1),
+        )
+    }
+
+    /// How many copies there are of each source.
+    fn runs(&self, counting: bool) -> u64 {
+        self.copiers.len() as u64 * (u64::from(self.common.rounds) + u64::from(counting))
+    }
+
+    /// Whether so many of each have room beside each other.
+    fn room(&self, sizes: impl Iterator<Item = Size>, place: &Path, times: u64) -> Result<(), String> {
+        let (mut needed, mut names) = (0, 0);
+        for size in sizes {
+            names += size.files + size.others;
+            needed += size.bytes + size.files * BLOCK_BYTES + (size.files + size.others) * A_FILE_BYTES;
+        }
+        space::check(place, needed.saturating_mul(times)).map_err(|e| {
+            format!("{e}: every run has a copy of its own, so fewer --rounds or copiers need less")
+        })?;
+        let facts = rustix::fs::statvfs(place).map_err(|e| format!("{}: {e}", place.display()))?;
+        let names = names.saturating_mul(times);
+        if facts.f_files > 0 && facts.f_favail < names {
+            return Err(format!(
+                "{}: {names} inodes are needed, and {} are free",
+                place.display(),
+                facts.f_favail
+            ));
+        }
         Ok(())
     }
 
@@ -216,7 +253,11 @@ pub fn run(plan: &Plan, stop: &AtomicBool, told: &mut dyn FnMut(&Progress)) -> R
             plan.common.seed,
         )?);
     }
-    room(plan, &trees, place.path(), frame.counts())?;
+    plan.room(
+        trees.iter().map(|tree| tree.size),
+        place.path(),
+        plan.runs(frame.counts()),
+    )?;
     let pairs = plan.pairs();
     let subject = |(source, copier): &(usize, usize)| {
         Subject::Entry(Entry {
@@ -298,30 +339,6 @@ fn made(source: &Source, root: &Path, seed: u64) -> Result<Tree, String> {
     })
 }
 
-/// Whether all copies have room beside each other.
-fn room(plan: &Plan, trees: &[Tree], place: &Path, counting: bool) -> Result<(), String> {
-    let runs = plan.copiers.len() as u64 * u64::from(plan.common.rounds + u32::from(counting));
-    let each = |tree: &Tree| {
-        let names = tree.size.files + tree.size.others;
-        tree.size.bytes + tree.size.files * BLOCK_BYTES + names * A_FILE_BYTES
-    };
-    let needed: u64 = trees.iter().map(each).sum();
-    space::check(place, needed.saturating_mul(runs)).map_err(|e| {
-        format!("{e}: every run has a copy of its own, so fewer --rounds or copiers need less")
-    })?;
-    let names: u64 = trees.iter().map(|tree| tree.size.files + tree.size.others).sum();
-    let facts = rustix::fs::statvfs(place).map_err(|e| format!("{}: {e}", place.display()))?;
-    if facts.f_files > 0 && facts.f_favail < names * runs {
-        return Err(format!(
-            "{}: {} inodes are needed, and {} are free",
-            place.display(),
-            names * runs,
-            facts.f_favail
-        ));
-    }
-    Ok(())
-}
-
 /// One run of one copier.
 struct One<'a> {
     plan: &'a Plan,
@@ -395,5 +412,34 @@ impl One<'_> {
             writes: Tally::default(),
             calls: calls.map(|calls| (calls, None)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::MAX_ROUNDS;
+    use crate::tree::KINDS;
+
+    #[test]
+    fn room_is_looked_for_before_a_byte_is_written() {
+        let plan = |rounds, copiers, part| Plan {
+            common: Common {
+                directory: ".".into(),
+                rounds,
+                seed: 1,
+                counters: Counters::None,
+                cache: Cache::Warmed,
+                command: Vec::new(),
+            },
+            copiers: vec![Copier::named("cp -r").unwrap(); copiers],
+            sources: KINDS.iter().map(|kind| Source::Made(kind, part)).collect(),
+            end_fsync: false,
+            left_out: Vec::new(),
+        };
+        assert_eq!(plan(1, 1, 50).check(), Ok(()));
+        // Petabytes.
+        let needed = plan(MAX_ROUNDS, 1000, 1).check().unwrap_err();
+        assert!(needed.contains("MiB are needed"), "{needed}");
     }
 }

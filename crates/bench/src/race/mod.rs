@@ -8,7 +8,7 @@ pub mod files;
 mod frame;
 
 use crate::job::Cache;
-use crate::run::Counters;
+use crate::run::{check_rounds, Counters};
 use std::path::{Path, PathBuf};
 
 /// What both kinds of race are told.
@@ -40,9 +40,7 @@ impl Common {
     }
 
     fn check(&self) -> Result<(), String> {
-        if self.rounds == 0 {
-            return Err("--rounds 0 measures nothing".into());
-        }
+        check_rounds(self.rounds)?;
         if !self.directory.is_dir() {
             return Err(format!("{}: no directory", self.directory.display()));
         }

@@ -43,16 +43,16 @@ impl Clock {
 
     pub fn progress(&self, what: String) -> Progress {
         let left: u64 = self.left.iter().map(|n| u64::from(*n)).sum();
-        let rest = self
+        let mut rest = self
             .each
             .iter()
             .zip(&self.left)
-            .map(|(each, times)| Some(each.as_ref()?.mul_f64(f64::from(*times))));
+            .map(|(each, times)| Some(each.as_ref()?.saturating_mul(*times)));
         Progress {
             what,
             done: self.of - left,
             of: self.of,
-            left: rest.sum(),
+            left: rest.try_fold(Duration::ZERO, |sum, each| Some(sum.saturating_add(each?))),
         }
     }
 }

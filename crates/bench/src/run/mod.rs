@@ -20,6 +20,17 @@ use session::Session;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime};
 
+/// More tell no more, and take days.
+pub const MAX_ROUNDS: u32 = 10_000;
+
+pub(crate) fn check_rounds(rounds: u32) -> Result<(), String> {
+    match rounds {
+        0 => Err("--rounds 0 measures nothing".into()),
+        1..=MAX_ROUNDS => Ok(()),
+        _ => Err(format!("--rounds {rounds}: at most {MAX_ROUNDS}")),
+    }
+}
+
 /// Whether system calls are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counters {
@@ -80,9 +91,7 @@ impl Plan {
         if self.cells.is_empty() {
             return Err("there is nothing to measure".into());
         }
-        if self.rounds == 0 {
-            return Err("--rounds 0 measures nothing".into());
-        }
+        check_rounds(self.rounds)?;
         let checked = self.cells.iter().filter(|c| c.verify).count();
         if checked != 0 && checked != self.cells.len() {
             return Err("--verify is for all cells or for none: others would write other bytes".into());

@@ -6,7 +6,7 @@ use super::Plan;
 use crate::cache::{self, Resident};
 use crate::counters::{Calls, Method, Seen, Tracer};
 use crate::data;
-use crate::engines::{self, Gate, Outcome, Part};
+use crate::engines::{self, Gate, Outcome, Part, Shared};
 use crate::job::{Cache, Cell, Rw};
 use crate::report::{CellReport, Round, Way};
 use crate::subject::Subject;
@@ -16,7 +16,7 @@ use crate::usage::{self, Mark};
 use crate::work::{Direction, Sequence};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -61,15 +61,19 @@ impl Session<'_> {
                     .independent(cell.norandommap)
             })
             .collect();
-        let next: Vec<AtomicU64> = (0..cell.numjobs).map(|_| AtomicU64::new(0)).collect();
+        let shared: Vec<Shared> = (0..cell.numjobs).map(|_| Shared::new(cell)).collect();
         let resident_before = resident(&files, cell);
         // On a thread of its own, so that what it counts is this cell's threads and no others.
-        let stage = || self.stage(cell, counting, &files, &sequences, &next);
-        let mut raw = thread::scope(|scope| scope.spawn(stage).join().expect("no panic"))?;
+        let stage = || self.stage(cell, counting, &files, &sequences, &shared);
+        let mut raw = thread::scope(|scope| {
+            let stage = thread::Builder::new().spawn_scoped(scope, stage);
+            let stage = stage.map_err(|e| format!("making a thread: {e}"))?;
+            stage.join().expect("no panic")
+        })?;
         raw.round.resident_before = resident_before;
         raw.round.resident_after = resident(&files, cell);
         if cell.verify && cell.rw.writes() {
-            self.verify(cell, &files, &sequences, &next)?;
+            self.verify(cell, &files, &sequences, &shared)?;
         }
         Ok(raw)
     }
@@ -114,21 +118,23 @@ impl Session<'_> {
         counting: bool,
         files: &[Pair],
         sequences: &[Sequence],
-        next: &[AtomicU64],
+        shared: &[Shared],
     ) -> Result<Raw, String> {
         let method = self.method.filter(|_| counting);
         let mut counters = method.map(Tracer::prepare).transpose()?;
         let each = engines::threads_a_job(cell) as usize;
-        let gate = Gate::new(each * cell.numjobs as usize);
+        let threads = each * cell.numjobs as usize;
+        let gate = Gate::new(threads);
         let device = self.device.as_deref();
         thread::scope(|scope| {
+            let _present = gate.enter();
             let mut workers = Vec::new();
             for job in 0..cell.numjobs as usize {
                 for _ in 0..each {
                     let part = Part {
                         cell,
                         sequence: &sequences[job],
-                        next: &next[job],
+                        shared: &shared[job],
                         source: &files[job].source,
                         destination: files[job].destination.as_ref(),
                         seed: self.plan.seed,
@@ -137,21 +143,24 @@ impl Session<'_> {
                         stop: self.stop,
                     };
                     let builder = thread::Builder::new().name("bench job".into());
-                    workers.push(
-                        builder
-                            .spawn_scoped(scope, move || engines::work(&part))
-                            .expect("a thread"),
-                    );
+                    let worker = builder.spawn_scoped(scope, move || engines::work(&part));
+                    workers.push(worker.map_err(|e| {
+                        gate.cancel();
+                        format!("making thread {} of {threads}: {e}", workers.len() + 1)
+                    })?);
                 }
             }
             gate.all_ready();
             let mut before = Mark::start(device);
-            let started = counters.as_mut().map(Tracer::start).transpose();
+            let mut start = || counters.as_mut().map(Tracer::start).transpose();
             let ramp = Duration::from_millis(cell.ramp_ms);
+            // What a ramp does is not measured, and so not counted.
+            let mut started = if ramp.is_zero() { start() } else { Ok(None) };
             let begun = Instant::now();
             gate.begin(ramp, cell.runtime_ms.map(Duration::from_millis));
             if !ramp.is_zero() {
-                thread::sleep(ramp.saturating_sub(begun.elapsed()));
+                engines::sleep(ramp.saturating_sub(begun.elapsed()), self.stop);
+                started = start();
                 before = Mark::start(device);
             }
             gate.all_done();
@@ -175,7 +184,7 @@ impl Session<'_> {
         cell: &Cell,
         files: &[Pair],
         sequences: &[Sequence],
-        next: &[AtomicU64],
+        shared: &[Shared],
     ) -> Result<(), String> {
         self.target.settle().map_err(|e| format!("writing back: {e}"))?;
         let mut buffer = vec![0; cell.bs as usize];
@@ -183,7 +192,7 @@ impl Session<'_> {
             let written = files[job].destination.as_ref().unwrap_or(&files[job].source);
             // Without O_DIRECT, which would need an aligned buffer.
             let file = reopened(written).map_err(|e| format!("reading back: {e}"))?;
-            for i in 0..next[job].load(Ordering::Relaxed).min(sequence.blocks()) {
+            for i in 0..shared[job].next.load(Ordering::Relaxed).min(sequence.blocks()) {
                 if self.stop.load(Ordering::Relaxed) {
                     // The round is given up.
                     return Ok(());

@@ -2,7 +2,7 @@
 //!
 //! Invariant: nothing is left behind. Files have no name (O_TMPFILE, or unlinked at once where the file system has no
 //! such thing), unless the user has given one; that one is removed when the target is dropped, and only if it was made
-//! here.
+//! here and is still the one that has this name.
 
 pub(crate) mod space;
 
@@ -13,7 +13,7 @@ use proactor::op::direct_alignment;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek as _, SeekFrom};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -55,7 +55,7 @@ pub struct Target {
     destinations: Vec<File>,
     /// Where they are, for people.
     pub place: PathBuf,
-    /// A named file of ours.
+    /// A named file of ours: the first source.
     remove: Option<PathBuf>,
 }
 
@@ -77,17 +77,15 @@ impl Target {
                         directory.display()
                     ));
                 }
-                space::check(
-                    directory,
-                    needs.size * u64::from(needs.jobs) * (1 + u64::from(needs.copies)),
-                )
+                let files = u64::from(needs.jobs) * (1 + u64::from(needs.copies));
+                space::check(directory, needs.size.saturating_mul(files))
             }
             Place::File { path, existing } => match fs::metadata(path) {
                 Ok(facts) => check_existing(path, &facts, *existing, needs),
-                Err(e) if e.kind() == io::ErrorKind::NotFound => space::check(
-                    parent(path),
-                    needs.size * (1 + u64::from(needs.copies) * u64::from(needs.jobs)),
-                ),
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                    let files = 1 + u64::from(needs.copies) * u64::from(needs.jobs);
+                    space::check(parent(path), needs.size.saturating_mul(files))
+                }
                 Err(e) => Err(format!("{}: {e}", path.display())),
             },
         }
@@ -120,10 +118,11 @@ impl Target {
                 target.place = directory.clone();
                 directory.as_path()
             }
-            Place::File { path, .. } => {
-                filled = !path.exists();
-                target.sources.push(open_named(path, needs.writes)?);
-                target.remove = filled.then(|| path.clone());
+            Place::File { path, existing } => {
+                let (file, made) = open_named(path, *existing, needs)?;
+                filled = made;
+                target.sources.push(file);
+                target.remove = made.then(|| path.clone());
                 target.place = path.clone();
                 parent(path)
             }
@@ -188,8 +187,13 @@ impl Target {
 impl Drop for Target {
     fn drop(&mut self) {
         if let Some(path) = &self.remove {
-            // Nobody is left to tell of a failure: whoever has removed it before us was right to.
-            let _ = fs::remove_file(path);
+            let number = |facts: fs::Metadata| (facts.dev(), facts.ino());
+            let ours = self.sources[0].metadata().map(number);
+            // What somebody else has put in its place is theirs.
+            if ours.is_ok_and(|ours| fs::symlink_metadata(path).is_ok_and(|there| number(there) == ours)) {
+                // Nobody is left to tell of a failure: whoever has removed it before us was right to.
+                let _ = fs::remove_file(path);
+            }
         }
     }
 }
@@ -233,27 +237,36 @@ fn check_existing(path: &Path, facts: &fs::Metadata, allowed: bool, needs: &Need
         ));
     }
     if needs.copies {
-        return space::check(parent(path), needs.size * u64::from(needs.jobs));
+        return space::check(parent(path), needs.size.saturating_mul(needs.jobs.into()));
     }
     Ok(())
 }
 
-fn open_named(path: &Path, write: bool) -> Result<File, String> {
-    let mut options = OpenOptions::new();
-    options.read(true);
-    if !path.exists() {
-        options.write(true).create_new(true);
-    } else if write {
-        // On a block device, O_EXCL is refused while it is mounted or otherwise in use.
-        options.write(true);
-        if fs::metadata(path).is_ok_and(|facts| facts.file_type().is_block_device()) {
-            options.custom_flags(libc::O_EXCL);
-        }
-    }
-    options.open(path).map_err(|e| match e.raw_os_error() {
+/// The file, and whether it was made: opening decides that, for it may come and go meanwhile.
+fn open_named(path: &Path, existing: bool, needs: &Needs) -> Result<(File, bool), String> {
+    let failed = |e: io::Error| match e.raw_os_error() {
         Some(libc::EBUSY) => format!("{}: mounted or otherwise in use: not overwritten", path.display()),
         _ => format!("{}: {e}", path.display()),
-    })
+    };
+    if existing {
+        let mut options = OpenOptions::new();
+        options.read(true).write(needs.writes);
+        // On a block device, O_EXCL is refused while it is mounted or otherwise in use.
+        if needs.writes && fs::metadata(path).is_ok_and(|facts| facts.file_type().is_block_device()) {
+            options.custom_flags(libc::O_EXCL);
+        }
+        match options.open(path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            opened => {
+                let file = opened.map_err(failed)?;
+                check_existing(path, &file.metadata().map_err(failed)?, true, needs)?;
+                return Ok((file, false));
+            }
+        }
+    }
+    let mut options = OpenOptions::new();
+    let made = options.read(true).write(true).create_new(true).open(path);
+    Ok((made.map_err(failed)?, true))
 }
 
 fn nameless(directory: &Path) -> Result<File, String> {
@@ -391,6 +404,12 @@ mod tests {
         assert!(path.exists());
         drop(target);
         assert!(!path.exists());
+
+        let target = make(&place, &NEEDS).unwrap();
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "of somebody else").unwrap();
+        drop(target);
+        assert!(path.exists());
     }
 
     #[test]
@@ -413,6 +432,9 @@ mod tests {
             ..NEEDS
         };
         assert!(make(&place(true), &checked).unwrap_err().contains("--verify"));
+        // As if it had come after the first look.
+        let late = open_named(&path, false, &NEEDS).unwrap_err();
+        assert!(late.contains("exists"), "{late}");
         let target = make(&place(true), &NEEDS).unwrap();
         drop(target);
         assert_eq!(
@@ -432,6 +454,12 @@ mod tests {
             ..NEEDS
         };
         assert!(make(&place, &huge).unwrap_err().contains("free"));
+        let wraps = Needs {
+            size: 1 << 63,
+            jobs: 2,
+            ..NEEDS
+        };
+        assert!(make(&place, &wraps).unwrap_err().contains("free"));
         let nowhere = Place::Directory(directory.path().join("nowhere"));
         assert!(make(&nowhere, &NEEDS).unwrap_err().contains("nowhere"));
         let stopped = Target::make(&place, &NEEDS, 1, &AtomicBool::new(true), &mut |_, _| {});

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub(super) const AFTER_HELP: &str = "\
-Exits with 0 if all was measured, with 1 if a cell failed, with 2 if what was asked for cannot be done here, with 130 or
-143 if a signal ended it: what was measured by then is reported all the same.";
+Exits with 0 if all was measured, with 1 if a cell failed, with 2 if what was asked for cannot be done here, with 129,
+130 or 143 if a signal ended it: what was measured by then is reported all the same.";
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum CounterChoice {
@@ -141,7 +141,7 @@ pub(super) struct Io {
     /// How often everything is measured; 4 are needed to tell engines apart [default: 5]
     #[arg(long, value_name = "N", help_heading = "How long")]
     pub rounds: Option<u32>,
-    /// A first look: files of at most 64 MiB, rounds of at most half a second, 4 of them
+    /// A first look: files of at most 64 MiB, rounds of at most half a second, 4 of them, unless it is said otherwise
     #[arg(long, help_heading = "How long")]
     pub quick: bool,
 
@@ -152,7 +152,7 @@ pub(super) struct Io {
     #[arg(long, value_name = "FILE", help_heading = "Where")]
     pub filename: Option<PathBuf>,
     /// The file may be there already, or be a block device: it is read as it is, and OVERWRITTEN if the work writes
-    #[arg(long, requires = "filename", help_heading = "Where")]
+    #[arg(long, help_heading = "Where")]
     pub use_existing: bool,
     /// Drop the file from the page cache before each round that is not direct: 1 or 0 [default: 1]
     #[arg(long, value_parser = ["0", "1"], value_name = "0|1", help_heading = "Where")]

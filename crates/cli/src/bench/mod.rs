@@ -82,7 +82,7 @@ struct Show {
     outputs: outputs::Outputs,
 }
 
-/// 0 if all was measured, 1 if anything was not, 2 for what cannot be done, 130 or 143 if a signal ended it.
+/// 0 if all was measured, 1 if anything was not, 2 for what cannot be done, 129, 130 or 143 if a signal ended it.
 pub(crate) fn run(args: &Bench, command: &[OsString], host: &Host<'_>) -> u8 {
     let done = match &args.command {
         Command::Io(io) => run_io(io, &shown(command)),
@@ -90,13 +90,16 @@ pub(crate) fn run(args: &Bench, command: &[OsString], host: &Host<'_>) -> u8 {
         Command::Cp(cp) => run_cp(cp, &shown(command), host),
         Command::Compare(args) => run_compare(args),
         Command::Show(args) => read(&args.report).and_then(|report| {
+            if report.cells.iter().all(|cell| cell.cell.io().is_none()) {
+                args.outputs.refuse_fio().map_err(misuse)?;
+            }
             args.outputs.check()?;
             args.outputs.write(&report).map_err(|e| (FAILURE, e))?;
             Ok(0)
         }),
     };
     done.unwrap_or_else(|(status, why)| {
-        eprintln!("proactor bench: {why}");
+        crate::complain(&format!("proactor bench: {why}"));
         status
     })
 }

@@ -5,6 +5,7 @@ use clap::Args;
 use proactor_bench::render;
 use proactor_bench::report::Report;
 use std::fs::{self, OpenOptions};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 type Render = fn(&Report) -> String;
@@ -75,33 +76,49 @@ impl Outputs {
             return Err(misuse(format!("{}: for one report only", path.display())));
         }
         pictures::check(self.svg.as_deref(), self.png.as_deref()).map_err(misuse)?;
-        for (path, _) in wanted.iter().filter(|(path, _)| *path != Path::new("-")) {
-            let there = path.exists();
-            let opened = OpenOptions::new().append(true).create(true).open(path);
-            opened.map_err(|e| (FAILURE, format!("{}: {e}", path.display())))?;
-            if !there {
-                // It was ours, and is empty.
-                let _ = fs::remove_file(path);
-            }
-        }
-        Ok(())
+        let (mut known, mut made) = (Vec::new(), Vec::new());
+        let tried = wanted
+            .iter()
+            .filter(|(path, _)| *path != Path::new("-"))
+            .try_for_each(|(path, _)| {
+                let failed = |e| (FAILURE, format!("{}: {e}", path.display()));
+                let there = path.exists();
+                let opened = OpenOptions::new().append(true).create(true).open(path);
+                made.extend((!there).then_some(*path));
+                let facts = opened.and_then(|file| file.metadata()).map_err(failed)?;
+                let number = (facts.dev(), facts.ino());
+                if facts.is_file() && known.contains(&number) {
+                    return Err(misuse(format!(
+                        "{}: for one report only, and it has another name here",
+                        path.display()
+                    )));
+                }
+                known.push(number);
+                Ok(())
+            });
+        // They were ours, and are empty.
+        made.iter().for_each(|path| drop(fs::remove_file(path)));
+        tried
     }
 
-    /// Writes all of it; the table goes to stdout unless something else does.
+    /// Writes all of it; the table goes to stdout unless something else does. What fails keeps nothing else from being
+    /// written, and the first failure is returned.
     pub fn write(&self, report: &Report) -> Result<(), String> {
         let wanted = self.wanted();
         let taken = wanted.iter().any(|(path, _)| *path == Path::new("-"));
         if !taken {
             crate::print(&render::text(report));
         }
+        let mut outcome = Ok(());
         for (path, render) in wanted {
             let text = render(report);
             if path == Path::new("-") {
                 crate::print(&text);
             } else {
-                fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))?;
+                let written = fs::write(path, text);
+                outcome = outcome.and(written.map_err(|e| format!("{}: {e}", path.display())));
             }
         }
-        pictures::write(report, self.svg.as_deref(), self.png.as_deref())
+        outcome.and(pictures::write(report, self.svg.as_deref(), self.png.as_deref()))
     }
 }

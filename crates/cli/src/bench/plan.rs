@@ -51,14 +51,14 @@ pub(super) fn plan(io: &Io, command: &[String]) -> Result<Plan, String> {
         }
         put_over(job, io);
         if io.quick {
-            shorten(job);
+            shorten(job, io);
         }
     }
     let cells: Vec<Cell> = jobs.iter().flat_map(Job::cells).collect();
     refuse_without_effect(io, &cells)?;
     Ok(Plan {
         cells: without_repeats(cells),
-        place: place(io, file.as_ref()),
+        place: place(io, file.as_ref())?,
         rounds: io.rounds.unwrap_or(if io.quick { QUICK_ROUNDS } else { ROUNDS }),
         seed: io.seed.unwrap_or(1),
         counters: match io.counters {
@@ -113,7 +113,7 @@ fn read(path: &Path) -> Result<JobFile, String> {
 }
 
 /// What was said, or else what the job file says, in whose directory its file is.
-fn place(io: &Io, file: Option<&JobFile>) -> Place {
+fn place(io: &Io, file: Option<&JobFile>) -> Result<Place, String> {
     let said = io.filename.is_some() || io.directory.is_some();
     let file = file.filter(|_| !said);
     let directory = io.directory.clone().or(file.and_then(|f| f.directory.clone()));
@@ -123,11 +123,12 @@ fn place(io: &Io, file: Option<&JobFile>) -> Place {
         .clone()
         .or(file.and_then(|f| Some(directory.join(f.filename.as_ref()?))))
     {
-        Some(path) => Place::File {
+        Some(path) => Ok(Place::File {
             path,
             existing: io.use_existing,
-        },
-        None => Place::Directory(directory),
+        }),
+        None if io.use_existing => Err("--use-existing: no file is named: --filename".into()),
+        None => Ok(Place::Directory(directory)),
     }
 }
 
@@ -164,19 +165,26 @@ fn put_over(job: &mut Job, io: &Io) {
         // Said to be done when the file is: then the task's time is no bound.
         job.runtime = None;
     }
-    if io.invalidate.as_deref() == Some("0") {
-        job.cache = Cache::Left;
-    }
-    if io.pre_read.as_ref().is_some_and(on) {
-        job.cache = Cache::Warmed;
-    }
+    // One of them at most is said.
+    job.cache = match (io.invalidate.as_deref(), io.pre_read.as_deref()) {
+        (Some("0"), _) => Cache::Left,
+        (Some(_), _) => Cache::Dropped,
+        (_, Some("1")) => Cache::Warmed,
+        (_, Some(_)) if job.cache == Cache::Warmed => Cache::Dropped,
+        _ => job.cache,
+    };
 }
 
-fn shorten(job: &mut Job) {
-    for size in &mut job.size {
-        *size = (*size).min(QUICK_BYTES);
+/// What was said stays as it was said.
+fn shorten(job: &mut Job, io: &Io) {
+    if io.size.is_none() {
+        for size in &mut job.size {
+            *size = (*size).min(QUICK_BYTES);
+        }
     }
-    job.runtime = job.runtime.map(|time| time.min(QUICK));
+    if io.runtime.is_none() {
+        job.runtime = job.runtime.map(|time| time.min(QUICK));
+    }
 }
 
 /// As a shell takes it.
@@ -205,9 +213,12 @@ pub(super) fn described(plan: &Plan) -> String {
     if let Place::Directory(_) = plan.place {
         text += &format!(": {files} files of {}", units::bytes(needs.size));
     }
-    let planned: Option<Duration> = plan.cells.iter().map(Cell::planned).sum();
+    let planned: Option<Vec<Duration>> = plan.cells.iter().map(Cell::planned).collect();
     match planned {
-        Some(each) => text += &format!(", {} at least\n", units::clock(each * plan.rounds)),
+        Some(each) => {
+            let each = each.into_iter().fold(Duration::ZERO, Duration::saturating_add);
+            text += &format!(", {} at least\n", units::clock(each.saturating_mul(plan.rounds)));
+        }
         None => text += ", as long as it takes\n",
     }
     for why in &plan.left_out {

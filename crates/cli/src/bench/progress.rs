@@ -39,7 +39,8 @@ impl Bar {
             Bar::Lines => {
                 // Filling tells of every MiB, which is for a bar.
                 if progress.of > 0 {
-                    eprintln!("{}/{}: {}{left}", progress.done + 1, progress.of, progress.what);
+                    let number = progress.done + 1;
+                    crate::complain(&format!("{number}/{}: {}{left}", progress.of, progress.what));
                 }
             }
             Bar::Drawn(bar) => {

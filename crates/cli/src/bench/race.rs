@@ -268,6 +268,9 @@ impl Cp {
     fn copiers(&self, host: &Host<'_>) -> Result<(Vec<Copier>, Vec<String>), String> {
         let (mut there, missing) = copiers::copiers(&own(host)?);
         for command in &self.also {
+            if there.iter().any(|other| other.name == *command) {
+                return Err(format!("--also {command}: it takes part already"));
+            }
             there.push(Copier::named(command)?);
         }
         Ok((there, missing))

@@ -34,7 +34,7 @@ use wishes::Wishes;
 pub(crate) use usage::report as report_usage;
 pub(crate) use wishes::Cp;
 
-/// 0 if all was copied, 1 if anything was not, 130 or 143 if a signal ended it.
+/// 0 if all was copied, 1 if anything was not, 129, 130 or 143 if a signal ended it.
 pub(crate) fn run(args: &Cp, cluster: Option<&dyn Cluster>) -> u8 {
     let done = args.wishes().and_then(|wishes| {
         if shards::are_meant(&args.flags) {

@@ -35,9 +35,9 @@ impl Misuse {
 
     /// Says it, and returns the exit status.
     pub fn report(&self) -> u8 {
-        eprintln!("{PROGRAM}: {}", self.text);
+        crate::complain(&format!("{PROGRAM}: {}", self.text));
         if self.hint {
-            eprintln!("Try '{PROGRAM} --help' for more information.");
+            crate::complain(&format!("Try '{PROGRAM} --help' for more information."));
         }
         FAILURE
     }

@@ -1,0 +1,182 @@
+//! Where the threads of a cell meet, and the one that watches over them.
+//!
+//! Nobody waits for a thread that will not come: what cannot be made and what panics [cancels](Gate::cancel) the rest.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The times of a round.
+#[derive(Debug, Clone, Copy)]
+pub struct Times {
+    /// The first op may begin.
+    pub start: Instant,
+    /// What comes back before is not counted.
+    pub measured_from: Instant,
+    /// No op begins after.
+    pub deadline: Option<Instant>,
+}
+
+/// For a number of threads and one that watches.
+pub struct Gate {
+    threads: usize,
+    state: Mutex<State>,
+    /// The watcher waits for the last thread, and the threads for the watcher.
+    for_watcher: Condvar,
+    for_threads: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    ready: usize,
+    done: usize,
+    /// Set when they may begin.
+    times: Option<Times>,
+    released: bool,
+    /// One could not be made ready.
+    failed: bool,
+    cancelled: bool,
+}
+
+/// Cancels if its thread panics.
+pub struct Present<'a>(&'a Gate);
+
+impl Drop for Present<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.cancel();
+        }
+    }
+}
+
+impl Gate {
+    /// For this many threads and one that watches.
+    pub fn new(threads: usize) -> Gate {
+        Gate {
+            threads,
+            state: Mutex::default(),
+            for_watcher: Condvar::new(),
+            for_threads: Condvar::new(),
+        }
+    }
+
+    /// Every thread is ready, or has failed. For the watcher.
+    pub fn all_ready(&self) {
+        self.watch(|state| state.ready);
+    }
+
+    /// Lets them begin. For the watcher.
+    pub fn begin(&self, ramp: Duration, runtime: Option<Duration>) {
+        let start = Instant::now();
+        let measured_from = start + ramp;
+        let deadline = runtime.and_then(|runtime| measured_from.checked_add(runtime));
+        self.lock().times = Some(Times {
+            start,
+            measured_from,
+            deadline,
+        });
+        self.for_threads.notify_all();
+    }
+
+    /// Every thread has done its part. For the watcher.
+    pub fn all_done(&self) {
+        self.watch(|state| state.done);
+    }
+
+    /// Lets them go. For the watcher.
+    pub fn release(&self) {
+        self.lock().released = true;
+        self.for_threads.notify_all();
+    }
+
+    /// Nobody waits any more, and who has not begun does not.
+    pub fn cancel(&self) {
+        self.lock().cancelled = true;
+        self.for_threads.notify_all();
+        self.for_watcher.notify_all();
+    }
+
+    /// As long as a thread has this, the others wait for it and not for ever.
+    pub fn enter(&self) -> Present<'_> {
+        Present(self)
+    }
+
+    /// For a thread that is ready, or not: the times if all are.
+    pub(super) fn ready(&self, ready: bool) -> Option<Times> {
+        let mut state = self.lock();
+        state.failed |= !ready;
+        state.ready += 1;
+        self.tell_watcher(state.ready);
+        let state = wait(&self.for_threads, state, |state| state.times.is_none());
+        state.times.filter(|_| !state.failed && !state.cancelled)
+    }
+
+    /// For a thread that has done its part.
+    pub(super) fn done(&self) {
+        let mut state = self.lock();
+        state.done += 1;
+        self.tell_watcher(state.done);
+        drop(wait(&self.for_threads, state, |state| !state.released));
+    }
+
+    /// The last one does: each call would be counted.
+    fn tell_watcher(&self, arrived: usize) {
+        if arrived == self.threads {
+            self.for_watcher.notify_one();
+        }
+    }
+
+    fn watch(&self, arrived: fn(&State) -> usize) {
+        drop(wait(&self.for_watcher, self.lock(), |state| {
+            arrived(state) < self.threads
+        }));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Until there is nothing to wait for, or it is cancelled.
+fn wait<'a>(
+    signal: &Condvar,
+    state: MutexGuard<'a, State>,
+    more: impl Fn(&State) -> bool,
+) -> MutexGuard<'a, State> {
+    let waited = signal.wait_while(state, |state| !state.cancelled && more(state));
+    waited.unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two are expected and one comes, or one panics: nobody waits for ever.
+    #[test]
+    fn nobody_waits_for_a_thread_that_does_not_come() {
+        let gate = Gate::new(2);
+        thread::scope(|scope| {
+            let came = scope.spawn(|| {
+                let times = gate.ready(true);
+                gate.done();
+                times
+            });
+            gate.cancel();
+            assert!(came.join().unwrap().is_none());
+        });
+
+        let gate = Gate::new(1);
+        thread::scope(|scope| {
+            let fell = scope.spawn(|| {
+                let _present = gate.enter();
+                // Without the hook, which would tell of it.
+                std::panic::resume_unwind(Box::new("on the way"));
+            });
+            gate.all_ready();
+            gate.begin(Duration::ZERO, None);
+            gate.all_done();
+            gate.release();
+            assert!(fell.join().is_err());
+        });
+    }
+}
