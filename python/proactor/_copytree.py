@@ -14,10 +14,9 @@ from contextlib import suppress
 from enum import Enum
 from typing import Any
 
-from proactor import _pool
 from proactor._copying import watched
 from proactor._native import Copying
-from proactor._steps import in_steps, once
+from proactor._steps import in_steps, once, to_the_end
 from proactor._temporary import remove_tree
 
 # As many as there are threads for them.
@@ -40,10 +39,25 @@ async def by_copier(src: Any, dst: Any, symlinks: bool) -> bool:
     name, nothing is left: what the standard library does about it, and in which words, the walker knows.
     Cancelled, it leaves what was copied.
     """
-    growing = await in_steps(once(_make_top, src, dst))
-    if growing is None:
-        return False
-    copying = Copying(
+    made: list[Any] = []
+    named = False
+    try:
+        await in_steps(once(_make_top, src, dst, made))
+        if made:
+            outcome = await watched(_copying(src, made[0], symlinks), None)
+            is_whole = not outcome["failures"] and not outcome["specials"]
+            named = is_whole and await in_steps(once(_name, made[0], dst))
+    except BaseException:
+        if made:
+            await to_the_end(_name_or_remove, made[0], dst)
+        raise
+    if made and not named:
+        await to_the_end(remove_tree, made[0], True)
+    return named
+
+
+def _copying(src: Any, growing: Any, symlinks: bool) -> Copying:
+    return Copying(
         [src],
         growing,
         False,
@@ -54,41 +68,56 @@ async def by_copier(src: Any, dst: Any, symlinks: bool) -> bool:
         in_place=True,
         journal=False,
     )
-    try:
-        outcome = await watched(copying, None)
-    except BaseException:
-        await _pool.finish(_name, growing, dst)
-        raise
-    if not outcome["failures"] and not outcome["specials"] and await in_steps(once(_name, growing, dst)):
-        return True
-    await _pool.finish(remove_tree, growing, True)
-    return False
 
 
-def _make_top(src: Any, dst: Any) -> Any:
-    """Makes a directory beside the name, if that is free and the copier serves there."""
+def _make_top(src: Any, dst: Any, made: list[Any]) -> None:
+    """Makes a directory beside the name and notes it, if that is free and the copier serves there.
+
+    What is wrong with a name, the walker says.
+    """
     os.scandir(src).close()
     plain = os.fspath(dst)
     kind: Any = os.fsdecode if isinstance(plain, str) else os.fsencode
     place, name = os.path.split(plain.rstrip(kind("/")))
-    if os.fsdecode(name) in ("", ".", "..") or os.path.lexists(dst):
-        return None
     place = place or kind(".")
+    if os.fsdecode(name) in ("", ".", "..") or not _is_free(dst) or _is_below(place, src):
+        return
     sys.audit("shutil.copytree", src, dst)
-    os.makedirs(place, exist_ok=True)
     with suppress(OSError):
+        os.makedirs(place, exist_ok=True)
         growing = tempfile.mkdtemp(prefix=kind(".copytree-"), dir=place)
-        if DEFAULT_LIST not in _attributes(growing):
-            return growing
-        os.rmdir(growing)
-    return None
+        if DEFAULT_LIST in _attributes(growing):
+            os.rmdir(growing)
+        else:
+            made.append(growing)
+
+
+def _is_free(path: Any) -> bool:
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError):
+        pass
+    return False
+
+
+def _is_below(path: Any, top: Any) -> bool:
+    """Whether a path is a directory or in it. In its own source a copy would be copied once more."""
+    inner, outer = (os.path.realpath(os.fsdecode(one)) for one in (path, top))
+    return os.path.commonpath([inner, outer]) == outer
+
+
+def _name_or_remove(growing: Any, dst: Any) -> None:
+    if not _name(growing, dst):
+        remove_tree(growing, True)
 
 
 def _name(growing: Any, dst: Any) -> bool:
     """Gives the copy its name, unless it is taken. (An empty directory is replaced by the kernel.)"""
+    if not _is_free(dst):
+        return False
     try:
-        if os.path.lexists(dst):
-            return False
         os.rename(growing, dst)
     except OSError:
         return False

@@ -44,7 +44,7 @@ def is_idle(decoder: Any) -> bool:
 async def in_pieces(coder: Any, code: Callable[[Any, bool], Any], whole: Any) -> Any:
     """What `code`, which changes the state of `coder`, makes of something long; the loop has its turns.
 
-    Cancelled, it leaves the state as it was.
+    Cancelled, it leaves the state as it was, but for the line ends that a decoder has seen.
     """
     before = coder.getstate()
     pieces = []

@@ -77,9 +77,14 @@ async def write_text(
     if len(data) <= PIECE:
         text.write(data)
     else:
-        for start in range(0, len(data), PIECE):
-            text.write(data[start : start + PIECE])
-            await asyncio.sleep(0)
+        try:
+            for start in range(0, len(data), PIECE):
+                text.write(data[start : start + PIECE])
+                await asyncio.sleep(0)
+        except UnicodeError:
+            # Again at once, for the error with positions in all of it.
+            io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors=errors, newline=newline).write(data)
+            raise
     text.flush()
     await write_bytes(
         path, buffer.getbuffer(), append=append, exclusive=exclusive, mode=mode, sync=sync, engine=engine

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator
-from concurrent.futures import Future
 from contextlib import suppress
 from time import monotonic
 from typing import Any, ParamSpec, TypeVar
@@ -58,7 +57,7 @@ async def in_steps(work: Generator[object, None, T]) -> T:
         except asyncio.CancelledError:
             stopped = True
             job.cancel()
-            await _ended(job)
+            await ended(asyncio.wrap_future(job))
             # It does nothing if the generator has ended, and may wait for a disk if it has files to close.
             submit(work.close)
             raise
@@ -66,14 +65,26 @@ async def in_steps(work: Generator[object, None, T]) -> T:
             return result[0]
 
 
-async def _ended(job: Future[Any]) -> None:
-    """Waits through all cancellations."""
-    loop = asyncio.get_running_loop()
-    ended = asyncio.Event()
-    job.add_done_callback(lambda _: loop.call_soon_threadsafe(ended.set))
-    while not ended.is_set():
-        with suppress(asyncio.CancelledError):
-            await ended.wait()
+async def to_the_end(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """One call in a thread. Cancelled, it raises CancelledError when the call is over."""
+    call = asyncio.wrap_future(submit(function, *args, **kwargs))
+    if await ended(call):
+        raise asyncio.CancelledError
+    return call.result()
+
+
+async def ended(future: asyncio.Future[Any]) -> bool:
+    """Waits through all cancellations, and says whether there were any."""
+    cancelled = False
+    while not future.done():
+        try:
+            await asyncio.wait({future})
+        except asyncio.CancelledError:
+            cancelled = True
+    if not future.cancelled():
+        # Or asyncio complains that nobody asked for it.
+        future.exception()
+    return cancelled
 
 
 async def in_slices(items: Generator[T, None, Any]) -> AsyncGenerator[T, None]:

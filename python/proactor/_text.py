@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from proactor._cookie import Chunk, Cookie, cookie_of
 from proactor._encoding import PIECE, QUICK_ENCODINGS, encode_long, in_pieces, is_idle, resolve
 from proactor._native import TextCore
+from proactor._steps import ended
 from proactor._text_base import Attributes, Turn, line_end, lines_of, split, write_lines
 
 if TYPE_CHECKING:
@@ -207,9 +208,9 @@ class TextFile(Attributes, TextCore):
             found = await split(text, self._newline) if in_lines else text
         except UnicodeError:
             raise
-        except BaseException:
+        except (Exception, asyncio.CancelledError):
             decoder.setstate(before)
-            await buffer.seek(-len(data), 1)
+            await ended(asyncio.ensure_future(buffer.seek(-len(data), 1)))
             raise
         self._forget()
         return found
@@ -428,7 +429,9 @@ class TextFile(Attributes, TextCore):
                 return place
             elif whence != 0:
                 raise ValueError(f"invalid whence ({whence}, should be 0, 1 or 2)")
-            cookie = operator.index(cookie)
+            if not isinstance(cookie, int):
+                raise TypeError(f"{type(cookie).__name__!r} object cannot be interpreted as an integer")
+            cookie = int(cookie)
             if cookie < 0:
                 raise ValueError(f"negative seek position {cookie}")
             await buffer.flush()

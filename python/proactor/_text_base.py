@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import AsyncIterable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 # Characters that are cut into lines before the loop has its turn: mostly less than a millisecond's work.
 LINES_PIECE = 1 << 15
+
+# Two searches, for each kind of end, would go to the end of the text where there is only one kind.
+ANY_END = re.compile("\r\n?|\n")
 
 
 async def write_lines(file: Any, lines: Iterable[Any] | AsyncIterable[Any]) -> None:
@@ -34,10 +38,8 @@ def line_end(text: str, newline: str | None, start: int) -> int | None:
         return at + 1 if at >= 0 else None
     if newline == "":
         # The decoder never leaves a lone "\r" at the end unless it is one.
-        line_feed, carriage_return = text.find("\n", start), text.find("\r", start)
-        if carriage_return < 0 or 0 <= line_feed < carriage_return:
-            return line_feed + 1 if line_feed >= 0 else None
-        return carriage_return + (2 if text.startswith("\n", carriage_return + 1) else 1)
+        found = ANY_END.search(text, start)
+        return found.end() if found else None
     at = text.find(newline, start)
     return at + len(newline) if at >= 0 else None
 

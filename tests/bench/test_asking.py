@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,20 @@ def test_refused(tmp_path: Path, options: tuple[str, ...], why: str) -> None:
     assert why in done.stderr
     assert not done.stdout
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("place", ["nowhere", "."])
+def test_a_link_to_the_report(tmp_path: Path, place: str) -> None:
+    """Which leads to nothing yet: it stays, whatever comes of it."""
+    link = tmp_path / "link"
+    link.symlink_to(f"{place}/report")
+    work = (*SMALL, "--engine", "sync", "--json=link")
+    done = bench(tmp_path, "io", *work, status=0 if place == "." else 1)
+    assert link.is_symlink()
+    if place == ".":
+        assert json.loads(link.read_text())["cells"]
+    else:
+        assert "link: No such file" in done.stderr
 
 
 def test_a_job_file(tmp_path: Path) -> None:

@@ -126,3 +126,27 @@ class TestOtherMethodsParity(Parity):
                 assert [line async for line in reader] == lines[1:]
 
         run(main())
+
+    def test_iteration(self, run: Run, package: Any, path: Path) -> None:
+        reader = package.threadpool.AsyncBufferedReader
+
+        class Mine(reader):  # type: ignore[misc, valid-type]
+            async def __anext__(self) -> Any:
+                return (await super().__anext__()).upper()
+
+        async def readline(self: Any) -> bytes:
+            lines.append(b"patched")
+            return b"patched" if len(lines) < 3 else b""
+
+        lines: list[bytes] = []
+
+        async def main() -> None:
+            async with package.open(path, "rb") as file:
+                found = [line async for line in Mine(file._file, None, None)]
+                assert found == self.content.upper().splitlines(keepends=True)
+            owner = next(kind for kind in reader.__mro__ if "readline" in vars(kind))
+            with mock.patch.object(owner, "readline", readline):
+                async with package.open(path, "rb") as file:
+                    assert [line async for line in file] == [b"patched"] * 2
+
+        run(main())

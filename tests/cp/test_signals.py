@@ -26,15 +26,19 @@ def start(directory: Path, *arguments: str, **more: object) -> subprocess.Popen[
 
 
 @pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGHUP, 129), (signal.SIGINT, 130), (signal.SIGTERM, 143)]
+    ("number", "times", "status"),
+    [(signal.SIGHUP, 1, 129), (signal.SIGHUP, 2, 129), (signal.SIGINT, 1, 130), (signal.SIGTERM, 1, 143)],
 )
-def test_ends_in_order(tmp_path: Path, number: signal.Signals, status: int) -> None:
+def test_ends_in_order(tmp_path: Path, number: signal.Signals, times: int, status: int) -> None:
+    """A terminal that is closed may send its signal twice."""
     (tmp_path / "dest").mkdir()
     process = start(tmp_path, "--progress=never", "/dev/zero", "dest/zero")
     with process:
         # It is copied into a file with a partial name, which grows until the disk is full.
         wait_until(lambda: any(path.stat().st_size > 0 for path in (tmp_path / "dest").iterdir()))
-        process.send_signal(number)
+        for _ in range(times):
+            process.send_signal(number)
+            wait_until(lambda: process.poll() is not None or not is_pending(process.pid, number))
         _, said = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == status
     assert "proactor cp: interrupted: 0 files and 0 directories copied" in said

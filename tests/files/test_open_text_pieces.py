@@ -185,3 +185,45 @@ def test_a_pipe(run: Run, method: str) -> None:
             assert "".join(await getattr(file, method)()) == text
 
     run(in_time(main()))
+
+
+def test_a_read_that_is_cancelled_twice_gives_its_bytes_back(run: Run, path: Path) -> None:
+    """Also while it gives them back."""
+    path.write_text(TEXT, encoding="utf-8", newline="")
+
+    async def main() -> None:
+        async with proactor.open(path, encoding="utf-8") as file:
+
+            class Slow:
+                """A buffer whose `seek` has to wait, as behind other tasks."""
+
+                async def seek(self, *args: Any) -> int:
+                    for _ in range(3):
+                        await asyncio.sleep(0)
+                    return await file.buffer.seek(*args)
+
+            data = await file.buffer.read()
+            slow: Any = Slow()
+            task = asyncio.ensure_future(file._decode_long(slow, file._make_decoder(), data, False))
+            for _ in range(3):
+                await asyncio.sleep(0)
+                task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert await file.buffer.tell() == 0
+
+    run(in_time(main()))
+
+
+def test_error_of_a_long_write_text(run: Run, path: Path) -> None:
+    text = "a" * (PIECE + 5) + "€" + "b" * PIECE
+
+    async def main() -> None:
+        with pytest.raises(UnicodeEncodeError) as expected:
+            Path(os.devnull).write_text(text, encoding="latin-1")  # noqa: ASYNC240
+        with pytest.raises(UnicodeEncodeError) as found:
+            await proactor.write_text(path, text, encoding="latin-1")
+        assert found.value.args == expected.value.args
+
+    run(in_time(main()))
+    assert not path.exists()

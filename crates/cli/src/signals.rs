@@ -1,5 +1,5 @@
-//! Ctrl-C, SIGTERM and the end of the terminal (SIGHUP): the first asks the work to end in order, a second one ends the
-//! process at once.
+//! Ctrl-C, SIGTERM and the end of the terminal (SIGHUP): the first asks the work to end in order, a second Ctrl-C or SIGTERM
+//! ends the process at once.
 
 use rustix::event::{poll, PollFd, PollFlags};
 use rustix::io::{read, Errno};
@@ -36,12 +36,15 @@ impl Signals {
             .into_iter()
             .filter(|signal| !is_ignored(*signal))
         {
-            // In this order: the first one finds `again` unset.
-            hooks.push(signal_hook::flag::register_conditional_shutdown(
-                signal,
-                status(signal),
-                Arc::clone(&again),
-            )?);
+            // A terminal that is closed sends it twice, as a shell does and then the kernel, and systemd behind a SIGTERM.
+            if signal != SIGHUP {
+                // In this order: the first one finds `again` unset.
+                hooks.push(signal_hook::flag::register_conditional_shutdown(
+                    signal,
+                    status(signal),
+                    Arc::clone(&again),
+                )?);
+            }
             hooks.push(signal_hook::flag::register(signal, Arc::clone(&again))?);
             hooks.push(signal_hook::flag::register_usize(
                 signal,

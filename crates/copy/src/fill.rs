@@ -102,7 +102,9 @@ impl Worker<'_> {
             after(self, mean_bytes);
         }
         at.dir.add(directories.len());
-        let mut directories = apart(directories, self.run.jobs());
+        if directories.len() > 1 {
+            directories = apart(directories, self.run.jobs());
+        }
         self.call(self.run.schedule.push(&mut directories));
     }
 

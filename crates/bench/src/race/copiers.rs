@@ -176,7 +176,8 @@ impl Plan {
             Source::Made(kind, part) => Some(kind.size(self.common.seed, *part)),
             Source::There(_) => None,
         });
-        let counting = self.common.counters != Counters::None;
+        // Whether others may count is not known yet.
+        let counting = self.common.counters == Counters::Perf;
         // Beside the copies, the trees themselves.
         self.room(
             made,

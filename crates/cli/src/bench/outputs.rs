@@ -4,7 +4,8 @@ use super::{misuse, pictures, FAILURE};
 use clap::Args;
 use proactor_bench::render;
 use proactor_bench::report::Report;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -37,6 +38,17 @@ pub(super) struct Outputs {
     /// Write each chart as a PNG file into this directory, by rsvg-convert, resvg, inkscape or chromium, if one is installed
     #[arg(long, value_name = "DIR", help_heading = "What is said")]
     png: Option<PathBuf>,
+}
+
+/// For writing at the end, and whether it was made. What is there is no new file, nor is a link that leads to nothing.
+fn open(path: &Path) -> io::Result<(File, bool)> {
+    let mut options = OpenOptions::new();
+    options.append(true);
+    match options.clone().create_new(true).open(path) {
+        Ok(file) => Ok((file, true)),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok((options.create(true).open(path)?, false)),
+        Err(e) => Err(e),
+    }
 }
 
 impl Outputs {
@@ -82,10 +94,9 @@ impl Outputs {
             .filter(|(path, _)| *path != Path::new("-"))
             .try_for_each(|(path, _)| {
                 let failed = |e| (FAILURE, format!("{}: {e}", path.display()));
-                let there = path.exists();
-                let opened = OpenOptions::new().append(true).create(true).open(path);
-                made.extend((!there).then_some(*path));
-                let facts = opened.and_then(|file| file.metadata()).map_err(failed)?;
+                let (file, is_new) = open(path).map_err(failed)?;
+                made.extend(is_new.then_some(*path));
+                let facts = file.metadata().map_err(failed)?;
                 let number = (facts.dev(), facts.ino());
                 if facts.is_file() && known.contains(&number) {
                     return Err(misuse(format!(

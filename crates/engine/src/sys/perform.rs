@@ -97,6 +97,8 @@ fn plain(op: &mut Op) -> i32 {
             }
             // poll(2) would ignore it, for ever.
             Op::Poll(o) if o.file.fd() < 0 => return -libc::EBADF,
+            // Nor does anything tell of these: the ring's answer.
+            Op::Poll(_) if is_poll_in_vain(op) && is_always_ready(op) => return -libc::EINVAL,
             Op::Poll(o) => {
                 let mut entry = libc::pollfd {
                     fd: o.file.fd(),
@@ -279,6 +281,17 @@ fn read_file(o: &mut ReadFile, stop: &AtomicBool) -> i32 {
 pub(crate) fn is_poll_in_vain(op: &Op) -> bool {
     // (No descriptor is a negative one, for which poll(2) has nothing to say either.)
     matches!(op, Op::Poll(o) if o.file.fd() >= 0 && super::poll_now(o.file.fd(), o.events as i16) == 0)
+}
+
+/// Whether it polls a file or a directory, which have no events.
+fn is_always_ready(op: &Op) -> bool {
+    let Op::Poll(o) = op else { return false };
+    // SAFETY: zero is a valid initial value; the struct outlives the call.
+    unsafe {
+        let mut stat: libc::stat = std::mem::zeroed();
+        libc::fstat(o.file.fd(), &raw mut stat) == 0
+            && matches!(stat.st_mode & libc::S_IFMT, libc::S_IFREG | libc::S_IFDIR)
+    }
 }
 
 /// Whether the path is now a FIFO or a device, where a write may wait for a peer for ever.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 conformance! {
     inline {
-        counts, failures_count, before_anybody_waits, cancelled, cancelled_in_the_backlog, beside_many_that_wait, refused,
+        counts, failures_count, before_anybody_waits, cancelled, cancelled_in_the_backlog, beside_many_that_wait, refused, a_poll_in_vain,
     }
 }
 
@@ -135,4 +135,14 @@ fn refused(t: &Case) {
     assert!(d
         .submit_with(Poll::multishot(&reader, libc::POLLIN), options)
         .is_err());
+}
+
+/// As without a notification, `poll::polling_a_file`.
+fn a_poll_in_vain(t: &Case) {
+    let mut d = t.driver();
+    let file = t.file("f", b"");
+    let event = Arc::new(crate::testkit::event());
+    let token = submit(&mut d, Poll::new(&file, libc::POLLPRI), &event);
+    assert_eq!(outcomes(&mut d, 1)[&token], Err(libc::EINVAL));
+    expect(&event, 1);
 }

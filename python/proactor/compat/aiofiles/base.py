@@ -185,7 +185,8 @@ class AsyncBase(Generic[Data]):
 
     def __aiter__(self) -> Any:
         # Which has lines of its own, unless they are to be `readline`'s.
-        has_ours = type(self).readline is AsyncBase.readline
+        kind = type(self)
+        has_ours = kind.readline is self._HOT["readline"] and kind.__anext__ is _NEXT
         return aiter(self._file) if is_native(self._file) and has_ours else self
 
     async def __anext__(self) -> Data:
@@ -196,6 +197,10 @@ class AsyncBase(Generic[Data]):
 
     def __repr__(self) -> str:
         return f"{super().__repr__()} wrapping {self._file!r}"
+
+
+# As in `_HOT`.
+_NEXT = AsyncBase.__anext__
 
 
 class AsyncIndirectBase(AsyncBase[Data]):
