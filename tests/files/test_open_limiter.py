@@ -12,6 +12,7 @@ import proactor
 import pytest
 from conftest import Run
 from file_helpers import COLD_BYTES, MIB, content, in_time, until
+from proactor._encoding import PIECE
 
 pytest_plugins = ["file_fixtures"]
 
@@ -179,11 +180,11 @@ def test_given_up_while_it_waits(run: Run, engine: str, cold: Path, name: str, k
 
 
 def test_a_write_given_up_while_it_waits(run: Run, engine: str, tmp_path: Path) -> None:
-    """It has begun: with whatever comes next, or at the end, it is written."""
+    """It has begun: with whatever comes next, or at the end, it is written. (The text is encoded at once.)"""
 
     async def main() -> None:
         semaphore = asyncio.Semaphore(1)
-        for mode, data in (("wb", b"x" * MIB), ("w", "x" * MIB)):
+        for mode, data in (("wb", b"x" * PIECE), ("w", "x" * PIECE)):
             path = tmp_path / mode
             file: Any = await proactor.open(path, mode, engine=engine, limiter=semaphore)
             async with semaphore:
@@ -194,7 +195,7 @@ def test_a_write_given_up_while_it_waits(run: Run, engine: str, tmp_path: Path) 
                 assert await asyncio.wait([task], timeout=10)
                 assert task.cancelled()
                 await file.close()
-            assert path.read_bytes() == b"x" * MIB
+            assert path.read_bytes() == b"x" * PIECE
 
     run(in_time(main()))
 
