@@ -67,6 +67,7 @@ class CopyReport:
     errors: tuple[OSError, ...]
     """The first 1,000 failures, with errno, strerror, filename and, where there are two, filename2."""
     warnings: tuple[str, ...]
+    """The first 1,000."""
     partial: tuple[str, ...]
     """Trees that were not finished and keep their partial name."""
 
@@ -147,7 +148,7 @@ async def copy(
       16, but of small files twice as many as CPUs, from 4 to 8.
     - `engine`: "threads", "uring" (a ring of io_uring for each thread, with up to 64 small and medium files
       in it; without io_uring nothing is copied, and the CopyError says why there is none), or "auto", the
-      default: rings for `fsync="each"`, where there are any, and threads for all else.
+      default: rings for `fsync="each"` and `verify`, where there are any, and threads for all else.
     - `progress`: called in the loop's thread every 0.1 s while the copy goes on, and once at its end. What it
       raises ends the copy.
 

@@ -143,7 +143,7 @@ def read_many(
       of its bytes, and the batch goes on. False raises it; the next iteration goes on with the next file.
     - `workers`: threads that help with cached files, at least 0. They take chunks of up to 8 files off the
       calling thread: with two processors one makes a batch of thousands of cached files 1.3 to 1.7 times as
-      fast, for a fifth more processor time. It needs a `concurrency` of 32 or more.
+      fast, for a fifth more processor time. It helps from a `concurrency` of 32 on.
     - `engine`: as in `proactor.aio.Context`.
 
     Without `workers` cached files are read in the calling thread, without suspending; the loop gets its turn

@@ -232,3 +232,14 @@ def test_cancelled_and_resumed(run: Run, tmp_path: Path) -> None:
     run(main())
     assert sorted(os.listdir(tmp_path)) == ["copy", "source"]
     assert all((target / f"{at}").read_text() == f"{at}" for at in range(100))
+
+
+def test_failures_among_many_warnings(run: Run, tree: Path, tmp_path: Path) -> None:
+    """They are not lost behind those."""
+    sources = [*[tree / "3"] * 1_100, tree / "missing"]
+    (tmp_path / "to").mkdir()
+    with pytest.raises(proactor.CopyError) as raised:
+        run(proactor.copy(sources, tmp_path / "to"))
+    assert raised.value.errno == errno.ENOENT
+    report = raised.value.report
+    assert (len(report.errors), len(report.warnings)) == (1, 1_000)

@@ -147,7 +147,7 @@ def test_interrupted(cp: Ours) -> None:
         ended.send_signal(signal.SIGINT)
         _, said = ended.communicate(timeout=DEADLINE_S)
     assert ended.returncode == 130
-    assert f"what is done of a new tree is in '{tree}'" in said
+    assert f"what is done of a new tree is in '{tree}', and the same command goes on with it" in said
     assert list(tree.iterdir()) == []
 
 

@@ -1,6 +1,6 @@
 //! The `proactor` command as a library, so that the native binary and Python's entry point are one program.
 //!
-//! One file per subcommand; no I/O logic lives here.
+//! One directory per subcommand; no I/O logic lives here.
 
 mod bench;
 mod cluster;

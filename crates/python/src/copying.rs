@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Of a million failures the first ones tell enough; the report counts them all.
+/// Of a million failures the first ones tell enough, and of warnings; the report counts all failures.
 const MOST_DIAGNOSTICS: usize = 1000;
 
 /// A copy, or a step of one in shards, that has not begun, is under way, or has ended.
@@ -53,7 +53,13 @@ struct Watch {
     done: Mutex<f64>,
     /// Somebody wants to know that.
     measures: bool,
-    told: Mutex<Vec<Told>>,
+    told: Mutex<Diagnostics>,
+}
+
+#[derive(Default)]
+struct Diagnostics {
+    failures: Vec<Told>,
+    warnings: Vec<Told>,
 }
 
 /// A diagnostic, as an OSError's arguments.
@@ -91,8 +97,14 @@ impl Observer for Watch {
 
     fn diagnostic(&self, diagnostic: &Diagnostic) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() < MOST_DIAGNOSTICS {
-            told.push(Told::from(diagnostic));
+        let new = Told::from(diagnostic);
+        let alike = if new.failure {
+            &mut told.failures
+        } else {
+            &mut told.warnings
+        };
+        if alike.len() < MOST_DIAGNOSTICS {
+            alike.push(new);
         }
     }
 
@@ -204,18 +216,14 @@ impl From<Report> for Done {
 impl Copying {
     fn outcome<'py>(&self, py: Python<'py>, report: &Report) -> PyResult<Bound<'py, PyDict>> {
         let told = std::mem::take(&mut *self.watch.told.lock().unwrap_or_else(PoisonError::into_inner));
-        let (mut errors, mut warnings) = (Vec::new(), Vec::new());
-        for told in &told {
-            if told.failure {
-                errors.push(told.exception(py)?);
-            } else {
-                let of = told.first.iter().map(|path| format!("{}: ", path.display()));
-                warnings.push(of.chain([told.why.to_string()]).collect::<String>());
-            }
-        }
+        let errors: PyResult<Vec<_>> = told.failures.iter().map(|one| one.exception(py)).collect();
+        let warnings = told.warnings.iter().map(|one| {
+            let of = one.first.iter().map(|path| format!("{}: ", path.display()));
+            of.chain([one.why.to_string()]).collect::<String>()
+        });
         let result = numbers(py, report)?;
-        result.set_item("errors", PyTuple::new(py, errors)?)?;
-        result.set_item("warnings", PyTuple::new(py, warnings)?)?;
+        result.set_item("errors", PyTuple::new(py, errors?)?)?;
+        result.set_item("warnings", PyTuple::new(py, warnings.collect::<Vec<_>>())?)?;
         Ok(result)
     }
 }

@@ -84,7 +84,10 @@ fn conclude(args: &Cp, report: &Report, watch: &Watch) -> u8 {
     let mut screen = watch.screen();
     let status = match watch.signals.status() {
         Some(status) => {
-            screen.complain(&stats::interrupted(report, args.flags.dry_run));
+            // What a step of a plan was done with cannot be said again with another option.
+            let is_step = !args.flags.shard.is_empty() || args.flags.finish;
+            let again = if is_step { "the same command" } else { "--resume" };
+            screen.complain(&stats::interrupted(report, args.flags.dry_run, again));
             status
         }
         None => {

@@ -42,8 +42,8 @@ pub(super) fn left(report: &Report) -> Vec<String> {
     report.partial.iter().map(says).collect()
 }
 
-/// What was done until a signal came, and what is left of the rest.
-pub(super) fn interrupted(report: &Report, dry_run: bool) -> String {
+/// What was done until a signal came, and what is left of the rest, and what goes on with that.
+pub(super) fn interrupted(report: &Report, dry_run: bool, again: &str) -> String {
     let done = if dry_run { "would be copied" } else { "copied" };
     let mut text = format!(
         "interrupted: {} and {} {done}, {}",
@@ -53,7 +53,7 @@ pub(super) fn interrupted(report: &Report, dry_run: bool) -> String {
     );
     for partial in &report.partial {
         let partial = quote::name(partial);
-        text += &format!("; what is done of a new tree is in {partial}, and --resume goes on with it");
+        text += &format!("; what is done of a new tree is in {partial}, and {again} goes on with it");
     }
     text
 }
