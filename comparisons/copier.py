@@ -208,7 +208,14 @@ def groups(data: lib.Measured) -> Iterator[tables.Group]:
             rows.append(tables.Row(name, wall, more, is_floor=name.startswith(FLOOR)))
         # Ratios are to cp.
         rows.sort(key=lambda row: (row.name != CP, row.is_floor, row.is_ours))
-        yield tables.Group(f"{cell['tree']}, {cell['fs']}, {cell['state']}", "ms", rows, HEAD)
+        title = f"{cell['tree']}, {cell['fs']}, {cell['state']}"
+        yield tables.Group(title, "ms", rows, HEAD, note=told(cell.get("visits", [])))
+
+
+def told(visits: list[lib.Measured]) -> str:
+    """Where the rounds of a cell were measured: visits add to what is kept, on the machine of the day."""
+    words = (f"{visit['CPU']} ({visit['rounds']}, {visit['commit']})" for visit in visits)
+    return f"On {'; '.join(words)}." if visits else ""
 
 
 def summary(data: lib.Measured) -> str:
@@ -255,8 +262,9 @@ class Slices:
     """A comparison made in pieces: a few rounds of one cell at a time, the one of which least is kept, and of
     a tree that takes longer than a slice one row at a time. Run until it says that nothing is left to do."""
 
-    def __init__(self, keys: list[Key], args: argparse.Namespace) -> None:
+    def __init__(self, keys: list[Key], args: argparse.Namespace, environment: lib.Measured) -> None:
         self._args, self._end = args, time.monotonic() + args.slice * 60
+        self._place = {name: environment[name] for name in ("date", "CPU", "commit")}
         self.measured = kept(args.results)
         self._cells = {key: Cell(*key, args) for key in keys}
 
@@ -269,9 +277,10 @@ class Slices:
             found = self._cells[key].measure(rows, count)
             file_system, tree, state = key
             new = {"fs": file_system, "tree": tree, "state": state, "timed": {}}
-            timed = self.measured.setdefault(key, new)["timed"]
+            cell = self.measured.setdefault(key, new)
+            cell.setdefault("visits", []).append({**self._place, "rounds": count})
             for row, measured in found.items():
-                timed.setdefault(row, []).extend(measured)
+                cell["timed"].setdefault(row, []).extend(measured)
             longest_s = max(longest_s, time.monotonic() - begin)
         left = "nothing" if self._next() is None else "more"
         print(f"{left} is left to do", file=sys.stderr)
@@ -328,7 +337,7 @@ def main() -> None:
         return
     keys = list(itertools.product(here, chosen, args.state))
     if args.slice:
-        slices = Slices(keys, args)
+        slices = Slices(keys, args, environment)
         try:
             slices.run()
         finally:

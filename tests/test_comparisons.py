@@ -365,6 +365,24 @@ def test_copies_are_added_to_those_that_are_kept(tmp_path: Path) -> None:
     assert cells == ["one of 2 GiB, ext4, cold", "cp -a 4,000", "", "1.00", "", "1.00 (1 thread)"]
 
 
+def test_visits_of_a_cell_say_where_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = {"cp -a": ["cp", "-a"], "proactor cp -a": ["proactor", "cp", "-a"]}
+    monkeypatch.setattr(copier.Cell, "rows", lambda _: rows)
+    monkeypatch.setattr(
+        copier.Cell, "measure", lambda _, asked, rounds: {row: [COPYING] * rounds for row in asked}
+    )
+    args = argparse.Namespace(slice=1.0, results=tmp_path, rounds=4)
+    key = ("xfs", "a mixture", "warm")
+    place = {"date": "today", "CPU": "2 x this", "commit": "abc", "host": "here"}
+    slices = copier.Slices([key], args, place)
+    slices.run()
+    cell = slices.measured[key]
+    assert {row: len(rounds) for row, rounds in cell["timed"].items()} == dict.fromkeys(rows, 4)
+    assert [visit["rounds"] for visit in cell["visits"]] == [3, 1]
+    (group,) = copier.groups({"cells": [cell]})
+    assert group.note == "On 2 x this (3, abc); 2 x this (1, abc)."
+
+
 @pytest.mark.parametrize("name", copier_places.trees(1))
 def test_each_tree_of_copies_is_as_large_as_it_says(tmp_path: Path, name: str) -> None:
     tree = copier_places.trees(1_000)[name]
