@@ -7,6 +7,8 @@ import functools
 import gc
 import os
 import resource
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -104,3 +106,14 @@ def turns() -> Iterator[Callable[[], int]]:
         yield lambda: count
     finally:
         handle.cancel()
+
+
+def warns_here(code: str, path: Path) -> None:
+    """Runs a program that prints which of its lines it is warned of: those that end with `# here`."""
+    done = subprocess.run(
+        [sys.executable, "-X", "warn_default_encoding", "-c", code, path],
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    here = [number for number, line in enumerate(code.splitlines(), 1) if line.endswith("# here")]
+    assert done.stdout.decode() == f"{here}\n"

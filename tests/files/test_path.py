@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from typing import Any
 import proactor
 import pytest
 from conftest import Run
-from file_helpers import in_time, until
+from file_helpers import in_time, until, warns_here
 from tree_helpers import ENTRIES, NAMES, make_tree, outcome, plain, settled, snapshot
 
 Call = Callable[[Any], Any]
@@ -343,13 +342,7 @@ with warnings.catch_warnings(record=True) as caught:
     asyncio.run(main(Path(sys.argv[1])))
 print([one.lineno for one in caught if one.category is EncodingWarning])
 """
-        done = subprocess.run(
-            [sys.executable, "-X", "warn_default_encoding", "-c", code, tmp_path / "file"],
-            stdout=subprocess.PIPE,
-            check=True,
-        )
-        here = [number for number, line in enumerate(code.splitlines(), 1) if line.endswith("# here")]
-        assert done.stdout.decode() == f"{here}\n"
+        warns_here(code, tmp_path / "file")
 
 
 class TestTurns:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ from conftest import Run
 from file_helpers import (
     content,
     failure,
+    warns_here,
 )
 
 pytest_plugins = ["file_fixtures"]
@@ -194,10 +194,4 @@ with warnings.catch_warnings(record=True) as caught:
     asyncio.run(main(sys.argv[1]))
 print([one.lineno for one in caught if one.category is EncodingWarning and one.filename == "<string>"])
 """
-    done = subprocess.run(
-        [sys.executable, "-X", "warn_default_encoding", "-c", code, tmp_path / "file"],
-        stdout=subprocess.PIPE,
-        check=True,
-    )
-    here = [number for number, line in enumerate(code.splitlines(), 1) if line.endswith("# here")]
-    assert done.stdout.decode() == f"{here}\n"
+    warns_here(code, tmp_path / "file")

@@ -85,9 +85,14 @@ fn run_command(args: &[OsString], host: &Host<'_>) -> u8 {
 /// Something that was to be on stdout is not there: the command has failed.
 static UNWRITTEN: AtomicBool = AtomicBool::new(false);
 
-/// Writes a line to stderr. Nobody can be told of a failure there: the status says what there was to tell.
+/// Writes a line to stderr.
 fn complain(text: &str) {
-    let _ = std::io::stderr().write_all(format!("{text}\n").as_bytes());
+    to_stderr(&format!("{text}\n"));
+}
+
+/// Writes to stderr. Nobody can be told of a failure there, and the work goes on: its status says what there was to tell.
+fn to_stderr(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
 /// Writes to stdout.

@@ -1,6 +1,7 @@
 //! What is written to the two streams, so that lines and the progress line do not run into each other.
 
 use super::usage::PROGRAM;
+use crate::{complain, to_stderr};
 use std::io::{self, IsTerminal, Write};
 
 /// Back to the line's start, and clear it.
@@ -49,7 +50,7 @@ impl Screen {
     /// A line on stderr, after the program's name.
     pub fn complain(&mut self, line: &str) {
         self.clear();
-        error(&format!("{PROGRAM}: {line}\n"));
+        complain(&format!("{PROGRAM}: {line}"));
     }
 
     /// A question on stderr; the answer stands behind it.
@@ -57,24 +58,24 @@ impl Screen {
         self.clear();
         let flushed = self.out.flush();
         self.note(flushed);
-        error(&format!("{PROGRAM}: {question} "));
+        to_stderr(&format!("{PROGRAM}: {question} "));
     }
 
     /// Replaces the progress line.
     pub fn progress(&mut self, line: &str) {
-        error(&format!("{CLEAR}{line}"));
+        to_stderr(&format!("{CLEAR}{line}"));
         self.open_line = true;
     }
 
     /// A line of progress that stays, for what is no terminal.
     pub fn progress_line(&mut self, line: &str) {
-        error(&format!("{line}\n"));
+        complain(line);
     }
 
     /// Takes the progress line away.
     pub fn clear(&mut self) {
         if std::mem::take(&mut self.open_line) {
-            error(CLEAR);
+            to_stderr(CLEAR);
         }
     }
 
@@ -93,9 +94,4 @@ impl Screen {
             .filter(|error| error.kind() != io::ErrorKind::BrokenPipe);
         self.trouble = self.trouble.take().or(error);
     }
-}
-
-/// Writes to stderr. Nobody can be told of a failure there, and the copy goes on: its status says what there was to tell.
-fn error(text: &str) {
-    let _ = io::stderr().write_all(text.as_bytes());
 }
