@@ -39,6 +39,8 @@ pub(crate) struct Dir {
     pub(crate) part_of_entry: OnceLock<f64>,
     /// The device of the source that the user named, for `one_file_system`.
     pub(crate) root_device: u64,
+    /// The unfinished tree that it is in, if nobody else can see it.
+    pub(crate) tree: Option<FileId>,
     /// What is still to be done in here, and the reading of the directory itself.
     pub(crate) pending: AtomicUsize,
 }
@@ -209,7 +211,13 @@ impl Dir {
     }
 
     fn new(parts: Parts, key: Key, parent: Option<Arc<Dir>>, root_device: u64) -> Dir {
+        let tree = match parts.state {
+            State::Partial => Some(parts.target.id),
+            State::Hidden => parent.as_ref().and_then(|parent| parent.tree),
+            _ => None,
+        };
         Dir {
+            tree,
             depth: parent.as_ref().map_or(0, |parent| parent.depth + 1),
             parent,
             source: parts.source,
@@ -303,6 +311,12 @@ impl Dir {
     pub(crate) fn named(&self) -> Option<&Dir> {
         std::iter::successors(Some(self), |dir| dir.parent.as_deref())
             .find(|dir| dir.parent.as_ref().is_some_and(|parent| parent.is_top()))
+    }
+
+    /// The pair of the unfinished tree that it is in.
+    pub(crate) fn unfinished_tree(&self) -> Option<&Dir> {
+        std::iter::successors(Some(self), |dir| dir.parent.as_deref())
+            .find(|dir| self.tree == Some(dir.target.id))
     }
 
     /// The names that lead from the source that the user has named to one in this directory.

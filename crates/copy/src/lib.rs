@@ -43,6 +43,7 @@ mod link;
 mod links;
 mod listing;
 mod metadata;
+mod nursery;
 mod observer;
 mod options;
 mod pace;

@@ -61,7 +61,7 @@ pub(crate) fn carry_out(run: &Run<'_>, sources: &[PathBuf], target: &Target) -> 
     let begin = Instant::now();
     let mut total = Report::default();
     std::thread::scope(|scope| {
-        let mut worker = Worker::of_crew(run, Threads::new(scope, run));
+        let mut worker = Worker::of_crew(run, Threads::new(scope, run), 0);
         match Plan::new(target) {
             _ if !worker.has_engine() => {}
             Ok(mut plan) => {

@@ -11,6 +11,7 @@ use crate::how::How;
 use crate::journal::{Asked, Batch, Before, Digest, Journal};
 use crate::links::Links;
 use crate::listing;
+use crate::nursery::{Left, Nursery};
 use crate::observer::{Copied, Kind, Observer, Paths};
 use crate::options::{Dereference, Engine, Fsync, Method, Options};
 use crate::pace::{self, Pace};
@@ -80,6 +81,7 @@ pub(crate) struct Run<'a> {
     pub(crate) roots: Mutex<HashSet<FileId>>,
     /// The existing directories of the target in which others are made, or in a dry run would be.
     pub(crate) makers: Mutex<HashSet<FileId>>,
+    pub(crate) nurseries: Mutex<Vec<Left>>,
     /// What is locked when everything has its name.
     pub(crate) locks: Mutex<Vec<Lock>>,
     /// What was in rings that may not be entered any more.
@@ -136,6 +138,7 @@ impl<'a> Run<'a> {
             schedule: Schedule::default(),
             roots: Mutex::default(),
             makers: Mutex::default(),
+            nurseries: Mutex::default(),
             locks: Mutex::default(),
             lost: Mutex::default(),
             pace: Pace::new(),
@@ -348,6 +351,7 @@ pub(crate) struct Worker<'a> {
     pub(crate) run: &'a Run<'a>,
     /// None if it brings nothing that others could do.
     pub(crate) crew: Option<Arc<dyn Crew + 'a>>,
+    pub(crate) nursery: Nursery,
     pub(crate) report: Report,
     /// What is finished and not written down yet.
     pub(crate) log: Batch,
@@ -372,6 +376,7 @@ impl<'a> Worker<'a> {
         Worker {
             run,
             crew: None,
+            nursery: Nursery::default(),
             report: Report::default(),
             log: Batch::default(),
             buffer: Buffer::new(pace::step(run.options.bwlimit, BUFFER_BYTES)),
@@ -386,9 +391,10 @@ impl<'a> Worker<'a> {
         }
     }
 
-    pub(crate) fn of_crew(run: &'a Run<'a>, crew: Arc<dyn Crew + 'a>) -> Worker<'a> {
+    pub(crate) fn of_crew(run: &'a Run<'a>, crew: Arc<dyn Crew + 'a>, number: usize) -> Worker<'a> {
         Worker {
             crew: Some(crew),
+            nursery: Nursery::of(number),
             ..Worker::new(run)
         }
     }

@@ -164,6 +164,15 @@ pub(crate) fn open_own_dir(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<Owned
     open_dir(held.as_fd(), c".", false)
 }
 
+/// Makes a directory, open to us whatever the user's own mask takes: that is taken in the end.
+pub(crate) fn make_own_dir(dir: BorrowedFd<'_>, name: &CStr, mode: u32, umask: u32) -> io::Result<()> {
+    rustix::fs::mkdirat(dir, name, Mode::from_raw_mode(mode))?;
+    if umask & 0o700 != 0 {
+        open_own_dir(dir, name)?;
+    }
+    Ok(())
+}
+
 /// Whether a descriptor is good for calls on names below it only (O_PATH), as one of a directory that may not be read.
 pub(crate) fn is_only_held(fd: BorrowedFd<'_>) -> bool {
     rustix::fs::fcntl_getfl(fd).is_ok_and(|flags| flags.contains(OFlags::PATH))

@@ -264,6 +264,7 @@ impl Worker<'_> {
         if self.options().dry_run {
             return self.imagine_dir(entry, source);
         }
+        let apart = state == State::Hidden && self.make_apart(entry);
         let make = |name: &CStr| match self.make_closed(entry.at, name, source) {
             // For the same copy, in another part of it.
             Err(error) if sys::is(&error, &[Errno::EXIST]) && state == State::Shared => Ok(()),
@@ -275,6 +276,7 @@ impl Worker<'_> {
         }
         let made = match state {
             State::Partial => self.partial(entry.target, make).map(|(name, ())| name),
+            _ if apart => Ok(entry.target.into()),
             _ => make(entry.target).map(|()| entry.target.into()),
         };
         let name = made.map_err(|error| self.failed(Step::CreateDirectory, entry.target(), error))?;
@@ -292,12 +294,7 @@ impl Worker<'_> {
             Mode::Fresh => 0o777,
             _ => source.mode & 0o1777 | 0o700,
         };
-        rustix::fs::mkdirat(at.target(), name, rustix::fs::Mode::from_raw_mode(mode))?;
-        if self.run.umask & 0o700 != 0 {
-            // What the user's own mask takes from us is taken in the end.
-            sys::open_own_dir(at.target(), name)?;
-        }
-        Ok(())
+        sys::make_own_dir(at.target(), name, mode, self.run.umask)
     }
 
     /// Whether a new directory gets lists from the one that it is in.
@@ -380,6 +377,7 @@ impl Worker<'_> {
                 return;
             }
         };
+        self.remove_nurseries(dir, opened.as_fd());
         let from = dir.open_side(Side::Source).ok();
         let from = from.as_ref().map(|fd| fd.as_fd());
         self.dress_dir(dir, from, opened.as_fd(), path);
