@@ -1,5 +1,5 @@
-"""Where ext4 puts what several threads create: each thread's directories in block groups of their own, and nothing stays of
-how that is done."""
+"""Where ext4 puts what several threads create: each thread's directories in block groups of their own, and
+nothing stays of how that is done."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def ext4(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, int]]
 
 @pytest.fixture
 def place(ext4: tuple[Path, int]) -> Iterator[Path]:
-    """Has a tree of two halves. Each thread waits for the FIFO of one of them before it sees the directories there."""
+    """Has a tree of two halves. Each thread waits for a half's FIFO before it sees the directories there."""
     root = ext4[0] / "test"
     for half in ("a", "b"):
         for number in range(DIRECTORIES):
@@ -77,7 +77,7 @@ def waiting_for(process: subprocess.Popen[str]) -> dict[bool, Path]:
 
 @contextmanager
 def begun(place: Path, umask: int = 0o022) -> Iterator[tuple[subprocess.Popen[str], Path]]:
-    """The command that copies `s` to `t`, when the second thread has copied a half of it, and the other half's FIFO."""
+    """The command, when its second thread has copied a half of the tree; and the other half's FIFO."""
     with subprocess.Popen(
         proactor_command("cp", "-a", "--copy-contents", "--jobs=2", "s", "t"),
         cwd=place,
