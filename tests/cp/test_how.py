@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -10,11 +11,13 @@ from pathlib import Path
 
 import arrangements
 import pytest
-from cp_helpers import Ours, Same, proactor_command
+from capabilities import needs
+from cp_helpers import Ours, Same, denied, proactor_command, snapshot
 
 pytest_plugins = ["cp_fixtures"]
 
 DEADLINE_S = 30
+COPY_FILE_RANGE = {"x86_64": 326, "aarch64": 285}
 
 
 def test_verify(cp: Ours) -> None:
@@ -57,11 +60,17 @@ def test_a_slow_copy_ends_at_once(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["source"]
 
 
+def offload(directory: Path) -> str:
+    """Whether the kernel copies short files there by itself."""
+    name = subprocess.run(["stat", "-f", "-c", "%T", directory], capture_output=True, text=True, check=True)
+    return "yes" if name.stdout.strip() in ("ext2/ext3", "tmpfs") else "no"
+
+
 class TestDebug:
     @pytest.mark.parametrize(
         ("options", "said"),
         [
-            ("--reflink=never", "copy offload: no, reflink: no, sparse detection: no"),
+            ("--reflink=never", "copy offload: OFFLOAD, reflink: no, sparse detection: no"),
             (
                 "--reflink=never --sparse=always",
                 "copy offload: no, reflink: no, sparse detection: SEEK_HOLE + zeros",
@@ -72,6 +81,7 @@ class TestDebug:
     def test_a_file(self, cp: Ours, options: str, said: str | None) -> None:
         arrangements.files(cp.directory)
         outcome = cp("--debug", *options.split(), "a", "new")
+        said = said and said.replace("OFFLOAD", offload(cp.directory))
         assert outcome.stdout == sorted(["'a' -> 'new'", *([said] if said else [])])
 
     def test_what_the_file_system_can(self, cp: Ours) -> None:
@@ -82,9 +92,24 @@ class TestDebug:
         expected = (
             "copy offload: unknown, reflink: yes, sparse detection: unknown"
             if shared
-            else "copy offload: no, reflink: unsupported, sparse detection: no"
+            else f"copy offload: {offload(cp.directory)}, reflink: unsupported, sparse detection: no"
         )
         assert line == expected
+
+    @needs("seccomp filter")
+    @pytest.mark.parametrize("error", [errno.ENOSYS, errno.EPERM, errno.EXDEV, errno.EIO, errno.EINTR])
+    def test_the_kernel_does_not_copy(self, tmp_path: Path, error: int) -> None:
+        """copy_file_range fails: what it would have copied is read and written."""
+        for name in ("a", "b"):
+            (tmp_path / "s" / name).mkdir(parents=True)
+            (tmp_path / "s" / name / "file").write_bytes(os.urandom(10_000))
+        command = denied(
+            COPY_FILE_RANGE[os.uname().machine], error, "cp", "-r", "--debug", "--reflink=never", "s", "t"
+        )
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.count("copy offload: no,") == 2
+        assert snapshot(tmp_path / "s") == snapshot(tmp_path / "t")
 
     def test_holes(self, cp: Ours) -> None:
         with (cp.directory / "sparse").open("wb") as file:

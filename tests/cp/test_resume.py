@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from cp_helpers import DEADLINE_S, Ours, proactor_command, snapshot, wait_until
+from test_preserve import LIST
 
 pytest_plugins = ["cp_fixtures"]
 
@@ -87,6 +88,20 @@ def test_another_source_is_refused(cp: Ours, killed: Path) -> None:
         f"cp: cannot resume '{killed.name}.journal':"
         f" it was begun from another source, which was '{cp.directory}/s'"
     ]
+
+
+def test_lists_of_a_finished_directory(cp: Ours, killed: Path) -> None:
+    """What has its lists already hands none down to what is still to be made in it."""
+    (cp.directory / "s" / "late" / "below").mkdir(parents=True)
+    (cp.directory / "s" / "late" / "below" / "file").write_text("late")
+    for top in (cp.directory / "s", killed):
+        os.setxattr(top, "system.posix_acl_default", LIST)
+    outcome = cp("--resume", *COMMAND)
+    assert (outcome.status, outcome.stderr) == (0, [])
+    assert os.getxattr(cp.directory / "t", "system.posix_acl_default") == LIST
+    late = cp.directory / "t" / "late"
+    assert not any(os.listxattr(entry) for entry in (late, *late.rglob("*")))
+    assert snapshot(cp.directory / "s") == snapshot(cp.directory / "t")
 
 
 def test_where_there_is_nothing_it_begins(cp: Ours) -> None:

@@ -32,6 +32,11 @@ impl Ahead {
         self.cold
     }
 
+    /// Whether contents are in memory, as far as one knows, and the next read is not to look.
+    pub(crate) fn is_warm(&self) -> bool {
+        !self.cold && !self.look
+    }
+
     /// The next file's first read shall look. While sources are cold it would find what was asked for; `ask` looks then.
     pub(crate) fn look(&mut self) {
         self.look = !self.blind && !self.cold;

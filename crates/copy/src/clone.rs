@@ -3,10 +3,9 @@
 use crate::content::{Moved, Trouble};
 use crate::options::{Reflink, Sparse};
 use crate::run::Worker;
-use crate::sys::Stat;
+use crate::sys::{self, Stat};
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
-use std::cell::Cell;
 
 /// For a shorter file that is in memory XFS needs more time for a clone than for a copy: 50,000 of 4 KB took 1.6 s and
 /// 1.3. The space is not saved then, unless `Reflink::Always` asks for that. Of one that is not in memory a clone saves
@@ -15,7 +14,7 @@ const WORTH_CLONING_BYTES: u64 = 16 << 10;
 
 /// Where clones of all files are quicker: of 50,000 with 4 KB 2.2 s and 3.9, of those not in memory 2.6 and 5.4; of 30,000
 /// with 300 bytes, which have no blocks of their own, 1.1 and 1.5.
-const BTRFS: u64 = 0x9123_683e;
+const SHORT: u64 = sys::BTRFS;
 
 /// What a thread knows of the file systems.
 #[derive(Default)]
@@ -24,8 +23,6 @@ pub(crate) struct Clones {
     refused: Option<(u64, u64)>,
     /// The last attempt was a success.
     work: bool,
-    /// A device, and whether it is one where short files are cloned as well.
-    short: Cell<Option<(u64, bool)>>,
 }
 
 impl Clones {
@@ -37,17 +34,6 @@ impl Clones {
     /// Whether what is copied is not read, as far as one knows.
     pub(crate) fn work(&self) -> bool {
         self.work
-    }
-
-    fn of_short(&self, to: BorrowedFd<'_>, device: u64) -> bool {
-        match self.short.get() {
-            Some((known, short)) if known == device => short,
-            _ => {
-                let short = rustix::fs::fstatfs(to).is_ok_and(|facts| facts.f_type as u64 == BTRFS);
-                self.short.set(Some((device, short)));
-                short
-            }
-        }
     }
 }
 
@@ -63,7 +49,7 @@ impl Worker<'_> {
                     && !self.clones.are_refused((stat.id.0, to_device))
                     && (stat.size >= WORTH_CLONING_BYTES
                         || self.ahead.is_cold()
-                        || self.clones.of_short(to, to_device))
+                        || self.file_system.of(to, to_device) == SHORT)
             }
         }
     }

@@ -33,6 +33,8 @@ pub(crate) struct Moved {
     pub(crate) written: u64,
     pub(crate) shared: u64,
     pub(crate) holes: u64,
+    /// Of what was written, by the kernel alone.
+    pub(crate) offloaded: u64,
 }
 
 impl Moved {
@@ -75,21 +77,32 @@ impl Worker<'_> {
         match self.options().sparse {
             Sparse::Auto if has_holes(from, stat, attributes) => self.data_only(from, to, stat.size, false),
             Sparse::Always => self.data_only(from, to, stat.size, true),
-            _ if stat.size <= self.buffer.len() as u64 => self.at_once(from, to, stat.size as usize),
+            _ if stat.size <= self.buffer.len() as u64 => self.at_once(from, to, stat, to_device),
             _ => self.in_chunks(from, to, stat.size),
         }
     }
 
-    /// One read and one write.
-    fn at_once(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>, size: usize) -> Result<Moved, Trouble> {
-        self.wait_for_turn(size)?;
-        let buffer = &mut self.buffer[..size];
-        let length = self.ahead.read(from, buffer, 0).map_err(Trouble::Read)?;
-        sys::write_all(to, &self.buffer[..length]).map_err(Trouble::Write)?;
-        let written = length as u64;
+    /// One call of the kernel's, or one read and one write.
+    fn at_once(
+        &mut self,
+        from: BorrowedFd<'_>,
+        to: BorrowedFd<'_>,
+        stat: &Stat,
+        to_device: u64,
+    ) -> Result<Moved, Trouble> {
+        self.wait_for_turn(stat.size as usize)?;
+        let offloaded = self.offloaded(from, to, stat, to_device);
+        let mut written = offloaded;
+        if offloaded < stat.size {
+            let buffer = &mut self.buffer[..(stat.size - offloaded) as usize];
+            let length = self.ahead.read(from, buffer, offloaded).map_err(Trouble::Read)?;
+            sys::write_all_at(to, &self.buffer[..length], offloaded).map_err(Trouble::Write)?;
+            written += length as u64;
+        }
         self.run.observer.progress(written);
         Ok(Moved {
             written,
+            offloaded,
             ..Moved::default()
         })
     }

@@ -46,10 +46,10 @@ impl How {
         let shared = moved.shared > 0;
         let empty = moved.written + moved.holes == 0;
         How {
-            offload: if shared || empty {
-                Answer::Unknown
-            } else {
-                Answer::No
+            offload: match moved.offloaded {
+                _ if shared || empty => Answer::Unknown,
+                0 => Answer::No,
+                _ => Answer::Yes,
             },
             reflink: match options.reflink {
                 _ if shared => Answer::Yes,

@@ -45,6 +45,7 @@ mod listing;
 mod metadata;
 mod nursery;
 mod observer;
+mod offload;
 mod options;
 mod pace;
 mod parents;

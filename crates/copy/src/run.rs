@@ -11,15 +11,16 @@ use crate::how::How;
 use crate::journal::{Asked, Batch, Before, Digest, Journal};
 use crate::links::Links;
 use crate::listing;
-use crate::nursery::{Left, Nursery};
+use crate::nursery::{Nurseries, Nursery};
 use crate::observer::{Copied, Kind, Observer, Paths};
+use crate::offload::Offload;
 use crate::options::{Dereference, Engine, Fsync, Method, Options};
 use crate::pace::{self, Pace};
 use crate::report::Report;
 use crate::ring::{self, Lost, Ring};
 use crate::schedule::{Need, Schedule};
 use crate::shards::Part;
-use crate::sys::{self, FileId};
+use crate::sys::{self, FileId, FileSystem};
 use crate::{dir, entry::Entry, plan, Target};
 use rustix::fd::AsFd;
 use std::collections::HashSet;
@@ -81,7 +82,7 @@ pub(crate) struct Run<'a> {
     pub(crate) roots: Mutex<HashSet<FileId>>,
     /// The existing directories of the target in which others are made, or in a dry run would be.
     pub(crate) makers: Mutex<HashSet<FileId>>,
-    pub(crate) nurseries: Mutex<Vec<Left>>,
+    pub(crate) nurseries: Mutex<Nurseries>,
     /// What is locked when everything has its name.
     pub(crate) locks: Mutex<Vec<Lock>>,
     /// What was in rings that may not be entered any more.
@@ -364,6 +365,8 @@ pub(crate) struct Worker<'a> {
     /// What the entry in hand is of the whole, as long as nobody has told that it is done.
     pub(crate) part: f64,
     pub(crate) clones: Clones,
+    pub(crate) offload: Offload,
+    pub(crate) file_system: FileSystem,
     pub(crate) ahead: Ahead,
     /// What files are in at once, if the engine is a ring.
     pub(crate) ring: Option<Ring>,
@@ -385,6 +388,8 @@ impl<'a> Worker<'a> {
             entries: vec![MaybeUninit::uninit(); listing::READ_BYTES],
             part: 0.0,
             clones: Clones::default(),
+            offload: Offload::default(),
+            file_system: FileSystem::default(),
             ahead: Ahead::default(),
             ring: None,
             ring_lost: None,

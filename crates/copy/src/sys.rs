@@ -164,6 +164,34 @@ pub(crate) fn open_own_dir(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<Owned
     open_dir(held.as_fd(), c".", false)
 }
 
+/// statfs(2): ext2's and ext3's, too.
+pub(crate) const EXT4: u64 = 0xef53;
+pub(crate) const BTRFS: u64 = 0x9123_683e;
+pub(crate) const TMPFS: u64 = 0x0102_1994;
+
+/// Which file system a descriptor is on; 0 if it does not tell.
+pub(crate) fn file_system(fd: BorrowedFd<'_>) -> u64 {
+    rustix::fs::fstatfs(fd).map_or(0, |facts| facts.f_type as u64)
+}
+
+/// The file system of the device that was last asked for.
+#[derive(Default)]
+pub(crate) struct FileSystem(std::cell::Cell<Option<(u64, u64)>>);
+
+impl FileSystem {
+    /// `fd` is anything on the device.
+    pub(crate) fn of(&self, fd: BorrowedFd<'_>, device: u64) -> u64 {
+        match self.0.get() {
+            Some((known, found)) if known == device => found,
+            _ => {
+                let found = file_system(fd);
+                self.0.set(Some((device, found)));
+                found
+            }
+        }
+    }
+}
+
 /// Makes a directory, open to us whatever the user's own mask takes: that is taken in the end.
 pub(crate) fn make_own_dir(dir: BorrowedFd<'_>, name: &CStr, mode: u32, umask: u32) -> io::Result<()> {
     rustix::fs::mkdirat(dir, name, Mode::from_raw_mode(mode))?;

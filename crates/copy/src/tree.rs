@@ -318,7 +318,8 @@ impl Worker<'_> {
             if resumed && !inherits && stat.permissions() != closed {
                 rustix::fs::fchmod(&fd, rustix::fs::Mode::from_raw_mode(closed))?;
             }
-            if entry.at.dir.inherits && !inherits {
+            // It may have the final lists as well, which what is still to be made in it would get.
+            if (entry.at.dir.inherits || resumed) && !inherits {
                 xattr::drop_lists(fd.as_fd())?;
             }
             Ok((fd, stat))

@@ -62,7 +62,8 @@ impl Watch {
 
 impl Observer for Watch {
     fn copied(&self, entry: &Copied<'_>) {
-        if entry.kind != Kind::Directory && entry.kind != Kind::Merged {
+        // What nobody sees is not counted: threads would wait for the counter, and for what is beside it.
+        if self.measures && entry.kind != Kind::Directory && entry.kind != Kind::Merged {
             self.files.fetch_add(1, Relaxed);
         }
         if self.json {
@@ -105,7 +106,9 @@ impl Observer for Watch {
     }
 
     fn progress(&self, bytes: u64) {
-        self.bytes.fetch_add(bytes, Relaxed);
+        if self.measures {
+            self.bytes.fetch_add(bytes, Relaxed);
+        }
     }
 
     fn advanced(&self, part: f64) {
