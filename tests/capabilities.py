@@ -125,6 +125,13 @@ def _seccomp() -> str | None:
     return None if error == _EFAULT else f"prctl(PR_SET_SECCOMP): {os.strerror(error)}"
 
 
+def _no_labels() -> str | None:
+    """Neither SELinux nor Smack gives them."""
+    with tempfile.NamedTemporaryFile() as file:
+        labels = [name for name in os.listxattr(file.name) if name.startswith("security.")]
+    return f"new files have {', '.join(labels)}" if labels else None
+
+
 def _drop_caches() -> str | None:
     try:
         with open("/proc/sys/vm/drop_caches", "wb"):
@@ -232,6 +239,7 @@ CAPABILITIES: dict[str, Capability] = {
     "system call counters": Capability(_system_call_counters),
     "bpf": Capability(_bpf),
     "drop caches": Capability(_drop_caches),
+    "files without labels": Capability(_no_labels),
     "two CPUs": Capability(_two_cpus),
     "tmpfs mount": Capability(functools.partial(_mount, "-t", "tmpfs", "tmpfs")),
     "block device": Capability(_block_device),

@@ -20,7 +20,7 @@ from capabilities import needs
 from cp_helpers import DEADLINE_S, Ours, proactor_command, snapshot, wait_until
 
 pytest_plugins = ["cp_fixtures"]
-pytestmark = needs("root", "loop device")
+pytestmark = needs("root", "loop device", "files without labels")
 
 FS_IOC_GETFLAGS = 0x8008_6601
 FS_TOPDIR_FL = 0x0002_0000

@@ -85,6 +85,14 @@ def test_file_that_says_it_is_empty(same: Same, how: str) -> None:
     assert outcome.tree["new"]["content"] == (6, [(0, b"Linux\n")])
 
 
+@pytest.mark.parametrize("how", ["", "--in-place", "-f"])
+def test_target_that_knows_no_offsets(cp: Ours, how: str) -> None:
+    """A plain file all the same: the name of the process that writes it."""
+    arrangements.files(cp.directory)
+    outcome = cp(*how.split(), "a", "/proc/self/comm")
+    assert (outcome.status, outcome.stderr) == (0, [])
+
+
 def test_unreadable_file_of_a_tree(same: Same) -> None:
     """/proc/self/mem fails at its first byte, whoever reads it: the rest goes on."""
     same.saying(arrangements.files, "/proc/self/mem", "a", "d")
@@ -96,6 +104,29 @@ def mounts() -> Iterator[list[Path]]:
     yield places
     for place in places:
         subprocess.run(["umount", str(place)], check=True)
+
+
+@needs("tmpfs mount")
+@pytest.mark.parametrize("how", ["", "-p", "-f"])
+def test_file_that_is_mounted_where_nothing_can_be_made(same: Same, mounts: list[Path], how: str) -> None:
+    """As /etc/hosts in a container whose root is read-only."""
+
+    def mounted(root: Path) -> None:
+        place = root / "place"
+        place.mkdir()
+        (root / "new").write_text("new\n")
+        (root / "old").write_text("old\n")
+        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(place)], check=True)
+        (place / "file").touch()
+        subprocess.run(["mount", "--bind", str(root / "old"), str(place / "file")], check=True)
+        mounts[:0] = [place / "file", place]
+
+    def closed(root: Path) -> None:
+        subprocess.run(["mount", "-o", "remount,ro", str(root / "place")], check=True)
+
+    outcome = same(mounted, *how.split(), "new", "place/file", after=closed)
+    assert outcome.status == 0
+    assert outcome.tree["place/file"]["content"] == (4, [(0, b"new\n")])
 
 
 @needs("tmpfs mount")

@@ -96,7 +96,13 @@ impl Worker<'_> {
         if offloaded < stat.size {
             let buffer = &mut self.buffer[..(stat.size - offloaded) as usize];
             let length = self.ahead.read(from, buffer, offloaded).map_err(Trouble::Read)?;
-            sys::write_all_at(to, &self.buffer[..length], offloaded).map_err(Trouble::Write)?;
+            let bytes = &self.buffer[..length];
+            // Some regular files know no offsets: many of those in /proc.
+            let put = match offloaded {
+                0 => sys::write_all(to, bytes),
+                _ => sys::write_all_at(to, bytes, offloaded),
+            };
+            put.map_err(Trouble::Write)?;
             written += length as u64;
         }
         self.run.observer.progress(written);

@@ -64,6 +64,8 @@ impl Prepared {
     }
 }
 
+const UNCREATED: [Errno; 4] = [Errno::ACCESS, Errno::PERM, Errno::ROFS, Errno::NOENT];
+
 impl Worker<'_> {
     /// Copies an open file, unless a name of it is in the target already: then it becomes another one.
     pub(crate) fn file_once(&mut self, entry: &Entry<'_>, fd: OwnedFd, stat: Stat) -> Outcome<()> {
@@ -179,9 +181,9 @@ impl Worker<'_> {
     ) -> Outcome<(Moved, Option<PathBuf>)> {
         let (name, to) = match self.create(entry, prepared.direct, prepared.modes.create) {
             Ok(created) => created,
-            // Nothing can be created beside it, but it may be writable itself. What is to be kept or removed
-            // is not written to.
-            Err(error) if old.is_some() && sys::is(&error, &[Errno::ACCESS, Errno::PERM]) => {
+            // Nothing can be created beside it (in /proc there is no such file), but it may be writable itself. What is
+            // to be kept or removed is not written to.
+            Err(error) if old.is_some() && sys::is(&error, &UNCREATED) => {
                 if self.options().backup != Backup::None {
                     return Err(self.failed(Step::Backup, entry.target(), error));
                 }

@@ -40,7 +40,7 @@ impl Worker<'_> {
         // Everything else is about this file alone.
         if matches!(
             done,
-            Err(Errno::XDEV | Errno::OPNOTSUPP | Errno::NOSYS | Errno::PERM | Errno::INVAL)
+            Err(Errno::XDEV | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL)
         ) {
             self.offload.refused = Some(devices);
         }

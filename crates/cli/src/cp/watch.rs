@@ -54,6 +54,13 @@ impl Watch {
         self.done.load(Relaxed) as f64 / WHOLE
     }
 
+    /// What nobody sees is not counted: threads would wait for the counter, and for what is beside it.
+    fn count_file(&self) {
+        if self.measures {
+            self.files.fetch_add(1, Relaxed);
+        }
+    }
+
     pub fn screen(&self) -> MutexGuard<'_, Screen> {
         // Nothing is half done in it if a thread that held it died.
         self.screen.lock().unwrap_or_else(PoisonError::into_inner)
@@ -62,9 +69,8 @@ impl Watch {
 
 impl Observer for Watch {
     fn copied(&self, entry: &Copied<'_>) {
-        // What nobody sees is not counted: threads would wait for the counter, and for what is beside it.
-        if self.measures && entry.kind != Kind::Directory && entry.kind != Kind::Merged {
-            self.files.fetch_add(1, Relaxed);
+        if entry.kind != Kind::Directory && entry.kind != Kind::Merged {
+            self.count_file();
         }
         if self.json {
             let line = Event::copied(entry).line();
@@ -98,7 +104,7 @@ impl Observer for Watch {
     }
 
     fn resumed(&self, entry: &Copied<'_>) {
-        self.files.fetch_add(1, Relaxed);
+        self.count_file();
         if self.json {
             let line = Event::resumed(entry).line();
             self.screen().say(&line);
