@@ -64,6 +64,7 @@ impl Prepared {
     }
 }
 
+/// Why nothing can be created in a directory. /proc says that there is no such file.
 const UNCREATED: [Errno; 4] = [Errno::ACCESS, Errno::PERM, Errno::ROFS, Errno::NOENT];
 
 impl Worker<'_> {
@@ -181,8 +182,8 @@ impl Worker<'_> {
     ) -> Outcome<(Moved, Option<PathBuf>)> {
         let (name, to) = match self.create(entry, prepared.direct, prepared.modes.create) {
             Ok(created) => created,
-            // Nothing can be created beside it (in /proc there is no such file), but it may be writable itself. What is
-            // to be kept or removed is not written to.
+            // Nothing can be created beside it, but it may be writable itself. What is to be kept or removed
+            // is not written to.
             Err(error) if old.is_some() && sys::is(&error, &UNCREATED) => {
                 if self.options().backup != Backup::None {
                     return Err(self.failed(Step::Backup, entry.target(), error));
