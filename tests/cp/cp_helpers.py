@@ -9,7 +9,8 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,15 @@ def wait_until(what: Callable[[], bool], during: subprocess.Popen[Any] | None = 
         assert during is None or during.poll() is None, during.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.005)
+
+
+@contextmanager
+def mounted(device: Path | str, root: Path, *options: str) -> Iterator[None]:
+    subprocess.run(["mount", *options, device, root], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", root], check=True)
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,11 @@ import random
 import struct
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from capabilities import needs
-from cp_helpers import Ours, Outcome, Runner
+from cp_helpers import Ours, Outcome, Runner, mounted
 
 pytest_plugins = ["cp_fixtures"]
 
@@ -30,15 +29,6 @@ ENGINES = [(), ("--engine=uring",), ("--verify",), ("--fsync=each",)]
 @pytest.fixture
 def cp(runner: Runner, tmp_path: Path) -> Ours:
     return Ours(runner, tmp_path)
-
-
-@contextmanager
-def mounted(device: Path | str, root: Path, *options: str) -> Iterator[None]:
-    subprocess.run(["mount", *options, device, root], check=True)
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", root], check=True)
 
 
 def make_image(image: Path, size_bytes: int, *command: str) -> None:

@@ -13,7 +13,7 @@ from tempfile import TemporaryFile
 import arrangements
 import pytest
 from capabilities import needs
-from cp_helpers import Ours, Same, denied, proactor_command
+from cp_helpers import Ours, Same, denied, mounted, proactor_command
 
 pytest_plugins = ["cp_fixtures"]
 
@@ -123,6 +123,28 @@ class TestDebug:
             assert done.stdout.count(f"copy offload: {said},") == 2
             for name in ("a", "b"):
                 assert (tmp_path / "t" / name).read_bytes() == (tmp_path / name).read_bytes()
+
+    @needs("tmpfs mount", "seccomp filter")
+    @pytest.mark.parametrize("error", [None, errno.EXDEV, errno.EIO])
+    def test_long_files(self, tmp_path: Path, error: int | None) -> None:
+        """On tmpfs the kernel copies them as well, in steps."""
+        arguments = ("cp", "-r", "--debug", "--verify", "s", "t")
+        command = (
+            proactor_command(*arguments) if error is None else denied(COPY_FILE_RANGE, error, *arguments)
+        )
+        with mounted("none", tmp_path, "-t", "tmpfs"):
+            (tmp_path / "s").mkdir()
+            contents = os.urandom(700_001)
+            lengths = (1, 1 << 18, (1 << 18) + 1, 1 << 19, 700_001)
+            for length in lengths:
+                (tmp_path / f"s/{length}").write_bytes(contents[:length])
+            done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+            assert (done.returncode, done.stderr) == (0, "")
+            said = "no" if error else "yes"
+            # The first one in a directory is read, to learn whether it was cached.
+            assert done.stdout.count(f"copy offload: {said},") >= len(lengths) - 2
+            for length in lengths:
+                assert (tmp_path / f"t/{length}").read_bytes() == contents[:length]
 
     def test_holes(self, cp: Ours) -> None:
         with (cp.directory / "sparse").open("wb") as file:

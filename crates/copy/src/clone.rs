@@ -1,9 +1,9 @@
 //! Sharing blocks instead of copying them (reflinks): for which files it is tried, and what is learnt from that.
 
-use crate::content::{Moved, Trouble};
+use crate::content::{Ends, Moved, Trouble};
 use crate::options::{Reflink, Sparse};
 use crate::run::Worker;
-use crate::sys::{self, Stat};
+use crate::sys;
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 
@@ -39,39 +39,33 @@ impl Clones {
 
 impl Worker<'_> {
     /// Whether sharing blocks is wanted, worth it, and not known to be in vain. `to` is anything on the target's device.
-    pub(crate) fn may_clone(&self, stat: &Stat, to: BorrowedFd<'_>, to_device: u64) -> bool {
+    pub(crate) fn may_clone(&self, size: u64, to: BorrowedFd<'_>, devices: (u64, u64)) -> bool {
         let options = self.options();
         match options.reflink {
             Reflink::Never => false,
             Reflink::Always => true,
             Reflink::Auto => {
                 options.sparse != Sparse::Never
-                    && !self.clones.are_refused((stat.id.0, to_device))
-                    && (stat.size >= WORTH_CLONING_BYTES
+                    && !self.clones.are_refused(devices)
+                    && (size >= WORTH_CLONING_BYTES
                         || self.ahead.is_cold()
-                        || self.file_system.of(to, to_device) == SHORT)
+                        || self.file_system.of(to, devices.1) == SHORT)
             }
         }
     }
 
     /// Shares the blocks, if that is wanted and works.
-    pub(crate) fn cloned(
-        &mut self,
-        from: BorrowedFd<'_>,
-        to: BorrowedFd<'_>,
-        stat: &Stat,
-        to_device: u64,
-    ) -> Result<Option<Moved>, Trouble> {
-        if !self.may_clone(stat, to, to_device) {
+    pub(crate) fn cloned(&mut self, ends: Ends<'_>) -> Result<Option<Moved>, Trouble> {
+        if !self.may_clone(ends.size, ends.to, ends.devices) {
             return Ok(None);
         }
-        let done = rustix::fs::ioctl_ficlone(to, from);
+        let done = rustix::fs::ioctl_ficlone(ends.to, ends.from);
         self.clones.work = done.is_ok();
         match done {
             Ok(()) => {
-                self.run.observer.progress(stat.size);
+                self.run.observer.progress(ends.size);
                 Ok(Some(Moved {
-                    shared: stat.size,
+                    shared: ends.size,
                     ..Moved::default()
                 }))
             }
@@ -82,7 +76,7 @@ impl Worker<'_> {
                     error,
                     Errno::OPNOTSUPP | Errno::XDEV | Errno::NOTTY | Errno::NOSYS
                 ) {
-                    self.clones.refused = Some((stat.id.0, to_device));
+                    self.clones.refused = Some(ends.devices);
                 }
                 Ok(None)
             }

@@ -8,6 +8,7 @@ use rustix::fd::BorrowedFd;
 use rustix::fs::{Advice, SeekFrom};
 use rustix::io::Errno;
 use std::io;
+use std::ops::Range;
 
 /// A file that claims to have no bytes is read to its end, as those in /proc are, but not further than this: some have
 /// no end.
@@ -35,6 +36,19 @@ pub(crate) struct Moved {
     pub(crate) holes: u64,
     /// Of what was written, by the kernel alone.
     pub(crate) offloaded: u64,
+}
+
+/// Two open regular files, one of which gets what is in the other.
+#[derive(Clone, Copy)]
+pub(crate) struct Ends<'a> {
+    pub(crate) from: BorrowedFd<'a>,
+    pub(crate) to: BorrowedFd<'a>,
+    /// The source's, and the target's.
+    pub(crate) devices: (u64, u64),
+    /// The source's, when it was opened.
+    pub(crate) size: u64,
+    /// Several threads copy it at the same time.
+    pub(crate) parted: bool,
 }
 
 impl Moved {
@@ -68,83 +82,59 @@ impl Worker<'_> {
         attributes: bool,
         to_device: u64,
     ) -> Result<Moved, Trouble> {
+        let ends = Ends {
+            from,
+            to,
+            devices: (stat.id.0, to_device),
+            size: stat.size,
+            parted: false,
+        };
         if stat.size == 0 {
             return self.unsized_contents(from, to);
         }
-        if let Some(moved) = self.cloned(from, to, stat, to_device)? {
+        if let Some(moved) = self.cloned(ends)? {
             return Ok(moved);
         }
         match self.options().sparse {
-            Sparse::Auto if has_holes(from, stat, attributes) => self.data_only(from, to, stat.size, false),
-            Sparse::Always => self.data_only(from, to, stat.size, true),
-            _ if stat.size <= self.buffer.len() as u64 => self.at_once(from, to, stat, to_device),
-            _ => self.in_chunks(from, to, stat.size),
+            Sparse::Auto if has_holes(from, stat, attributes) => self.data_only(ends, false),
+            Sparse::Always => self.data_only(ends, true),
+            _ if stat.size <= self.buffer.len() as u64 => self.in_order(ends),
+            _ => self.in_chunks(ends),
         }
     }
 
-    /// One call of the kernel's, or one read and one write.
-    fn at_once(
-        &mut self,
-        from: BorrowedFd<'_>,
-        to: BorrowedFd<'_>,
-        stat: &Stat,
-        to_device: u64,
-    ) -> Result<Moved, Trouble> {
-        self.wait_for_turn(stat.size as usize)?;
-        let offloaded = self.offloaded(from, to, stat, to_device);
-        let mut written = offloaded;
-        if offloaded < stat.size {
-            let buffer = &mut self.buffer[..(stat.size - offloaded) as usize];
-            let length = self.ahead.read(from, buffer, offloaded).map_err(Trouble::Read)?;
-            let bytes = &self.buffer[..length];
-            // Some regular files know no offsets: many of those in /proc.
-            let put = match offloaded {
-                0 => sys::write_all(to, bytes),
-                _ => sys::write_all_at(to, bytes, offloaded),
-            };
-            put.map_err(Trouble::Write)?;
-            written += length as u64;
-        }
-        self.run.observer.progress(written);
-        Ok(Moved {
-            written,
-            offloaded,
-            ..Moved::default()
-        })
+    /// Copies a file from its beginning to its end.
+    fn in_order(&mut self, ends: Ends<'_>) -> Result<Moved, Trouble> {
+        let mut moved = Moved::default();
+        self.span(ends, 0..ends.size, false, &mut moved)?;
+        Ok(moved)
     }
 
-    fn in_chunks(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>, size: u64) -> Result<Moved, Trouble> {
+    fn in_chunks(&mut self, ends: Ends<'_>) -> Result<Moved, Trouble> {
         // Only a hint: what it returns does not matter.
-        let _ = rustix::fs::fadvise(from, 0, None, Advice::Sequential);
-        let (run, mut moved) = (self.run, Moved::default());
-        let others = match size < WORTH_PARTING_BYTES {
+        let _ = rustix::fs::fadvise(ends.from, 0, None, Advice::Sequential);
+        let run = self.run;
+        let others = match ends.size < WORTH_PARTING_BYTES {
             true => 0,
             false => run
                 .schedule
                 .enter_others(MAX_PARTS - 1, run.jobs(), run.threads(Need::ColdLong)),
         };
         if others == 0 {
-            self.span(from, to, 0..size, false, &mut moved)?;
-            return Ok(moved);
+            return self.in_order(ends);
         }
-        let done = self.in_parts(from, to, size, others);
+        let done = self.in_parts(Ends { parted: true, ..ends }, others);
         run.schedule.leave(others);
         done
     }
 
     /// Copies a long file with other threads, while there is nothing else for them to do.
-    fn in_parts(
-        &mut self,
-        from: BorrowedFd<'_>,
-        to: BorrowedFd<'_>,
-        size: u64,
-        others: usize,
-    ) -> Result<Moved, Trouble> {
-        let part = (size / (others as u64 + 1)).next_multiple_of(BUFFER_BYTES as u64);
+    fn in_parts(&mut self, ends: Ends<'_>, others: usize) -> Result<Moved, Trouble> {
+        let part = (ends.size / (others as u64 + 1)).next_multiple_of(BUFFER_BYTES as u64);
         let (run, mut moved) = (self.run, Moved::default());
         std::thread::scope(|scope| {
             // The last part goes first: where there are no threads to be had, what is left is in one piece.
-            let mut own = 0..size;
+            let mut own = 0..ends.size;
             let mut started = Vec::new();
             for number in (1..=others as u64).rev() {
                 let range = number * part..own.end;
@@ -153,7 +143,7 @@ impl Worker<'_> {
                     let range = range.clone();
                     move || {
                         let mut moved = Moved::default();
-                        let done = Worker::new(run).span(from, to, range, false, &mut moved);
+                        let done = Worker::new(run).span(ends, range, false, &mut moved);
                         done.map(|_| moved)
                     }
                 }) else {
@@ -162,7 +152,7 @@ impl Worker<'_> {
                 own.end = range.start;
                 started.push(other);
             }
-            self.span(from, to, own, false, &mut moved)?;
+            self.span(ends, own, false, &mut moved)?;
             for other in started {
                 let other = other
                     .join()
@@ -176,9 +166,8 @@ impl Worker<'_> {
     /// Copies a range; false if the source ended in it. With `zeros_out`, blocks of zeros are passed over.
     fn span(
         &mut self,
-        from: BorrowedFd<'_>,
-        to: BorrowedFd<'_>,
-        range: std::ops::Range<u64>,
+        ends: Ends<'_>,
+        range: Range<u64>,
         zeros_out: bool,
         moved: &mut Moved,
     ) -> Result<bool, Trouble> {
@@ -187,53 +176,68 @@ impl Worker<'_> {
             if self.run.stopped() {
                 return Err(Trouble::Stopped);
             }
-            let chunk = self
-                .buffer
-                .len()
-                .min((range.end - offset).try_into().unwrap_or(usize::MAX));
-            self.wait_for_turn(chunk)?;
-            let buffer = &mut self.buffer[..chunk];
-            let length = self.ahead.read(from, buffer, offset).map_err(Trouble::Read)?;
-            let bytes = &self.buffer[..length];
-            let written = if zeros_out {
-                write_data(to, bytes, offset)
-            } else {
-                sys::write_all_at(to, bytes, offset).map(|()| length as u64)
+            let chunk = (range.end - offset).min(self.buffer.len() as u64);
+            self.wait_for_turn(chunk as usize)?;
+            let offloaded = match zeros_out {
+                true => 0,
+                false => self.offloaded(ends, offset..offset + chunk),
             };
-            let written = written.map_err(Trouble::Write)?;
-            moved.written += written;
-            moved.holes += length as u64 - written;
-            self.run.observer.progress(length as u64);
-            offset += length as u64;
-            if length < chunk {
+            moved.offloaded += offloaded;
+            moved.written += offloaded;
+            let mut done = offloaded;
+            if offloaded < chunk {
+                let from = offset + offloaded;
+                done += self.through_buffer(ends, from..offset + chunk, zeros_out, moved)?;
+            }
+            self.run.observer.progress(done);
+            offset += done;
+            if done < chunk {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// Copies what the file system says is data, and leaves holes for the rest.
-    fn data_only(
+    /// Reads and writes a range that the buffer has room for. Returns how much there was.
+    fn through_buffer(
         &mut self,
-        from: BorrowedFd<'_>,
-        to: BorrowedFd<'_>,
-        size: u64,
+        ends: Ends<'_>,
+        range: Range<u64>,
         zeros_out: bool,
-    ) -> Result<Moved, Trouble> {
+        moved: &mut Moved,
+    ) -> Result<u64, Trouble> {
+        let buffer = &mut self.buffer[..(range.end - range.start) as usize];
+        let read = self.ahead.read(ends.from, buffer, range.start);
+        let bytes = &self.buffer[..read.map_err(Trouble::Read)?];
+        let length = bytes.len() as u64;
+        let written = match range.start {
+            _ if zeros_out => write_data(ends.to, bytes, range.start),
+            // Some regular files know no offsets: many of those in /proc.
+            0 => sys::write_all(ends.to, bytes).map(|()| length),
+            start => sys::write_all_at(ends.to, bytes, start).map(|()| length),
+        };
+        let written = written.map_err(Trouble::Write)?;
+        moved.written += written;
+        moved.holes += length - written;
+        Ok(length)
+    }
+
+    /// Copies what the file system says is data, and leaves holes for the rest.
+    fn data_only(&mut self, ends: Ends<'_>, zeros_out: bool) -> Result<Moved, Trouble> {
         let mut moved = Moved::default();
         let mut offset = 0;
-        while offset < size {
-            let data = next_data(from, offset, size).map_err(Trouble::Read)?;
+        while offset < ends.size {
+            let data = next_data(ends.from, offset, ends.size).map_err(Trouble::Read)?;
             moved.holes += data.start - offset;
             self.run.observer.progress(data.start - offset);
             let end = data.end;
-            if !self.span(from, to, data, zeros_out, &mut moved)? {
+            if !self.span(ends, data, zeros_out, &mut moved)? {
                 return Ok(moved);
             }
             offset = end;
         }
         // A hole at the end is nothing that was written.
-        rustix::fs::ftruncate(to, size).map_err(|error| Trouble::Write(error.into()))?;
+        rustix::fs::ftruncate(ends.to, ends.size).map_err(|error| Trouble::Write(error.into()))?;
         Ok(moved)
     }
 
@@ -309,7 +313,7 @@ fn write_data(to: BorrowedFd<'_>, bytes: &[u8], offset: u64) -> io::Result<u64> 
 }
 
 /// The next range with data at or after `offset`; empty and at `size` if there is none.
-pub(crate) fn next_data(fd: BorrowedFd<'_>, offset: u64, size: u64) -> io::Result<std::ops::Range<u64>> {
+pub(crate) fn next_data(fd: BorrowedFd<'_>, offset: u64, size: u64) -> io::Result<Range<u64>> {
     let start = match rustix::fs::seek(fd, SeekFrom::Data(offset)) {
         Ok(start) => start.min(size),
         Err(Errno::NXIO) => size,

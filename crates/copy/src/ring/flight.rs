@@ -195,7 +195,11 @@ impl Worker<'_> {
             && (1..=most).contains(&stat.size)
             && !self.is_tracked(entry, stat)
             && !(options.sparse == Sparse::Auto && content::misses_blocks(stat))
-            && !self.may_clone(stat, entry.at.target(), entry.at.dir.target.id().0)
+            && !self.may_clone(
+                stat.size,
+                entry.at.target(),
+                (stat.id.0, entry.at.dir.target.id().0),
+            )
     }
 
     /// Decides what is to be made of an open source. `None`: it has been dealt with.
