@@ -1,4 +1,4 @@
-//! A file's bytes, from one open file to another. One function for each way; each says what it did.
+//! A file's bytes, from one open file to another: as shared blocks, or in steps, in order, in parts or between holes.
 
 use crate::options::Sparse;
 use crate::run::{Worker, BUFFER_BYTES};
@@ -45,7 +45,7 @@ pub(crate) struct Ends<'a> {
     pub(crate) to: BorrowedFd<'a>,
     /// The source's, and the target's.
     pub(crate) devices: (u64, u64),
-    /// The source's, when it was opened.
+    /// The source's, when it was looked at before this attempt.
     pub(crate) size: u64,
     /// Several threads copy it at the same time.
     pub(crate) parted: bool,
@@ -173,7 +173,8 @@ impl Worker<'_> {
     ) -> Result<bool, Trouble> {
         let mut offset = range.start;
         while offset < range.end {
-            if self.run.stopped() {
+            // What is over after one step is not stopped: in the place of what was there it would leave nothing.
+            if offset > 0 && self.run.stopped() {
                 return Err(Trouble::Stopped);
             }
             let chunk = (range.end - offset).min(self.buffer.len() as u64);

@@ -33,7 +33,7 @@ impl Worker<'_> {
         // Everything else is about this file alone.
         if matches!(
             done,
-            Err(Errno::XDEV | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL)
+            Err(Errno::XDEV | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::PERM)
         ) {
             self.offload.refused = Some(ends.devices);
         }
