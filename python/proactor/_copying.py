@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 from proactor._files import StrOrBytesPath
 from proactor._native import Copying
 from proactor._pool import alone, run
+from proactor._steps import ended
 
 Preserved: TypeAlias = Iterable[
     Literal["mode", "ownership", "timestamps", "links", "context", "xattr", "flags", "all"]
@@ -215,10 +216,6 @@ async def watched(copying: Copying, progress: Callable[[CopyProgress], object] |
                 progress(CopyProgress(*copying.done()))
     except BaseException:
         copying.stop()
-        while not running.done():
-            try:
-                await asyncio.wait({running})
-            except asyncio.CancelledError:
-                continue
+        await ended(running)
         raise
     return running.result()

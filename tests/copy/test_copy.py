@@ -102,6 +102,11 @@ def test_options(run: Run, tree: Path, tmp_path: Path) -> None:
         with pytest.raises(proactor.CopyError) as caught:
             await proactor.copy(tree, tmp_path / "no", recursive=False)
         assert caught.value.errno == errno.EISDIR
+        for option, value in (("jobs", -1), ("jobs", 1 << 80), ("bwlimit", -1)):
+            with pytest.raises(ValueError, match=f"{option}: {value} is less than 0 or too large"):
+                await proactor.copy(tree, tmp_path / "no", **{option: value})  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="jobs is a number"):
+            await proactor.copy(tree, tmp_path / "no", jobs="2")  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="preserve is some of"):
             await proactor.copy(tree, tmp_path / "no", preserve="everything")  # type: ignore[arg-type]
         await proactor.copy(
@@ -200,6 +205,22 @@ def test_cancelled_it_ends_in_order(run: Run, tmp_path: Path) -> None:
     assert not target.exists()
     # The sparse file is taken back; what --resume needs stays.
     assert [path.suffix for path in tmp_path.rglob("copy*") if path.is_file()] == [".journal"]
+
+
+@pytest.mark.parametrize("names", [("fifo", "new"), ("file", "fifo")])
+def test_cancelled_while_a_fifo_has_nobody_at_its_other_end(
+    run: Run, tmp_path: Path, names: tuple[str, str]
+) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "file").write_text("new\n")
+
+    async def main() -> None:
+        copying = proactor.copy(*(tmp_path / name for name in names), recursive=False)
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(copying, 0.1)
+
+    run(main())
+    assert sorted(os.listdir(tmp_path)) == ["fifo", "file"]
 
 
 def test_cancelled_and_resumed(run: Run, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import os
 import pickle
 from pathlib import Path
@@ -79,6 +80,11 @@ def test_errors(run: Run, tree: Path, tmp_path: Path) -> None:
         plan = await proactor.copy_plan(tree, tmp_path / "copy", shards=3)
         with pytest.raises(ValueError, match="there is no shard 3: they are 0 to 2"):
             await proactor.copy_shard(plan, 3)
+        with pytest.raises(ValueError, match="shard: -1 is less than 0"):
+            await proactor.copy_shard(plan, -1)
+        for shards in (-1, 0):
+            with pytest.raises(ValueError, match=f"shards: {shards} "):
+                await proactor.copy_plan(tree, tmp_path / "another", shards=shards)
         with pytest.raises(OSError, match="shards are not done: 0-2") as busy:
             await proactor.copy_finish(plan)
         assert busy.value.errno == errno.EBUSY
@@ -108,6 +114,25 @@ def test_failures(run: Run, tree: Path, tmp_path: Path) -> None:
         assert (report.files, report.resumed) == (again.files, again.resumed)
 
     run(main())
+
+
+def test_cancelled_plan(run: Run, tree: Path, tmp_path: Path) -> None:
+    """What it ended with is nobody's business."""
+
+    async def main() -> list[object]:
+        told: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: told.append(context))
+        for _ in range(20):
+            task = asyncio.ensure_future(proactor.copy_plan(tree, tmp_path / "copy"))
+            await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            del task
+            gc.collect()
+        return told
+
+    assert run(main()) == []
 
 
 def test_cancelled(run: Run, tree: Path, tmp_path: Path) -> None:

@@ -180,6 +180,8 @@ def test_failures_are_reported(cp: Ours) -> None:
             ["--shard=0", "-r", "plan.json"],
             "how files are copied is said with --plan, and not with --shard",
         ),
+        (["--plan=p", "-a", "--files-from=plan.json", "dest"], "one directory at a time is copied in shards"),
+        (["--shard=0", "--files-from=t/file", "plan.json"], "how files are copied is said with --plan"),
         (["--shard=0", "--finish", "plan.json"], "--plan, --shard and --finish are mutually exclusive"),
         (["--shard=-1", "plan.json"], "invalid argument"),
         (["--shards=3", "-a", "t", "new"], "--shards goes with --plan or --ray"),

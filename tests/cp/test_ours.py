@@ -203,6 +203,13 @@ class TestFilesFrom:
         assert (outcome.status, outcome.stderr) == (0, [])
         assert {name for name in outcome.tree if name.startswith("e/")} == {"e/a", "e/b", "e/two\nlines"}
 
+    def test_several(self, cp: Ours) -> None:
+        arrangements.files(cp.directory)
+        (cp.directory / "list").write_text("a\n")
+        outcome = cp("--files-from=list", "--files-from", "-", "e", stdin=b"b\n")
+        assert (outcome.status, outcome.stderr) == (0, [])
+        assert {name for name in outcome.tree if name.startswith("e/")} == {"e/a", "e/b"}
+
     def test_nothing_to_copy(self, cp: Ours) -> None:
         arrangements.files(cp.directory)
         assert cp("--files-from=empty", "e").status == 0
@@ -216,6 +223,8 @@ class TestFilesFrom:
                 ["--files-from=empty", "-T", "e"],
                 "cp: cannot combine --files-from and --no-target-directory (-T)",
             ),
+            (["--files-from=-", "--exclude-from=-", "e"], "cp: standard input (-) can be one list only"),
+            (["--files-from=-", "--files-from=-", "e"], "cp: standard input (-) can be one list only"),
         ],
     )
     def test_wrong(self, cp: Ours, arguments: list[str], said: str) -> None:

@@ -90,6 +90,22 @@ def test_interrupted_and_gone_on_with(address: str, tmp_path: Path) -> None:
     check_copy(tmp_path)
 
 
+def test_shards_that_cannot_be_done(address: str, tmp_path: Path) -> None:
+    """Each is an error, in words and as an event."""
+    source(tmp_path)
+    command = proactor_command("cp", "-a", "--plan=plan.json", "--shards=2", "t", "copy")
+    subprocess.run(command, cwd=tmp_path, check=True, stdout=subprocess.PIPE)
+    (tmp_path / "t").rename(tmp_path / "elsewhere")
+    command = proactor_command("cp", "--json", f"--ray={address}", "--finish", "plan.json")
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=DEADLINE_S)
+    assert done.returncode == 1
+    events = sorted((json.loads(line) for line in done.stdout.splitlines()), key=lambda each: each["message"])
+    assert [event["event"] for event in events] == ["error"] * len(events)
+    assert [event["message"].split(":")[0] for event in events] == ["shard 0", "shard 1"][: len(events)]
+    assert events
+    assert all(f"proactor cp: {event['message']}\n" in done.stderr for event in events)
+
+
 def writer(place: Path, process: subprocess.Popen[str]) -> int:
     """The process of the worker that is in the middle of the large file, as its attempt's record has it."""
     wait_until(

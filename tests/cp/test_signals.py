@@ -12,13 +12,6 @@ import pytest
 from cp_helpers import DEADLINE_S, proactor_command, wait_until
 
 
-@pytest.fixture
-def endless(tmp_path: Path) -> Path:
-    """A source that is read until somebody ends it: what a FIFO's writer leaves open."""
-    os.mkfifo(tmp_path / "fifo")
-    return tmp_path
-
-
 def start(directory: Path, *arguments: str, **more: object) -> subprocess.Popen[str]:
     return subprocess.Popen(  # type: ignore[call-overload, no-any-return]
         proactor_command("cp", *arguments), cwd=directory, stderr=subprocess.PIPE, text=True, **more
@@ -48,15 +41,61 @@ def test_ends_in_order(tmp_path: Path, number: signal.Signals, times: int, statu
     assert list((tmp_path / "dest").iterdir()) == [], "a file in the middle is taken back"
 
 
-def test_second_one_ends_at_once(endless: Path) -> None:
-    """While it waits for somebody to open the other end of a FIFO, it hears the first, but cannot see it."""
-    process = start(endless, "fifo", "new")
-    with process:
-        wait_until(lambda: "fifo" in Path(f"/proc/{process.pid}/wchan").read_text() or waits(process.pid))
-        process.send_signal(signal.SIGINT)
-        wait_until(lambda: not is_pending(process.pid, signal.SIGINT))
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=DEADLINE_S) == 130
+def test_second_one_ends_at_once(tmp_path: Path) -> None:
+    """While it writes to a terminal that nobody reads, it hears the first, but cannot see it."""
+    (tmp_path / "a").write_bytes(bytes(1 << 20))
+    master, slave = pty.openpty()
+    try:
+        with start(tmp_path, "a", os.ttyname(slave)) as process:
+            wait_until(lambda: "tty" in Path(f"/proc/{process.pid}/wchan").read_text() or waits(process.pid))
+            process.send_signal(signal.SIGINT)
+            wait_until(lambda: not is_pending(process.pid, signal.SIGINT))
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=DEADLINE_S) == 130
+    finally:
+        os.close(master)
+        os.close(slave)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "held"),
+    [
+        # A source without a writer, with one that says nothing, and one that is a terminal.
+        ("fifo new", None),
+        ("fifo new", "fifo"),
+        ("-r --copy-contents tree new", None),
+        ("TERMINAL new", None),
+        # A target without a reader, and with one that does not read.
+        ("long fifo", None),
+        ("-rT tree other", None),
+        ("long fifo", "fifo"),
+    ],
+)
+def test_nobody_at_the_other_end(tmp_path: Path, arguments: str, held: str | None) -> None:
+    """The first one is heard there as well."""
+    (tmp_path / "long").write_bytes(bytes(1 << 20))
+    for name in ("tree", "other"):
+        (tmp_path / name).mkdir()
+    os.mkfifo(tmp_path / "fifo")
+    if "copy-contents" in arguments:
+        os.mkfifo(tmp_path / "tree/fifo")
+    else:
+        (tmp_path / "tree/file").write_text("new\n")
+        os.mkfifo(tmp_path / "other/file")
+    master, slave = pty.openpty()
+    holding = [master, slave] + ([os.open(tmp_path / held, os.O_RDWR)] if held else [])
+    try:
+        words = arguments.replace("TERMINAL", os.ttyname(slave)).split()
+        with start(tmp_path, "--progress=never", *words) as process:
+            wait_until(lambda: waits(process.pid), process)
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=DEADLINE_S)
+    finally:
+        for fd in holding:
+            os.close(fd)
+    assert process.returncode == 130
+    assert "interrupted: 0 files" in said
+    assert not (tmp_path / "new").exists()
 
 
 def waits(pid: int) -> bool:

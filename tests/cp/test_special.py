@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import arrangements
 import pytest
 from capabilities import needs
-from cp_helpers import Ours, Same
+from cp_helpers import DEADLINE_S, Ours, Same, proactor_command
 
 pytest_plugins = ["cp_fixtures"]
 
@@ -65,6 +66,24 @@ def test_contents_of_a_fifo(same: Same) -> None:
         for writer in writers:
             writer.kill()
             writer.wait()
+
+
+def test_through_two_fifos(cp: Ours) -> None:
+    """Both ends come later than the copy, and more goes through than a pipe holds."""
+    for name in ("from", "to"):
+        os.mkfifo(cp.directory / name)
+    contents = os.urandom(1 << 20)
+    with subprocess.Popen(proactor_command("cp", "from", "to"), cwd=cp.directory) as copy:
+        with open(cp.directory / "from", "wb") as writer:
+            writer.write(contents[:10])
+            writer.flush()
+            with open(cp.directory / "to", "rb") as reader:
+                assert reader.read(10) == contents[:10]
+                feeder = threading.Thread(target=lambda: (writer.write(contents[10:]), writer.close()))
+                feeder.start()
+                assert reader.read() == contents[10:]
+                feeder.join()
+        assert copy.wait(DEADLINE_S) == 0
 
 
 def test_into_a_fifo(cp: Ours) -> None:

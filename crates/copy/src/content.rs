@@ -10,10 +10,6 @@ use rustix::io::Errno;
 use std::io;
 use std::ops::Range;
 
-/// A file that claims to have no bytes is read to its end, as those in /proc are, but not further than this: some have
-/// no end.
-const MAX_UNSIZED_BYTES: u64 = 1 << 30;
-
 /// Zeros are looked for in pieces of this size, and left out: a block of most file systems.
 const BLOCK_BYTES: usize = 4096;
 
@@ -240,39 +236,6 @@ impl Worker<'_> {
         // A hole at the end is nothing that was written.
         rustix::fs::ftruncate(ends.to, ends.size).map_err(|error| Trouble::Write(error.into()))?;
         Ok(moved)
-    }
-
-    /// Copies a file that says it is empty, to its end.
-    fn unsized_contents(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<Moved, Trouble> {
-        self.stream(from, to, MAX_UNSIZED_BYTES)
-    }
-
-    /// Copies what comes, in turn, up to the end. More than `limit` bytes is an error.
-    pub(crate) fn stream(
-        &mut self,
-        from: BorrowedFd<'_>,
-        to: BorrowedFd<'_>,
-        limit: u64,
-    ) -> Result<Moved, Trouble> {
-        let mut moved = Moved::default();
-        loop {
-            let length = match sys::read(from, &mut self.buffer) {
-                Ok(0) => return Ok(moved),
-                Ok(length) => length,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
-                Err(error) => return Err(Trouble::Read(error)),
-            };
-            if self.run.stopped() {
-                return Err(Trouble::Stopped);
-            }
-            self.wait_for_turn(length)?;
-            sys::write_all(to, &self.buffer[..length]).map_err(Trouble::Write)?;
-            moved.written += length as u64;
-            self.run.observer.progress(length as u64);
-            if moved.written > limit {
-                return Err(Trouble::Read(Errno::FBIG.into()));
-            }
-        }
     }
 }
 

@@ -7,7 +7,8 @@ use crate::options::Method;
 use crate::run::{End, Outcome, Worker};
 use crate::schedule::Job;
 use crate::sys::{self, Stat};
-use rustix::fd::OwnedFd;
+use rustix::event::PollFlags;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::ffi::CStr;
@@ -99,7 +100,8 @@ impl Worker<'_> {
         match kind {
             FileType::RegularFile => self.file(entry, false),
             FileType::Symlink => self.symlink(entry),
-            _ if self.reads_specials() => self.file(entry, true),
+            // What is not a FIFO is opened as usual: there are devices that wait then.
+            _ if self.reads_specials() => self.file(entry, kind != FileType::Fifo),
             _ => self.special(entry),
         }
     }
@@ -123,11 +125,18 @@ impl Worker<'_> {
             opened = open(true);
         }
         let found = opened.and_then(|fd| {
-            let stat = sys::stat(rustix::fd::AsFd::as_fd(&fd))?;
+            let stat = sys::stat(fd.as_fd())?;
             Ok((fd, stat))
         });
         match found {
-            Ok((fd, stat)) => self.file_as(entry, fd, stat),
+            Ok((fd, stat)) => {
+                if stat.file_type() == FileType::Fifo && self.reads_specials() && !self.options().dry_run {
+                    // As long as it has no writer, nothing is made in the target.
+                    self.wait_until(fd.as_fd(), PollFlags::IN)
+                        .map_err(|trouble| self.trouble(entry, trouble))?;
+                }
+                self.file_as(entry, fd, stat)
+            }
             Err(error) if !follow && sys::is(&error, &[Errno::LOOP, Errno::NXIO]) => {
                 match sys::stat_at(entry.at.source(), entry.source, false) {
                     Ok(stat) if !stat.is_file() => self.became(entry, &stat),

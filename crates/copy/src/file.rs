@@ -412,8 +412,9 @@ impl Worker<'_> {
     fn write_in_place(&mut self, entry: &Entry<'_>, source: &mut Source, follow: bool) -> Outcome<Moved> {
         let failures = self.report.failures;
         let names = self.attributes_of(entry, source)?;
-        let to = match sys::open_target(entry.at.target(), entry.target, follow) {
-            Ok(to) => to,
+        let to = match self.open_target(entry, follow) {
+            Ok(Some(to)) => to,
+            Ok(None) => return Err(End::Stopped),
             Err(_) if self.options().overwrite.force && self.remove_old(entry)? => {
                 return Ok(self.create_new(entry, source, None)?.0);
             }

@@ -59,6 +59,7 @@ mod ring;
 mod run;
 mod schedule;
 pub mod shards;
+mod stream;
 mod sys;
 mod tree;
 mod verify;

@@ -211,8 +211,8 @@ pub(crate) fn open_path(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd>
     open(dir, name, OFlags::PATH, 0, false)
 }
 
-/// Opens a source. With `wait`, a FIFO waits for its writer; without, one that took the place of a file since it was
-/// listed does not hold us up.
+/// Opens a source. Without `wait` a FIFO is open before it has a writer, also one that took the place of a file since it was
+/// listed.
 pub(crate) fn open_source(dir: BorrowedFd<'_>, name: &CStr, follow: bool, wait: bool) -> io::Result<OwnedFd> {
     let block = if wait { OFlags::empty() } else { OFlags::NONBLOCK };
     open(dir, name, OFlags::RDONLY | OFlags::NOCTTY | block, 0, follow)
@@ -268,9 +268,11 @@ pub(crate) fn open_log(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> 
     )
 }
 
-/// Opens an existing target for writing, and leaves it as it is: it may turn out to be the source.
-pub(crate) fn open_target(dir: BorrowedFd<'_>, name: &CStr, follow: bool) -> io::Result<OwnedFd> {
-    open(dir, name, OFlags::WRONLY | OFlags::NOCTTY, 0, follow)
+/// Opens an existing target for writing, and leaves it as it is: it may turn out to be the source. With `wait`, a FIFO waits
+/// for its reader; without, there must be one.
+pub(crate) fn open_target(dir: BorrowedFd<'_>, name: &CStr, follow: bool, wait: bool) -> io::Result<OwnedFd> {
+    let block = if wait { OFlags::empty() } else { OFlags::NONBLOCK };
+    open(dir, name, OFlags::WRONLY | OFlags::NOCTTY | block, 0, follow)
 }
 
 /// Reads at the file's position.

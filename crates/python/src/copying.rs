@@ -4,7 +4,7 @@ mod options;
 
 use crate::errors;
 use crate::path::c_path;
-use options::parse;
+use options::{number, parse};
 use proactor_copy::shards::{self, Plan};
 use proactor_copy::{copy, Copied, Diagnostic, Kind, Observer, Options, Refusal, Report, Target, Warning};
 use pyo3::exceptions::{PyOSError, PyValueError};
@@ -148,16 +148,20 @@ impl Copying {
     fn planning(
         source: &Bound<'_, PyAny>,
         target: &Bound<'_, PyAny>,
-        shards: usize,
+        shards: &Bound<'_, PyAny>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
+        let shards = number("shards", shards)?;
+        if shards == 0 {
+            return Err(PyValueError::new_err("shards: 0 would copy nothing"));
+        }
         Ok(Task::Plan(parse(options)?, path(source)?, path(target)?, shards).into())
     }
 
     /// One shard of a plan.
     #[staticmethod]
-    fn shard(plan: &str, shard: usize) -> PyResult<Self> {
-        Ok(Task::Shard(stored(plan)?, shard).into())
+    fn shard(plan: &str, shard: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Ok(Task::Shard(stored(plan)?, number("shard", shard)?).into())
     }
 
     /// The last step of a plan.

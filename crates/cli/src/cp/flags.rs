@@ -44,13 +44,9 @@ pub(super) struct Flags {
     #[arg(long, help_heading = "What is copied")]
     pub copy_contents: bool,
     /// Copy also what FILE names ("-": stdin), a path a line, or with zeros between as `find -print0` writes them
-    #[arg(
-        long,
-        value_name = "FILE",
-        allow_hyphen_values = true,
-        help_heading = "What is copied"
-    )]
-    pub files_from: Option<OsString>,
+    #[arg(long, value_name = "FILE", action = ArgAction::Append, allow_hyphen_values = true,
+          help_heading = "What is copied")]
+    pub files_from: Vec<OsString>,
     /// Leave out what matches this pattern, and all below it; the first that matches of these and --include decides
     #[arg(long, value_name = "PATTERN", action = ArgAction::Append, allow_hyphen_values = true,
           help_heading = "What is copied")]

@@ -1,5 +1,6 @@
 //! Files that are lists: of names (`--files-from`), and of patterns (`--exclude-from`).
 
+use super::flags::Flags;
 use super::quote;
 use super::say;
 use super::usage::Misuse;
@@ -7,6 +8,15 @@ use proactor_copy::{Action, Rule};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+
+/// Of two lists that are stdin the second would be empty.
+pub(super) fn check(flags: &Flags) -> Result<(), Misuse> {
+    let lists = flags.files_from.iter().chain(&flags.exclude_from);
+    if lists.filter(|list| *list == "-").count() > 1 {
+        return Err(Misuse::plain("standard input (-) can be one list only"));
+    }
+    Ok(())
+}
 
 /// A list's bytes; `-` is stdin.
 pub(super) fn read(list: &OsStr) -> Result<Vec<u8>, Misuse> {

@@ -111,14 +111,12 @@ fn distribute(
 /// Has the shards run that are missing, and tells of each that is done.
 fn shards(plan: &Plan, tasks: &mut dyn Tasks, watch: &Watch) -> Result<(), Halt> {
     let missing = plan.missing()?;
-    let lost = |watch: &Watch, text: &str| {
-        watch.screen().complain(text);
+    let lost = |text: String| {
+        complain(watch, &text);
         Halt::Lost
     };
     if !missing.is_empty() {
-        tasks
-            .start(&plan.to_json(), &missing)
-            .map_err(|text| lost(watch, &text))?;
+        tasks.start(&plan.to_json(), &missing).map_err(lost)?;
     }
     let (mut left, mut failed) = (missing.len(), false);
     while left > 0 {
@@ -126,7 +124,7 @@ fn shards(plan: &Plan, tasks: &mut dyn Tasks, watch: &Watch) -> Result<(), Halt>
             tasks.cancel();
             return Err(Halt::Stopped);
         }
-        match tasks.next(WAIT).map_err(|text| lost(watch, &text))? {
+        match tasks.next(WAIT).map_err(lost)? {
             None => continue,
             Some(Ended { shard, problem: None }) => tell(plan, shard, watch)?,
             Some(Ended {
@@ -134,7 +132,7 @@ fn shards(plan: &Plan, tasks: &mut dyn Tasks, watch: &Watch) -> Result<(), Halt>
                 problem: Some(text),
             }) => {
                 failed = true;
-                watch.screen().complain(&format!("shard {shard}: {text}"));
+                complain(watch, &format!("shard {shard}: {text}"));
             }
         }
         left -= 1;
@@ -143,6 +141,15 @@ fn shards(plan: &Plan, tasks: &mut dyn Tasks, watch: &Watch) -> Result<(), Halt>
         return Err(Halt::Lost);
     }
     Ok(())
+}
+
+/// What keeps a shard, or all of them, from being done.
+fn complain(watch: &Watch, text: &str) {
+    let mut screen = watch.screen();
+    screen.complain(text);
+    if watch.json {
+        screen.say(&Event::failure(text, None, None).line());
+    }
 }
 
 fn tell(plan: &Plan, shard: usize, watch: &Watch) -> Result<(), Halt> {

@@ -91,6 +91,11 @@ fn sentence(plan: &Plan) -> String {
 
 /// The source and the copy's name.
 pub(super) fn one_source(flags: &Flags, wishes: &Wishes) -> Result<(PathBuf, PathBuf), Misuse> {
+    if !flags.files_from.is_empty() {
+        return Err(Misuse::with_hint(
+            "no --files-from here: one directory at a time is copied in shards",
+        ));
+    }
     let (mut sources, target) = target::operands(flags, wishes.target_directory.as_deref())?;
     let (Some(source), true) = (sources.pop(), sources.is_empty()) else {
         return Err(Misuse::with_hint("one directory at a time is copied in shards"));
@@ -117,7 +122,9 @@ pub(super) fn stored(flags: &Flags, wishes: &Wishes) -> Result<(PathBuf, Plan), 
         jobs: 0,
         ..wishes.options.clone()
     };
-    if others != Options::default() || wishes.target_directory.is_some() || wishes.shards.is_some() {
+    let sources = !flags.files_from.is_empty() || flags.strip_trailing_slashes || flags.no_target_directory;
+    let target = wishes.target_directory.is_some() || wishes.shards.is_some();
+    if others != Options::default() || sources || target {
         let text = "how files are copied is said with --plan, and not with --shard or --finish";
         return Err(Misuse::with_hint(text));
     }

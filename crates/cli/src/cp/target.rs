@@ -14,8 +14,9 @@ use std::path::{Path, PathBuf};
 /// The sources and the target. Looks whether the target is a directory, and at nothing else.
 pub(super) fn operands(flags: &Flags, directory: Option<&OsStr>) -> Result<(Vec<PathBuf>, Target), Misuse> {
     let mut operands = flags.operands.clone();
-    if let Some(list) = &flags.files_from {
-        return listed(flags, operands, directory, list);
+    lists::check(flags)?;
+    if !flags.files_from.is_empty() {
+        return listed(flags, operands, directory);
     }
     if operands.is_empty() {
         return Err(Misuse::with_hint("missing file operand"));
@@ -55,7 +56,6 @@ fn listed(
     flags: &Flags,
     mut operands: Vec<OsString>,
     directory: Option<&OsStr>,
-    list: &OsStr,
 ) -> Result<(Vec<PathBuf>, Target), Misuse> {
     if flags.no_target_directory {
         return Err(Misuse::plain(
@@ -66,10 +66,12 @@ fn listed(
         Some(directory) => into("target directory", directory)?,
         None => match operands.pop() {
             Some(target) => into("target", &target)?,
-            None => return Err(missing_target(list)),
+            None => return Err(missing_target(&flags.files_from[0])),
         },
     };
-    operands.extend(lists::names_in(&lists::read(list)?));
+    for list in &flags.files_from {
+        operands.extend(lists::names_in(&lists::read(list)?));
+    }
     Ok((paths(flags, operands), target))
 }
 

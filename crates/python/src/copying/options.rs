@@ -5,7 +5,7 @@ use proactor_copy::{
     Action, Backup, Dereference, Engine, Fsync, Method, Mode, Options, Preserve, Reflink, Rule, Sparse, When,
     Wish,
 };
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -25,13 +25,13 @@ pub(super) fn parse(given: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
             "keep_directory_symlink" => options.keep_directory_symlink = value.is_truthy()?,
             "dry_run" => options.dry_run = value.is_truthy()?,
             "verify" => options.verify = value.is_truthy()?,
-            "bwlimit" => options.bwlimit = value.extract()?,
+            "bwlimit" => options.bwlimit = number(&name, &value)?,
             "include" => options
                 .filter
                 .splice(..0, rules(Action::Include, &name, &value)?)
                 .for_each(drop),
             "exclude" => options.filter.extend(rules(Action::Exclude, &name, &value)?),
-            "jobs" => options.jobs = value.extract()?,
+            "jobs" => options.jobs = number(&name, &value)?,
             "engine" => {
                 let choices = [
                     ("auto", Engine::Auto),
@@ -110,6 +110,19 @@ fn rules(action: Action, option: &str, patterns: &Bound<'_, PyAny>) -> PyResult<
         rule.map_err(|problem| PyValueError::new_err(format!("{option}: {}: {problem}", pattern.display())))
     };
     patterns.try_iter()?.map(rule).collect()
+}
+
+/// A number that is not less than 0.
+pub(super) fn number<'py, T>(name: &str, value: &Bound<'py, PyAny>) -> PyResult<T>
+where
+    T: for<'a> FromPyObject<'a, 'py, Error = PyErr>,
+{
+    value.extract().map_err(
+        |error: PyErr| match error.is_instance_of::<PyOverflowError>(value.py()) {
+            true => PyValueError::new_err(format!("{name}: {value} is less than 0 or too large")),
+            false => PyTypeError::new_err(format!("{name} is a number, not {}", value.get_type())),
+        },
+    )
 }
 
 /// Which of these it names.

@@ -1,0 +1,118 @@
+//! What has no length is read to its end: FIFOs, terminals, devices, files of /proc. So is what is written to one of them.
+//!
+//! At the other end of a FIFO or a terminal is somebody who may never come. Calls that wait for that are begun again after a
+//! signal (SA_RESTART), and from Python none comes: so nothing here waits for long without a look at whether to stop.
+
+use crate::content::{Moved, Trouble};
+use crate::entry::Entry;
+use crate::run::Worker;
+use crate::sys;
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fs::FileType;
+use rustix::io::Errno;
+use std::io::{self, IsTerminal};
+use std::time::Duration;
+
+/// A file that claims to have no bytes is read to its end, as those in /proc are, but not further than this: some have
+/// no end.
+const MAX_UNSIZED_BYTES: u64 = 1 << 30;
+
+/// How soon a wait notices that the copy is to stop.
+const SLICE: Duration = Duration::from_millis(50);
+
+impl Worker<'_> {
+    /// Copies a file that says it is empty, to its end.
+    pub(crate) fn unsized_contents(
+        &mut self,
+        from: BorrowedFd<'_>,
+        to: BorrowedFd<'_>,
+    ) -> Result<Moved, Trouble> {
+        self.stream(from, to, MAX_UNSIZED_BYTES)
+    }
+
+    /// Copies what comes, in turn, up to the end. More than `limit` bytes is an error.
+    pub(crate) fn stream(
+        &mut self,
+        from: BorrowedFd<'_>,
+        to: BorrowedFd<'_>,
+        limit: u64,
+    ) -> Result<Moved, Trouble> {
+        let mut moved = Moved::default();
+        // Some devices begin only when they are read: they would never be ready.
+        let terminal = from.is_terminal();
+        loop {
+            if terminal {
+                self.wait_until(from, PollFlags::IN)?;
+            }
+            if self.run.stopped() {
+                return Err(Trouble::Stopped);
+            }
+            let length = match sys::read(from, &mut self.buffer) {
+                Ok(0) => return Ok(moved),
+                Ok(length) => length,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.wait_until(from, PollFlags::IN)?;
+                    continue;
+                }
+                Err(error) => return Err(Trouble::Read(error)),
+            };
+            self.wait_for_turn(length)?;
+            self.write_out(to, length)?;
+            moved.written += length as u64;
+            self.run.observer.progress(length as u64);
+            if moved.written > limit {
+                return Err(Trouble::Read(Errno::FBIG.into()));
+            }
+        }
+    }
+
+    /// Writes the beginning of the buffer.
+    fn write_out(&self, to: BorrowedFd<'_>, length: usize) -> Result<(), Trouble> {
+        let mut bytes = &self.buffer[..length];
+        while !bytes.is_empty() {
+            match rustix::io::write(to, bytes) {
+                Ok(written) => bytes = &bytes[written..],
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => self.wait_until(to, PollFlags::OUT)?,
+                Err(error) => return Err(Trouble::Write(error.into())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Until a descriptor is ready, or nobody is at its other end any more. A FIFO that was opened without waiting is ready
+    /// when its first writer has written or gone.
+    pub(crate) fn wait_until(&self, fd: BorrowedFd<'_>, ready: PollFlags) -> Result<(), Trouble> {
+        let slice = Timespec::try_from(SLICE).ok();
+        loop {
+            if self.run.stopped() {
+                return Err(Trouble::Stopped);
+            }
+            match poll(&mut [PollFd::from_borrowed_fd(fd, ready)], slice.as_ref()) {
+                Ok(0) | Err(Errno::INTR) => {}
+                // What cannot be waited for tells when it is read or written.
+                Ok(_) | Err(_) => return Ok(()),
+            }
+        }
+    }
+
+    /// Opens the target that is there, a FIFO as soon as it has a reader. `None`: it is time to stop.
+    pub(crate) fn open_target(&self, entry: &Entry<'_>, follow: bool) -> io::Result<Option<OwnedFd>> {
+        let (dir, name) = (entry.at.target(), entry.target);
+        let is_fifo =
+            || sys::stat_at(dir, name, follow).is_ok_and(|there| there.file_type() == FileType::Fifo);
+        let wait = !is_fifo();
+        loop {
+            match sys::open_target(dir, name, follow, wait) {
+                Err(error) if !wait && sys::is(&error, &[Errno::NXIO]) && is_fifo() => {}
+                opened => return opened.map(Some),
+            }
+            if self.run.stopped() {
+                return Ok(None);
+            }
+            std::thread::sleep(SLICE);
+        }
+    }
+}
