@@ -74,6 +74,19 @@ def test_without_it_there_is_a_hint(cp: Ours, killed: Path) -> None:
     assert killed.is_dir()
 
 
+@pytest.mark.parametrize(
+    "words", ["-a --copy-contents s t", "--resume -a --copy-contents s t", "--resume -r s t"]
+)
+def test_a_dry_run(cp: Ours, killed: Path, words: str) -> None:
+    """It says of what was left what a copy would say, and leaves it."""
+    before = snapshot(cp.directory)
+    rehearsed = cp("--dry-run", *words.split())
+    assert rehearsed.tree == before
+    assert snapshot(cp.directory) == before
+    done = cp(*words.split())
+    assert (rehearsed.status, rehearsed.stderr) == (done.status, done.stderr)
+
+
 def test_other_options_are_refused(cp: Ours, killed: Path) -> None:
     outcome = cp("--resume", "-r", "s", "t")
     assert outcome.status == 1

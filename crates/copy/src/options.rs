@@ -125,6 +125,7 @@ impl Options {
             resume: false,
             jobs: 0,
             engine: Engine::Auto,
+            dry_run: false,
             ..self.clone()
         }
     }

@@ -51,6 +51,9 @@ impl Worker<'_> {
         if !run.is_journaled() {
             return Ok(());
         }
+        if run.options.dry_run {
+            return self.rehearse_resume(top);
+        }
         let opened = top.open().and_then(|at| {
             let dir = at.target().try_clone_to_owned()?;
             let partial = run.partial_name(&run.first_name(), 0);
@@ -65,7 +68,7 @@ impl Worker<'_> {
             return Ok(());
         };
         if run.options.resume {
-            let found = journal::find(at.target(), &run.asked().0);
+            let found = journal::find(at.target(), &run.asked().0, true);
             match found.map_err(|error| self.failed(Step::Journal, shown(top, c""), error))? {
                 Search::Nothing => {}
                 Search::Unfit(name, unfit, head) => return Err(self.unfit(top, &name, unfit, &head.source)),
@@ -88,6 +91,22 @@ impl Worker<'_> {
         } else {
             self.tidy_existing(top, at.target());
         }
+        Ok(())
+    }
+
+    /// What a copy would say of what was left.
+    fn rehearse_resume(&mut self, top: &Arc<Dir>) -> Outcome<()> {
+        // A target that is not there has nothing.
+        let Ok(at) = top.open() else { return Ok(()) };
+        if self.options().resume {
+            let found = journal::find(at.target(), &self.run.asked().0, false);
+            match found.map_err(|error| self.failed(Step::Journal, shown(top, c""), error))? {
+                Search::Unfit(name, unfit, head) => return Err(self.unfit(top, &name, unfit, &head.source)),
+                Search::Found(_) => return Ok(()),
+                Search::Nothing => {}
+            }
+        }
+        self.hint(top, at.target());
         Ok(())
     }
 

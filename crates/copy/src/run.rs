@@ -239,10 +239,11 @@ pub(crate) fn beside(name: &CStr, what: &str, number: u32) -> CString {
 
 /// What a run was asked to do, as far as its journal needs to know.
 impl Run<'_> {
-    /// Whether finished files are worth being written down.
+    /// Whether finished files are worth being written down, as they are but in a dry run.
     pub(crate) fn is_journaled(&self) -> bool {
         let options = self.options;
-        options.journal && self.copies_contents() && (options.recursive || self.sources.len() > 1)
+        let moves = options.method == Method::Contents && !options.attributes_only;
+        options.journal && moves && (options.recursive || self.sources.len() > 1)
     }
 
     /// What earlier runs have finished, if this one goes on with them.

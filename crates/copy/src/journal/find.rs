@@ -112,8 +112,8 @@ pub(crate) enum Search {
     Unfit(CString, Unfit, Head),
 }
 
-/// Looks for the journal of a run that was asked the same, and locks it.
-pub(crate) fn find(dir: BorrowedFd<'_>, asked: &Asked) -> io::Result<Search> {
+/// Looks for the journal of a run that was asked the same, and locks it. With `tidies`, empty ones are removed.
+pub(crate) fn find(dir: BorrowedFd<'_>, asked: &Asked, tidies: bool) -> io::Result<Search> {
     let mut names = Vec::new();
     each_partial(dir, usize::MAX, |name, partial| {
         if partial.is_journal {
@@ -123,7 +123,9 @@ pub(crate) fn find(dir: BorrowedFd<'_>, asked: &Asked) -> io::Result<Search> {
     let mut search = Search::Nothing;
     for name in names {
         let Some((file, head, head_bytes)) = open(dir, &name)? else {
-            remove_empty(dir, &name);
+            if tidies {
+                remove_empty(dir, &name);
+            }
             continue;
         };
         if head.asked.targets != asked.targets {
