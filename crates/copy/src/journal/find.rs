@@ -61,7 +61,7 @@ pub(crate) fn each_partial(
     mut visit: impl FnMut(&CStr, Partial<'_>),
 ) -> io::Result<()> {
     // It may be held only as a place, or be read by somebody else.
-    let dir = sys::open_dir(dir, c".", false)?;
+    let dir = sys::open_dir_unnoticed(dir, c".", false)?;
     let mut buffer = vec![MaybeUninit::uninit(); READ_BYTES];
     let mut reader = RawDir::new(dir, &mut buffer);
     let mut left = reads;
