@@ -79,7 +79,12 @@ def test_through_two_fifos(cp: Ours) -> None:
             writer.flush()
             with open(cp.directory / "to", "rb") as reader:
                 assert reader.read(10) == contents[:10]
-                feeder = threading.Thread(target=lambda: (writer.write(contents[10:]), writer.close()))
+
+                def feed() -> None:
+                    writer.write(contents[10:])
+                    writer.close()
+
+                feeder = threading.Thread(target=feed)
                 feeder.start()
                 assert reader.read() == contents[10:]
                 feeder.join()
