@@ -87,6 +87,17 @@ def test_a_dry_run(cp: Ours, killed: Path, words: str) -> None:
     assert (rehearsed.status, rehearsed.stderr) == (done.status, done.stderr)
 
 
+def test_a_dry_run_leaves_what_says_nothing(cp: Ours) -> None:
+    """A journal without a word, as of a run that was killed before its first."""
+    (cp.directory / "s").mkdir()
+    (cp.directory / "t").mkdir()
+    journal = cp.directory / "t.partial-0123abcd.journal"
+    for words, left in (("--dry-run", True), ("-a", False)):
+        journal.touch(0o600)
+        outcome = cp("-a", "--resume", words, "s", "t")
+        assert (outcome.status, outcome.stderr, journal.exists()) == (0, [], left)
+
+
 def test_other_options_are_refused(cp: Ours, killed: Path) -> None:
     outcome = cp("--resume", "-r", "s", "t")
     assert outcome.status == 1

@@ -7,6 +7,7 @@ import stat
 import subprocess
 import threading
 from collections.abc import Iterator
+from io import BufferedWriter
 from pathlib import Path
 
 import arrangements
@@ -69,25 +70,25 @@ def test_contents_of_a_fifo(same: Same) -> None:
 
 
 def test_through_two_fifos(cp: Ours) -> None:
-    """Both ends come later than the copy, and more goes through than a pipe holds."""
+    """The target is opened when the source has a writer, before that has written; more than a pipe holds."""
     for name in ("from", "to"):
         os.mkfifo(cp.directory / name)
     contents = os.urandom(1 << 20)
-    with subprocess.Popen(proactor_command("cp", "from", "to"), cwd=cp.directory) as copy:
-        with open(cp.directory / "from", "wb") as writer:
-            writer.write(contents[:10])
-            writer.flush()
-            with open(cp.directory / "to", "rb") as reader:
-                assert reader.read(10) == contents[:10]
 
-                def feed() -> None:
-                    writer.write(contents[10:])
-                    writer.close()
+    def feed(writer: BufferedWriter) -> None:
+        writer.write(contents)
+        writer.close()
 
-                feeder = threading.Thread(target=feed)
-                feeder.start()
-                assert reader.read() == contents[10:]
-                feeder.join()
+    # Opening waits for the copy.
+    with (
+        subprocess.Popen(proactor_command("cp", "from", "to"), cwd=cp.directory) as copy,
+        open(cp.directory / "from", "wb") as writer,
+        open(cp.directory / "to", "rb") as reader,
+    ):
+        feeder = threading.Thread(target=feed, args=(writer,))
+        feeder.start()
+        assert reader.read() == contents
+        feeder.join()
         assert copy.wait(DEADLINE_S) == 0
 
 

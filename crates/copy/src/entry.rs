@@ -7,7 +7,6 @@ use crate::options::Method;
 use crate::run::{End, Outcome, Worker};
 use crate::schedule::Job;
 use crate::sys::{self, Stat};
-use rustix::event::PollFlags;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -132,7 +131,7 @@ impl Worker<'_> {
             Ok((fd, stat)) => {
                 if stat.file_type() == FileType::Fifo && self.reads_specials() && !self.options().dry_run {
                     // As long as it has no writer, nothing is made in the target.
-                    self.wait_until(fd.as_fd(), PollFlags::IN)
+                    self.wait_for_writer(fd.as_fd())
                         .map_err(|trouble| self.trouble(entry, trouble))?;
                 }
                 self.file_as(entry, fd, stat)

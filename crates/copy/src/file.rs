@@ -346,7 +346,7 @@ impl Worker<'_> {
             let moved = if source.stat.is_file() {
                 self.contents(from, to, &source.stat, source.attributes, device)
             } else {
-                self.stream(from, to, u64::MAX)
+                self.stream(from, to, None)
             };
             let moved = moved.map_err(|trouble| self.trouble(entry, trouble))?;
             let verdict = self
@@ -436,7 +436,7 @@ impl Worker<'_> {
             self.file_flags(entry, source, to.as_fd());
             self.contents_checked(entry, source, to.as_fd(), there.id.0, 1)?
         } else {
-            self.stream(source.fd.as_fd(), to.as_fd(), u64::MAX)
+            self.stream(source.fd.as_fd(), to.as_fd(), None)
                 .map_err(|trouble| self.trouble(entry, trouble))?
         };
         if there.is_file() {

@@ -99,7 +99,7 @@ fn is_left(options: &Options, sources: &[PathBuf], target: &Target, observer: &d
     let found = plan
         .top
         .open()
-        .and_then(|at| journal::find(at.target(), &run.asked().0, true));
+        .and_then(|at| journal::find(at.target(), &run.asked().0, !options.dry_run));
     matches!(found, Ok(journal::Search::Found(_)))
 }
 

@@ -43,7 +43,7 @@ pub(super) struct Flags {
     /// With -r, read FIFOs and devices as if they were files instead of making new ones
     #[arg(long, help_heading = "What is copied")]
     pub copy_contents: bool,
-    /// Copy also what FILE names ("-": stdin), a path a line, or with zeros between as `find -print0` writes them
+    /// Copy also what FILE names ("-": stdin), a path a line, or with zeros between as `find -print0` writes them; several times
     #[arg(long, value_name = "FILE", action = ArgAction::Append, allow_hyphen_values = true,
           help_heading = "What is copied")]
     pub files_from: Vec<OsString>,

@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 /// The sources and the target. Looks whether the target is a directory, and at nothing else.
 pub(super) fn operands(flags: &Flags, directory: Option<&OsStr>) -> Result<(Vec<PathBuf>, Target), Misuse> {
     let mut operands = flags.operands.clone();
-    lists::check(flags)?;
     if !flags.files_from.is_empty() {
         return listed(flags, operands, directory);
     }

@@ -146,6 +146,8 @@ pub(super) struct Wishes {
 impl Cp {
     /// Later flags win over earlier ones that say something about the same thing.
     pub(super) fn wishes(&self) -> Result<Wishes, Misuse> {
+        // Before any of them is read.
+        lists::check(&self.flags)?;
         let mut wishes = Wishes {
             options: Options::default(),
             progress: Occasion::Auto,
