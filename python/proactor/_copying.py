@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -158,8 +159,8 @@ async def copy(
 
     Raises:
         CopyError: something was not copied, and the rest was; with `check=False` only the report says so.
-        ValueError: a value that an option cannot have.
-        TypeError: a path of another type.
+        ValueError: a value that an option cannot have, here or together with another one.
+        TypeError: a path of another type; a `progress` that would have to be awaited.
     """
     several = not isinstance(src, (str, bytes, os.PathLike))
     sources = [src] if isinstance(src, (str, bytes, os.PathLike)) else list(src)
@@ -208,6 +209,8 @@ def as_list(words: Any) -> list[Any]:
 
 async def watched(copying: Copying, progress: Callable[[CopyProgress], object] | None) -> Any:
     """Runs it in a thread of its own. Cancelled, it ends in order before this raises."""
+    if inspect.iscoroutinefunction(progress):
+        raise TypeError("progress is called and not awaited: a coroutine function would never run")
     running = alone(copying.run)
     try:
         while not running.done():

@@ -38,8 +38,9 @@ class Tasks:
             streams.enter_context(contextlib.redirect_stderr(nowhere))
             self._ray = _connected(address)
             self._streams = streams.pop_all()
-        # How many run at a time, as the cluster is now.
-        self.workers = max(1, int(self._ray.cluster_resources().get("CPU", 1)) // jobs)
+        # How many run at a time, as the cluster is now: a task is on one machine.
+        cpus = [int(node["Resources"].get("CPU", 0)) for node in self._ray.nodes() if node["Alive"]]
+        self.workers = sum(each // jobs for each in cpus)
 
     def start(self, plan: str, shards: list[int]) -> None:
         task = self._ray.remote(num_cpus=self._jobs, max_retries=RETRIES, retry_exceptions=True)(run_shard)

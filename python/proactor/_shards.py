@@ -74,6 +74,7 @@ async def copy_plan(
     one_file_system: bool = False,
     attributes_only: bool = False,
     verify: bool = False,
+    bwlimit: int = 0,
     jobs: int = 0,
     engine: Literal["auto", "threads", "uring", "io_uring"] = "auto",
 ) -> CopyPlan:
@@ -83,7 +84,7 @@ async def copy_plan(
     a name beside it. Two to three shards for each worker keep all of them busy until the end; a file is
     never split.
 
-    The options are those of `copy`; `jobs` is for each shard, when it is run. Cancelled, nothing is left.
+    The options are those of `copy`; `jobs` and `bwlimit` are for each shard, when it is run. Cancelled, nothing is left.
 
     Raises:
         OSError: the source is not to be read, is no directory (NotADirectoryError), or the target exists
@@ -105,6 +106,7 @@ async def copy_plan(
         one_file_system=one_file_system,
         attributes_only=attributes_only,
         verify=verify,
+        bwlimit=bwlimit,
         jobs=jobs,
         engine=engine,
     )

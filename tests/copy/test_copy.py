@@ -107,6 +107,17 @@ def test_options(run: Run, tree: Path, tmp_path: Path) -> None:
                 await proactor.copy(tree, tmp_path / "no", **{option: value})  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="jobs is a number"):
             await proactor.copy(tree, tmp_path / "no", jobs="2")  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="goes with sparse='auto' only"):
+            await proactor.copy(tree, tmp_path / "no", reflink="always", sparse="never")
+        if not os.path.exists("/sys/fs/selinux/enforce"):
+            with pytest.raises(ValueError, match="'context' needs a kernel with SELinux"):
+                await proactor.copy(tree, tmp_path / "no", preserve=["context"])
+
+        async def never_awaited(progress: object) -> None: ...
+
+        with pytest.raises(TypeError, match="called and not awaited"):
+            await proactor.copy(tree, tmp_path / "no", progress=never_awaited)
+        assert not (tmp_path / "no").exists()
         with pytest.raises(ValueError, match="preserve is some of"):
             await proactor.copy(tree, tmp_path / "no", preserve="everything")  # type: ignore[arg-type]
         await proactor.copy(

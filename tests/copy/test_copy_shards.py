@@ -77,6 +77,9 @@ def test_errors(run: Run, tree: Path, tmp_path: Path) -> None:
             await proactor.copy_plan(tree, tree / "new")
         with pytest.raises(FileNotFoundError):
             await proactor.copy_plan(tree / "missing", tmp_path / "copy")
+        with pytest.raises(FileNotFoundError) as empty:
+            await proactor.copy_plan(tree, "")
+        assert empty.value.filename == ""
         plan = await proactor.copy_plan(tree, tmp_path / "copy", shards=3)
         with pytest.raises(ValueError, match="there is no shard 3: they are 0 to 2"):
             await proactor.copy_shard(plan, 3)

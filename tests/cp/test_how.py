@@ -158,6 +158,14 @@ class TestDebug:
         arrangements.links(cp.directory)
         assert cp("-rP", "--debug", "l", "new").stdout == ["'l' -> 'new'"]
 
+    @pytest.mark.parametrize("options", ["-n", "--update=none", "-u"])
+    def test_what_was_skipped(self, cp: Ours, options: str) -> None:
+        for name in ("a", "b"):
+            (cp.directory / name).write_text(name)
+            os.utime(cp.directory / name, (1e9, 1e9))
+        assert cp(options, "--debug", "a", "b").stdout == ["skipped 'b'"]
+        assert cp(options, "-v", "a", "b").stdout == []
+
 
 @pytest.mark.parametrize(
     "words",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -60,6 +61,10 @@ class TestJson:
         assert (skipped["source"], skipped["target"]) == ("new", "into/new")
         assert outcome.stderr == ["cp: " + error["message"]], "people are told, too"
         assert one(found, "report")["status"] == outcome.status == 1
+
+    def test_error_of_two_paths(self, cp: Ours) -> None:
+        error = one(events(cp("-l", "--json", "/proc/version", "new").stdout), "error")
+        assert (error["path"], error["other"], error["errno"]) == ("new", "/proc/version", errno.EXDEV)
 
     def test_backup(self, cp: Ours) -> None:
         arrangements.overwrite(cp.directory)

@@ -106,6 +106,18 @@ def test_shards_that_cannot_be_done(address: str, tmp_path: Path) -> None:
     assert all(f"proactor cp: {event['message']}\n" in done.stderr for event in events)
 
 
+def test_no_machine_is_large_enough(address: str, tmp_path: Path) -> None:
+    source(tmp_path)
+    command = proactor_command("cp", "-a", f"--ray={address}", f"--jobs={WORKERS + 1}", "t", "copy")
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        warning = f"warning: no machine of the cluster has {WORKERS + 1} CPUs (--jobs): shards wait for one\n"
+        assert process.stderr.readline() == f"proactor cp: {warning}"
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 130, said
+
+
 def writer(place: Path, process: subprocess.Popen[str]) -> int:
     """The process of the worker that is in the middle of the large file, as its attempt's record has it."""
     wait_until(

@@ -69,6 +69,32 @@ def test_contents_of_a_fifo(same: Same) -> None:
             writer.wait()
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    ["-n fifo old", "-u fifo young", "fifo fifo", "fifo dir/..", "-fl fifo old", "fifo full"],
+)
+def test_a_fifo_that_is_not_needed(same: Same, arguments: str) -> None:
+    """It has no writer, and nobody waits for one."""
+
+    def idle(root: Path) -> None:
+        os.mkfifo(root / "fifo")
+        (root / "full" / "fifo").mkdir(parents=True)
+        (root / "dir").mkdir()
+        for name in ("old", "young"):
+            (root / name).write_text(name)
+        os.utime(root / "fifo", (1e9, 1e9))
+
+    same(idle, *arguments.split())
+
+
+def test_attributes_of_a_fifo(cp: Ours) -> None:
+    """GNU's waits, and reads nothing then."""
+    os.mkfifo(cp.directory / "fifo", 0o640)
+    outcome = cp("-p", "--attributes-only", "fifo", "new")
+    assert outcome.status == 0
+    assert outcome.tree["new"]["content"] == (0, [])
+
+
 def test_through_two_fifos(cp: Ours) -> None:
     """The target is opened when the source has a writer, before that has written; more than a pipe holds."""
     for name in ("from", "to"):

@@ -20,7 +20,7 @@ pub struct Ended {
 
 /// Tasks, each of which runs a shard of one plan.
 pub trait Tasks {
-    /// How many run at a time.
+    /// How many run at a time; 0 if there is no machine that is large enough, yet.
     fn workers(&self) -> usize;
 
     /// Starts a task for each of these shards of a plan, which is JSON. Called once.

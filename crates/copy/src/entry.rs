@@ -128,14 +128,7 @@ impl Worker<'_> {
             Ok((fd, stat))
         });
         match found {
-            Ok((fd, stat)) => {
-                if stat.file_type() == FileType::Fifo && self.reads_specials() && !self.options().dry_run {
-                    // As long as it has no writer, nothing is made in the target.
-                    self.wait_for_writer(fd.as_fd())
-                        .map_err(|trouble| self.trouble(entry, trouble))?;
-                }
-                self.file_as(entry, fd, stat)
-            }
+            Ok((fd, stat)) => self.file_as(entry, fd, stat),
             Err(error) if !follow && sys::is(&error, &[Errno::LOOP, Errno::NXIO]) => {
                 match sys::stat_at(entry.at.source(), entry.source, false) {
                     Ok(stat) if !stat.is_file() => self.became(entry, &stat),

@@ -5,16 +5,15 @@ use crate::content::{Moved, Trouble};
 use crate::entry::Entry;
 use crate::error::{Diagnostic, Refusal, Step, Warning};
 use crate::how::How;
-use crate::links::First;
 use crate::metadata::{Dress, Modes};
 use crate::observer::{Kind, Paths};
-use crate::options::{Backup, Dereference, Fsync};
+use crate::options::{Backup, Fsync};
 use crate::place::Place;
 use crate::run::{End, Outcome, Worker};
 use crate::sys::{self, Stat};
 use crate::verify::Verdict;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::SeekFrom;
+use rustix::fs::{FileType, SeekFrom};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::path::PathBuf;
@@ -74,37 +73,19 @@ impl Worker<'_> {
         self.once(entry, &stat, |worker| worker.copy_file(entry, &mut source))
     }
 
-    /// Whether further names of this file may come.
-    pub(crate) fn is_tracked(&self, entry: &Entry<'_>, stat: &Stat) -> bool {
-        self.options().preserve.links && (stat.nlink > 1 || self.run.follows(&entry.at.dir))
-    }
-
-    /// How many names of a file may come; 0 if nobody knows, because links are followed.
-    pub(crate) fn names_to_come(&self, stat: &Stat) -> u32 {
-        match self.options().dereference {
-            // One that is named, and is in a tree that is named, comes once more than it has names.
-            Dereference::Never if self.run.has_one_source() => stat.nlink,
-            _ => 0,
-        }
-    }
-
-    /// Lets those go on who waited for the first name. It is `whole` if nothing went wrong with it.
-    pub(crate) fn claimed(&mut self, entry: &Entry<'_>, stat: &Stat, done: bool, whole: bool) {
-        let first = done.then(|| First {
-            dir: entry.at.dir.clone(),
-            name: entry.target.into(),
-            whole,
-        });
-        let mut waiting = self.run.links.finished(stat.id, self.names_to_come(stat), first);
-        self.call(self.run.schedule.push(&mut waiting));
-    }
-
     fn copy_file(&mut self, entry: &Entry<'_>, source: &mut Source) -> Outcome<()> {
         if self.stays(entry, &source.stat)? {
             self.flags_of_finished(entry, source);
             return Ok(());
         }
         let place = self.place(entry, &source.stat)?;
+        let options = self.options();
+        let is_fifo = source.stat.file_type() == FileType::Fifo;
+        if is_fifo && !options.dry_run && !options.attributes_only {
+            // As long as it has no writer, nothing is made in the target.
+            self.wait_for_writer(source.fd.as_fd())
+                .map_err(|trouble| self.trouble(entry, trouble))?;
+        }
         self.copy_to(entry, source, place)
     }
 

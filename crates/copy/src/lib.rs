@@ -75,6 +75,7 @@ pub use options::{
     Wish,
 };
 pub use report::Report;
+pub use xattr::is_selinux;
 
 use std::path::PathBuf;
 

@@ -8,6 +8,7 @@ use rustix::fs::{AtFlags, Timestamps, XattrFlags, CWD};
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::io;
+use std::path::Path;
 
 /// Access control lists, as the kernel hands them out: what belongs to permissions, and not to the attributes.
 pub(crate) const ACCESS_LIST: &CStr = c"system.posix_acl_access";
@@ -18,6 +19,11 @@ pub(crate) const CONTEXT: &CStr = c"security.selinux";
 
 /// The kernel's bound for a list of names, and for a value (`XATTR_LIST_MAX`, `XATTR_SIZE_MAX`).
 const MAX_BYTES: usize = 64 << 10;
+
+/// Whether the kernel has a policy of SELinux: without one, no context can be preserved or set.
+pub fn is_selinux() -> bool {
+    Path::new("/sys/fs/selinux/enforce").exists()
+}
 
 /// Something that has attributes.
 pub(crate) enum Bearer<'a> {

@@ -81,6 +81,8 @@ pub(super) struct Complaint {
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<Name>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    other: Option<Name>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     errno: Option<i32>,
 }
 
@@ -132,11 +134,15 @@ impl Event {
             source: None,
             target: None,
             path: None,
+            other: None,
             errno: None,
         };
         match diagnostic {
-            Diagnostic::Failed { path, error, .. } => {
+            Diagnostic::Failed {
+                path, other, error, ..
+            } => {
                 complaint.path = Some(Name::of(path));
+                complaint.other = other.as_deref().map(Name::of);
                 complaint.errno = error.raw_os_error();
             }
             Diagnostic::Refused { source, target, .. } | Diagnostic::Differs { source, target, .. } => {
@@ -161,6 +167,7 @@ impl Event {
             source: None,
             target: None,
             path: path.map(Name::of),
+            other: None,
             errno: error.and_then(std::io::Error::raw_os_error),
         })
     }

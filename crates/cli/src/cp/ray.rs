@@ -55,11 +55,18 @@ pub(super) fn run(
     let jobs = wishes.options.jobs.max(1);
     let mut tasks = cluster.connect(address, jobs).map_err(Misuse::plain)?;
     let watch = listen(args, wishes)?;
+    if tasks.workers() == 0 {
+        let cpus = units::count(jobs as u64, "CPU", "CPUs");
+        let text = format!("warning: no machine of the cluster has {cpus} (--jobs): shards wait for one");
+        watch.screen().complain(&text);
+    }
     let status = watched(wishes, &[], &watch, || {
         let (file, plan) = match (before, operands) {
             (Some(before), _) => before,
             (None, Some((source, target))) => {
-                let shards = wishes.shards.unwrap_or(tasks.workers() * SHARDS_PER_WORKER);
+                let shards = wishes
+                    .shards
+                    .unwrap_or(tasks.workers().max(1) * SHARDS_PER_WORKER);
                 let mut options = wishes.options.clone();
                 options.jobs = jobs;
                 match plan(&options, &source, &target, shards, &watch) {

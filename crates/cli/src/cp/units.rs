@@ -37,7 +37,8 @@ pub(super) fn bytes_in(word: &str) -> Option<u64> {
         None => return None,
     };
     let bytes = number.parse::<f64>().ok()? * base.powi(power as i32);
-    (bytes < u64::MAX as f64).then_some(bytes.round() as u64)
+    // Up: 0 is no limit, and a little more than that is one.
+    (bytes < u64::MAX as f64).then_some(bytes.ceil() as u64)
 }
 
 /// `1 file`, `2 files`.
@@ -69,6 +70,7 @@ mod tests {
             ("0", Some(0)),
             ("1500", Some(1500)),
             ("7b", Some(7)),
+            ("0.4", Some(1)),
             ("1k", Some(1024)),
             ("1.5K", Some(1536)),
             ("2KiB", Some(2048)),

@@ -93,6 +93,9 @@ impl Observer for Watch {
         if self.json {
             let line = Event::skipped(entry).line();
             self.screen().say(&line);
+        } else if self.debug {
+            let line = format!("skipped {}", quote::name(entry.target()));
+            self.screen().say(&line);
         }
     }
 

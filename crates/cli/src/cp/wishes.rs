@@ -8,7 +8,8 @@ use super::values::{choose, Table};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use proactor_copy::{
-    Action, Backup, Dereference, Engine, Fsync, Method, Mode, Options, Preserve, Reflink, Sparse, When, Wish,
+    is_selinux, Action, Backup, Dereference, Engine, Fsync, Method, Mode, Options, Preserve, Reflink, Sparse,
+    When, Wish,
 };
 use std::ffi::{OsStr, OsString};
 
@@ -302,11 +303,6 @@ impl Wishes {
         };
         Ok(())
     }
-}
-
-/// Whether the kernel has a policy of SELinux.
-fn is_selinux() -> bool {
-    std::path::Path::new("/sys/fs/selinux/enforce").exists()
 }
 
 /// Whether a suffix makes a name of a name: other ones are passed over, as GNU's cp does.

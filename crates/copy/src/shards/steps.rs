@@ -20,7 +20,7 @@ use rustix::fs::Mode;
 use rustix::io::Errno;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// How long [`finish`] waits for attempts that have not noticed yet that another one was quicker.
@@ -39,8 +39,7 @@ pub fn plan(
     observer: &dyn Observer,
 ) -> Result<Plan, Error> {
     let options = of_new_tree(options)?;
-    let source = std::path::absolute(source).map_err(|error| Error::io(source, error))?;
-    let target = std::path::absolute(target).map_err(|error| Error::io(target, error))?;
+    let (source, target) = (absolute(source)?, absolute(target)?);
     let (stat, _) = source_of(&source, &options)?;
     let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
         return Err(Error::TargetExists(target));
@@ -124,6 +123,16 @@ impl Plan {
         }
         Ok(())
     }
+}
+
+/// The path from the root on.
+fn absolute(path: &Path) -> Result<PathBuf, Error> {
+    // The library's error of an empty path is none of the kernel's.
+    let absolute = match path.as_os_str().is_empty() {
+        true => Err(Errno::NOENT.into()),
+        false => std::path::absolute(path),
+    };
+    absolute.map_err(|error| Error::io(path, error))
 }
 
 /// The options of a copy that makes a new tree.

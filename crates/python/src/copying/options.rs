@@ -2,8 +2,8 @@
 
 use super::path;
 use proactor_copy::{
-    Action, Backup, Dereference, Engine, Fsync, Method, Mode, Options, Preserve, Reflink, Rule, Sparse, When,
-    Wish,
+    is_selinux, Action, Backup, Dereference, Engine, Fsync, Method, Mode, Options, Preserve, Reflink, Rule,
+    Sparse, When, Wish,
 };
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -99,7 +99,23 @@ pub(super) fn parse(given: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
             _ => return Err(PyValueError::new_err(format!("no such option: {name}"))),
         }
     }
-    Ok(options)
+    match impossible(&options) {
+        Some(problem) => Err(PyValueError::new_err(problem)),
+        None => Ok(options),
+    }
+}
+
+/// What no file could be copied with: told before anything is touched.
+fn impossible(options: &Options) -> Option<&'static str> {
+    if options.reflink == Reflink::Always && options.sparse != Sparse::Auto {
+        return Some("reflink='always' goes with sparse='auto' only");
+    }
+    if options.preserve.context == Wish::Must && !is_selinux() {
+        return Some(
+            "preserve: 'context' needs a kernel with SELinux; 'all' does without where there is none",
+        );
+    }
+    None
 }
 
 /// A rule for each pattern. What is included comes before what is excluded, whichever was named first.
