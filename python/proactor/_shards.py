@@ -84,7 +84,8 @@ async def copy_plan(
     a name beside it. Two to three shards for each worker keep all of them busy until the end; a file is
     never split.
 
-    The options are those of `copy`; `jobs` and `bwlimit` are for each shard, when it is run. Cancelled, nothing is left.
+    The options are those of `copy`; `jobs` and `bwlimit` are for each shard, when it is run. Cancelled,
+    nothing is left.
 
     Raises:
         OSError: the source is not to be read, is no directory (NotADirectoryError), or the target exists

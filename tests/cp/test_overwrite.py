@@ -113,6 +113,20 @@ def test_suffix_from_the_environment(same: Same, suffix: str) -> None:
     same(arrangements.overwrite, "-b", "-S.arg", "new", "into", environment={"SIMPLE_BACKUP_SUFFIX": suffix})
 
 
+@pytest.mark.parametrize("length", [250, 252, 254, 255])
+def test_backup_of_a_long_name(same: Same, length: int) -> None:
+    """One whose own name would be too long has a shorter one."""
+    name = "x" * length
+
+    def long(root: Path) -> None:
+        (root / "new").write_text("new\n")
+        (root / name).write_text("old\n")
+
+    same(long, "-b", "-S.o", "new", name)
+    same(long, "-b", "-n", "new", name)
+    same(long, "-b", "-S.longer", "new", name)
+
+
 def numbered(root: Path) -> None:
     arrangements.overwrite(root)
     for name in ("new.~1~", "new.~9~", "new.~10~", "new.~x~", "old~"):
@@ -195,6 +209,41 @@ def test_source_that_is_a_link(same: Same, source: str, policy: str) -> None:
     same(links_there, *policy.split(), source, "other")
     same(links_there, *policy.split(), source, "hard")
     same(links_there, *policy.split(), source, source)
+
+
+@pytest.mark.parametrize("policy", ["-uP", "-ud", "-u -r", "-u -a", "-u -b -P"])
+def test_older_link_to_what_it_would_replace(same: Same, policy: str) -> None:
+    def old_link(root: Path) -> None:
+        links_there(root)
+        os.utime(root / "to_a", (1e9, 1e9), follow_symlinks=False)
+
+    same(old_link, *policy.split(), "to_a", "a")
+
+
+@pytest.mark.parametrize("policy", ["", "-f", "--remove-destination", "-b", "-n", "-u"])
+def test_attributes_only_keeps_contents(same: Same, policy: str) -> None:
+    """What has none does not take the place of what has."""
+
+    def specials(root: Path) -> None:
+        (root / "s").mkdir()
+        (root / "s" / "link").symlink_to("other")
+        os.mkfifo(root / "s" / "fifo")
+        for target in ("file", "link", "fifo"):
+            (root / f"over_{target}").mkdir()
+            for name in ("link", "fifo"):
+                arrange_kind(root / f"over_{target}" / name, target)
+
+    for target in ("file", "link", "fifo"):
+        same(specials, "-aT", "--attributes-only", *policy.split(), "s", f"over_{target}")
+
+
+def arrange_kind(path: Path, kind: str) -> None:
+    if kind == "file":
+        path.write_text("precious\n")
+    elif kind == "link":
+        path.symlink_to("precious")
+    else:
+        os.mkfifo(path)
 
 
 @pytest.mark.parametrize("policy", ["--remove-destination", "-d", "-a", "-f", "-fL", "-b", "-l", "-s", "-sf"])

@@ -138,6 +138,19 @@ def test_access_control_list(same: Same, attributes: str) -> None:
 
 
 @needs("root")
+@pytest.mark.parametrize("attributes", ["", "-p", "--preserve=mode", "--preserve=timestamps"])
+@pytest.mark.parametrize("mode", [0o660, 0o622, 0o755])
+def test_fifo_in_a_directory_that_hands_down_a_list(same: Same, attributes: str, mode: int) -> None:
+    def handed_down(root: Path) -> None:
+        (root / "d").mkdir()
+        os.setxattr(root / "d", "system.posix_acl_default", LIST)
+        os.mkfifo(root / "fifo")
+        (root / "fifo").chmod(mode)
+
+    same(handed_down, "-r", *attributes.split(), "fifo", "d")
+
+
+@needs("root")
 @pytest.mark.parametrize("attributes", ["", "-p", "-a", "--preserve=mode", "--no-preserve=ownership"])
 def test_parents_in_a_directory_that_hands_down_a_list(same: Same, attributes: str) -> None:
     def handed_down(root: Path) -> None:

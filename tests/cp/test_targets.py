@@ -116,6 +116,22 @@ def test_form(same: Same, form: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "form",
+    [
+        *("-rT d to_e/", "-aT d to_e//", "-rT d to_e", "-rvT d to_e/.", "-T a to_e/", "-r d to_e/"),
+        *("-rvT d .", "-rvT d ./", "-rvT d e/.", "-rvT d e/./", "-rT d e/..", "-rT d no_such/"),
+    ],
+)
+def test_directory_by_another_name(same: Same, form: str) -> None:
+    def linked(root: Path) -> None:
+        arrangements.files(root)
+        for name in ("e", "a", "nothing"):
+            (root / f"to_{name}").symlink_to(name)
+
+    same(linked, *split(form))
+
+
+@pytest.mark.parametrize(
     "form", ["-r d d", "-r d d/new", "-r . e", "-r ./. e", "-r d/. d/new", "-a . d/inside/.."]
 )
 def test_into_itself(same: Same, form: str) -> None:

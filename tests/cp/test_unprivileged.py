@@ -90,6 +90,19 @@ def test_form(same: Same, form: str) -> None:
     as_user(same, *form.split())
 
 
+@pytest.mark.parametrize("how", ["", "-p", "-a", "--preserve=ownership", "--preserve=mode", "-f"])
+@pytest.mark.parametrize("source", ["new", "of_root"])
+def test_file_of_ours_with_a_group_that_is_not(same: Same, how: str, source: str) -> None:
+    """Who may read it does not change."""
+
+    def given_away(root: Path) -> None:
+        give_away(root)
+        os.chown(root / "into" / "old", USER, 0)
+        (root / "into" / "old").chmod(0o640)
+
+    same(protected, *how.split(), source, "into/old", after=given_away, user=USER)
+
+
 @pytest.mark.parametrize("umask", [0o222, 0o277, 0o333, 0o577, 0o777])
 @pytest.mark.parametrize("form", ["-r t/open fresh", "-a t/open fresh", "--parents t/open/b into"])
 def test_a_mask_that_takes_the_owners_rights(same: Same, form: str, umask: int) -> None:

@@ -9,6 +9,9 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 
+/// Of a name (`NAME_MAX`).
+const MOST_BYTES: usize = 255;
+
 /// Renames `name` to its backup, and returns that name. A simple backup replaces the one before; a numbered one
 /// replaces nothing.
 pub(crate) fn make(dir: BorrowedFd<'_>, name: &CStr, options: &Options) -> io::Result<CString> {
@@ -55,11 +58,14 @@ fn numbered(name: &CStr, number: u64) -> io::Result<CString> {
     )?)
 }
 
-/// The name of a simple backup.
+/// The name of a simple backup. Where that would be too long, GNU's tools cut the name and end it in a tilde.
 pub(crate) fn simple(name: &CStr, options: &Options) -> io::Result<CString> {
-    Ok(CString::new(
-        [name.to_bytes(), options.suffix.as_bytes()].concat(),
-    )?)
+    let (name, suffix) = (name.to_bytes(), options.suffix.as_bytes());
+    let backup = match name.len() + suffix.len() <= MOST_BYTES {
+        true => [name, suffix].concat(),
+        false => [&name[..name.len().min(MOST_BYTES - 2)], b"~"].concat(),
+    };
+    Ok(CString::new(backup)?)
 }
 
 /// The highest number of a backup of `name`; 0 if there is none.

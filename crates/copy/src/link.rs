@@ -1,7 +1,7 @@
 //! What has no contents: symbolic links, FIFOs, sockets, devices, and further names of a file. Where others can see it,
 //! it is made under a partial name, dressed, and renamed.
 
-use crate::dir::Side;
+use crate::dir::{Side, State};
 use crate::entry::Entry;
 use crate::error::{Diagnostic, Refusal, Step, Warning};
 use crate::file::NotNamed;
@@ -49,13 +49,37 @@ impl Worker<'_> {
                 Step::CreateSpecial
             };
             let device = rustix::fs::makedev(stat.rdev.0, stat.rdev.1);
-            let closed = Mode::from_raw_mode(0o600);
-            let make =
-                |dir: BorrowedFd<'_>, name: &CStr| rustix::fs::mknodat(dir, name, kind, closed, device);
+            let mode = Mode::from_raw_mode(worker.mode_of_special(&entry.at.dir, &stat));
+            let make = |dir: BorrowedFd<'_>, name: &CStr| rustix::fs::mknodat(dir, name, kind, mode, device);
             worker.put(entry, &stat, (step, None), true, make)?;
             worker.report.specials += 1;
             Ok(())
         })
+    }
+
+    /// Whether further names of this file may come.
+    pub(crate) fn is_tracked(&self, entry: &Entry<'_>, stat: &Stat) -> bool {
+        self.options().preserve.links && (stat.nlink > 1 || self.run.follows(&entry.at.dir))
+    }
+
+    /// How many names of a file may come; 0 if nobody knows, because links are followed.
+    fn names_to_come(&self, stat: &Stat) -> u32 {
+        match self.options().dereference {
+            // One that is named, and is in a tree that is named, comes once more than it has names.
+            Dereference::Never if self.run.has_one_source() => stat.nlink,
+            _ => 0,
+        }
+    }
+
+    /// Lets those go on who waited for the first name. It is `whole` if nothing went wrong with it.
+    pub(crate) fn claimed(&mut self, entry: &Entry<'_>, stat: &Stat, done: bool, whole: bool) {
+        let first = done.then(|| First {
+            dir: entry.at.dir.clone(),
+            name: entry.target.into(),
+            whole,
+        });
+        let mut waiting = self.run.links.finished(stat.id, self.names_to_come(stat), first);
+        self.call(self.run.schedule.push(&mut waiting));
     }
 
     fn look(&mut self, entry: &Entry<'_>) -> Outcome<Stat> {
@@ -259,6 +283,15 @@ impl Worker<'_> {
         Ok(())
     }
 
+    /// `--attributes-only` leaves alone what has contents, unless it is to go in any case.
+    fn keeps_contents(&self, entry: &Entry<'_>, source: &Stat) -> bool {
+        let options = self.options();
+        let goes = options.overwrite.remove
+            || options.backup != Backup::None
+            || (options.overwrite.force && source.is_symlink());
+        options.attributes_only && !goes && entry.at.dir.state != State::Shared
+    }
+
     /// Makes something that `make` makes under a name, and dresses it unless it is only a name.
     fn put(
         &mut self,
@@ -269,6 +302,10 @@ impl Worker<'_> {
         make: impl Fn(BorrowedFd<'_>, &CStr) -> rustix::io::Result<()>,
     ) -> Outcome<()> {
         let place = match self.place(entry, stat)? {
+            Place::Replace(_) if dress && self.keeps_contents(entry, stat) => {
+                let error = Errno::EXIST.into();
+                return Err(self.failed_with(step.0, entry.target(), step.1, error));
+            }
             // A name replaces a name, also where contents would be written into what is there.
             Place::Into { there, .. } => Place::Replace(there),
             place => place,

@@ -3,11 +3,8 @@
 //! A file is forgotten when all of its names have been seen, so only those with names outside the source stay.
 
 use crate::dir::Dir;
-use crate::entry::Entry;
-use crate::options::Dereference;
-use crate::run::Worker;
 use crate::schedule::Job;
-use crate::sys::{FileId, Stat};
+use crate::sys::FileId;
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::sync::{Arc, Mutex};
@@ -90,32 +87,5 @@ impl Links {
             Some(Known::Busy(waiting)) => waiting,
             _ => Vec::new(),
         }
-    }
-}
-
-impl Worker<'_> {
-    /// Whether further names of this file may come.
-    pub(crate) fn is_tracked(&self, entry: &Entry<'_>, stat: &Stat) -> bool {
-        self.options().preserve.links && (stat.nlink > 1 || self.run.follows(&entry.at.dir))
-    }
-
-    /// How many names of a file may come; 0 if nobody knows, because links are followed.
-    fn names_to_come(&self, stat: &Stat) -> u32 {
-        match self.options().dereference {
-            // One that is named, and is in a tree that is named, comes once more than it has names.
-            Dereference::Never if self.run.has_one_source() => stat.nlink,
-            _ => 0,
-        }
-    }
-
-    /// Lets those go on who waited for the first name. It is `whole` if nothing went wrong with it.
-    pub(crate) fn claimed(&mut self, entry: &Entry<'_>, stat: &Stat, done: bool, whole: bool) {
-        let first = done.then(|| First {
-            dir: entry.at.dir.clone(),
-            name: entry.target.into(),
-            whole,
-        });
-        let mut waiting = self.run.links.finished(stat.id, self.names_to_come(stat), first);
-        self.call(self.run.schedule.push(&mut waiting));
     }
 }

@@ -146,7 +146,7 @@ impl Worker<'_> {
             dir.state.is_private() && !dir.resumed && dir.owner_of_new.get() == Some(&dir.stat.owner());
         let lost = preserve.ownership && !owned && {
             let chown = |uid, gid| rustix::fs::chownat(to, c"", uid, gid, AtFlags::EMPTY_PATH);
-            self.change_owner(path.clone(), dir.stat.owner(), chown)
+            self.change_owner(path.clone(), dir.stat.owner(), None, chown)
         };
         let bearer = match sys::is_only_held(to) {
             true => Bearer::Followed(sys::proc_path(to, None)),
@@ -250,7 +250,26 @@ impl Worker<'_> {
         }
     }
 
+    /// Whether something keeps the permissions that it was made with: what its directory hands down is cut by these, and
+    /// not by the umask.
+    fn keeps_inherited(&self, dir: &Dir) -> bool {
+        let preserve = self.options().preserve;
+        dir.inherits && preserve.mode != Mode::Preserve && !preserve.ownership
+    }
+
+    /// What a FIFO, a socket or a device is made with: closed, if anything is still to be changed.
+    pub(crate) fn mode_of_special(&self, dir: &Dir, source: &Stat) -> u32 {
+        match self.options().preserve.mode {
+            _ if !self.keeps_inherited(dir) => 0o600,
+            Mode::Fresh => 0o666,
+            Mode::Preserve | Mode::Inherit => source.mode & 0o777,
+        }
+    }
+
     fn mode_by_name(&mut self, entry: &Entry<'_>, source: &Stat, name: &CStr, lost: bool) {
+        if self.keeps_inherited(&entry.at.dir) {
+            return;
+        }
         let mode = match self.options().preserve.mode {
             Mode::Preserve if lost => source.permissions() & !SET_ID,
             Mode::Preserve => source.permissions(),
@@ -286,13 +305,16 @@ impl Worker<'_> {
             Some(old) => old.owner(),
             None => return false,
         };
-        here != Some(owner) && self.change_owner(entry.target(), owner, chown)
+        let group = old.map(|old| old.owner().1);
+        here != Some(owner) && self.change_owner(entry.target(), owner, group, chown)
     }
 
+    /// Where that group cannot be had, a file in the place of another one gets that one's `group`.
     fn change_owner(
         &mut self,
         path: PathBuf,
         (uid, gid): (u32, u32),
+        group: Option<u32>,
         chown: impl Fn(Option<Uid>, Option<Gid>) -> rustix::io::Result<()>,
     ) -> bool {
         let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
@@ -300,7 +322,8 @@ impl Worker<'_> {
             Ok(()) => false,
             Err(Errno::PERM | Errno::INVAL) if !self.run.privileged => {
                 // Giving files away needs a privilege; one of our own groups does not.
-                let _ = chown(None, Some(gid));
+                let group = group.map(Gid::from_raw);
+                let _ = chown(None, Some(gid)).or_else(|_| chown(None, group));
                 true
             }
             Err(error) => {

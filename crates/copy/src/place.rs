@@ -109,17 +109,13 @@ impl Worker<'_> {
         if leaves_all {
             self.check_age(entry, source, there)?;
         }
-        if there.id == source.id && !self.may_part(entry) {
+        let one = there.id == source.id && !self.may_part(entry);
+        if one || (source.is_symlink() && self.points_to(entry, there)) {
             return Err(self.refused(Refusal::SameFile, entry));
         }
-        if !leaves_all {
-            self.check_age(entry, source, there)?;
-        }
+        self.check_age(entry, source, there)?;
         if there.is_dir() {
             return Err(self.refused(Refusal::FileOverDirectory, entry));
-        }
-        if source.is_symlink() && self.points_to(entry, there) {
-            return Err(self.refused(Refusal::SameFile, entry));
         }
         self.ask(entry, there, source)
     }
@@ -214,9 +210,11 @@ impl Worker<'_> {
             return false;
         }
         let has_other_names = there.nlink > 1 && !options.preserve.links;
-        // Who may not give files away cannot make another one with the same owner.
-        let keeps_owner =
-            self.run.privileged || options.preserve.ownership || there.owner() == self.run.owner;
+        // Who may not give files away cannot make another one with the same owner and group.
+        let (ours, owner) = (self.run.owner, there.owner());
+        let is_ours = owner.0 == ours.0 && (owner.1 == ours.1 || sys::is_own_group(owner.1));
+        let gives_up = options.preserve.ownership && owner.0 != ours.0;
+        let keeps_owner = self.run.privileged || is_ours || gives_up;
         options.in_place
             || options.attributes_only
             || follow

@@ -421,13 +421,21 @@ fn split(path: &Path) -> (PathBuf, Option<CString>, bool) {
         .rposition(|&byte| byte == b'/')
         .map_or(0, |at| at + 1);
     let (directory, name) = trimmed.split_at(at);
-    if matches!(name, b"" | b"." | b"..") {
+    let only_directory = trimmed.len() < bytes.len();
+    let is_link = || Path::new(OsStr::from_bytes(trimmed)).is_symlink();
+    if matches!(name, b"" | b"." | b"..") || (only_directory && is_link() && path.is_dir()) {
         // It is there, and has no other name for us than this.
-        return (path.into(), Some(c".".into()), true);
+        let named_so = name == b".";
+        let directory = if named_so {
+            Path::new(OsStr::from_bytes(directory))
+        } else {
+            path
+        };
+        return (directory.into(), Some(c".".into()), true);
     }
     let name = CString::new(name).unwrap_or_default();
     let directory = Path::new(OsStr::from_bytes(directory));
-    (directory.into(), Some(name), trimmed.len() < bytes.len())
+    (directory.into(), Some(name), only_directory)
 }
 
 /// The last component of a path. What ends in a dot or two stands for the directory itself.

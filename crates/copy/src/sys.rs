@@ -268,6 +268,13 @@ pub(crate) fn open_log(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> 
     )
 }
 
+/// Whether we may give files of ours this group.
+pub(crate) fn is_own_group(group: u32) -> bool {
+    let groups = rustix::process::getgroups();
+    rustix::process::getegid().as_raw() == group
+        || groups.is_ok_and(|groups| groups.iter().any(|own| own.as_raw() == group))
+}
+
 /// Opens an existing target for writing, and leaves it as it is: it may turn out to be the source. With `wait`, a FIFO waits
 /// for its reader; without, there must be one.
 pub(crate) fn open_target(dir: BorrowedFd<'_>, name: &CStr, follow: bool, wait: bool) -> io::Result<OwnedFd> {
