@@ -45,7 +45,7 @@ class CopyReport:
     """Directories made or merged into."""
     symlinks: int
     hard_links: int
-    """Further names given to files that have one."""
+    """Further names given to files that have one. What is such a name already is not counted."""
     specials: int
     """FIFOs, sockets and devices."""
     verified: int
@@ -142,7 +142,8 @@ async def copy(
     - `resume`: go on where a copy with the same paths and options was killed or cancelled, without copying
       again what it had finished; begin if there was none. What has changed since is copied again.
     - `keep_directory_symlink`: a directory is copied into what a link of its name in `dst` leads to.
-    - `dry_run`: nothing is made or changed; the report and the errors are those that a copy would have.
+    - `dry_run`: nothing is made or changed; the report and the errors are those that a copy would have, as
+      far as looking tells: holes count as bytes, nothing is verified, and no disk is full.
     - `verify`: what was written is read back, from the disk where the kernel can, and compared with the
       source. A file that differs is a failure with errno EIO, and does not appear.
     - `bwlimit`: bytes that are written in a second; 0 (the default) is as many as can be.
@@ -209,14 +210,21 @@ def as_list(words: Any) -> list[Any]:
 
 async def watched(copying: Copying, progress: Callable[[CopyProgress], object] | None) -> Any:
     """Runs it in a thread of its own. Cancelled, it ends in order before this raises."""
-    if inspect.iscoroutinefunction(progress):
-        raise TypeError("progress is called and not awaited: a coroutine function would never run")
+    if progress is not None:
+        if not callable(progress):
+            raise TypeError(f"progress is a function, not {progress!r}")
+        if any(map(inspect.iscoroutinefunction, (progress, type(progress).__call__))):
+            raise TypeError("progress is called and not awaited: a coroutine function would never run")
     running = alone(copying.run)
     try:
         while not running.done():
             await asyncio.wait({running}, timeout=INTERVAL_S if progress else None)
             if progress:
                 progress(CopyProgress(*copying.done()))
+    except GeneratorExit:
+        # Nobody is there to wait any more.
+        copying.stop()
+        raise
     except BaseException:
         copying.stop()
         await ended(running)

@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Any
 
 from proactor._copying import watched
-from proactor._native import Copying
+from proactor._native import Copying, is_selinux
 from proactor._steps import in_steps, once, to_the_end
 from proactor._temporary import remove_tree
 
@@ -47,9 +47,13 @@ async def by_copier(src: Any, dst: Any, symlinks: bool) -> bool:
             outcome = await watched(_copying(src, made[0], symlinks), None)
             is_whole = not outcome["failures"] and not outcome["specials"]
             named = is_whole and await in_steps(once(_name, made[0], dst))
-    except BaseException:
+    except asyncio.CancelledError:
         if made:
             await to_the_end(_name_or_remove, made[0], dst)
+        raise
+    except Exception:
+        if made:
+            await to_the_end(remove_tree, made[0], True)
         raise
     if made and not named:
         await to_the_end(remove_tree, made[0], True)
@@ -63,7 +67,7 @@ def _copying(src: Any, growing: Any, symlinks: bool) -> Copying:
         False,
         False,
         recursive=True,
-        preserve=["mode", "timestamps", "xattr", "context"],
+        preserve=["mode", "timestamps", "xattr", *(["context"] if is_selinux() else [])],
         dereference="command-line" if symlinks else "always",
         in_place=True,
         journal=False,

@@ -136,7 +136,7 @@ async def copy_shard(
         OSError: source or target cannot be reached, or are not those of the plan: is anything mounted there?
         ValueError: not a plan, or one without such a shard.
     """
-    return await _report(Copying.shard(plan.json, shard), progress, check)
+    return await _report(Copying.shard(plan.json, shard, progress is not None), progress, check)
 
 
 async def copy_finish(
@@ -155,7 +155,7 @@ async def copy_finish(
         OSError: EBUSY if shards are not done (the message has which), or what `copy_shard` raises.
         ValueError: not a plan.
     """
-    return await _report(Copying.finishing(plan.json), progress, check)
+    return await _report(Copying.finishing(plan.json, progress is not None), progress, check)
 
 
 async def _report(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import functools
 import itertools
 import os
 import pickle
@@ -116,8 +117,14 @@ def test_options(run: Run, tree: Path, tmp_path: Path) -> None:
 
         async def never_awaited(progress: object) -> None: ...
 
-        with pytest.raises(TypeError, match="called and not awaited"):
-            await proactor.copy(tree, tmp_path / "no", progress=never_awaited)
+        class NeverAwaited:
+            async def __call__(self, progress: object) -> None: ...
+
+        for waits in (never_awaited, NeverAwaited(), functools.partial(never_awaited)):
+            with pytest.raises(TypeError, match="called and not awaited"):
+                await proactor.copy(tree, tmp_path / "no", progress=waits)
+        with pytest.raises(TypeError, match="progress is a function, not 3"):
+            await proactor.copy(tree, tmp_path / "no", progress=3)  # type: ignore[arg-type]
         assert not (tmp_path / "no").exists()
         with pytest.raises(ValueError, match="preserve is some of"):
             await proactor.copy(tree, tmp_path / "no", preserve="everything")  # type: ignore[arg-type]
@@ -265,6 +272,53 @@ def test_cancelled_and_resumed(run: Run, tmp_path: Path) -> None:
     run(main())
     assert sorted(os.listdir(tmp_path)) == ["copy", "source"]
     assert all((target / f"{at}").read_text() == f"{at}" for at in range(100))
+
+
+def test_dry_run_counts(run: Run, tmp_path: Path) -> None:
+    """Of a tree that is there, what a copy would count."""
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "a").write_text("12345")
+    os.link(tmp_path / "tree" / "a", tmp_path / "tree" / "b")
+
+    async def main() -> None:
+        await proactor.copy(tmp_path / "tree", tmp_path / "copy", into=False)
+
+        async def counts(dry_run: bool, in_place: bool, attributes_only: bool) -> tuple[int, ...]:
+            report = await proactor.copy(
+                tmp_path / "tree",
+                tmp_path / "copy",
+                into=False,
+                dry_run=dry_run,
+                in_place=in_place,
+                attributes_only=attributes_only,
+            )
+            return (report.files, report.hard_links, report.bytes)
+
+        for in_place, attributes_only in itertools.product((False, True), repeat=2):
+            rehearsed = await counts(True, in_place, attributes_only)
+            assert rehearsed == await counts(False, in_place, attributes_only)
+
+    run(main())
+
+
+def test_closed(run: Run, tree: Path, tmp_path: Path) -> None:
+    """Nobody is there to wait for it: it ends by itself."""
+
+    async def main() -> None:
+        os.mkfifo(tmp_path / "fifo")
+        copy = proactor.copy(tmp_path / "fifo", tmp_path / "copy", into=False, recursive=False)
+        copy.send(None)
+        copy.close()
+
+    run(main())
+
+
+def test_warnings_have_names_of_any_bytes(run: Run, tmp_path: Path) -> None:
+    name = os.fsencode(tmp_path) + b"/n\xff"
+    os.close(os.open(name, os.O_CREAT))
+    (tmp_path / "to").mkdir()
+    (warning,) = run(proactor.copy([name, name], tmp_path / "to")).warnings
+    assert os.fsencode(warning).startswith(name)
 
 
 def test_failures_among_many_warnings(run: Run, tree: Path, tmp_path: Path) -> None:

@@ -52,11 +52,13 @@ def test_all_steps(run: Run, tree: Path, tmp_path: Path) -> None:
         sent = pickle.loads(pickle.dumps(plan))
         assert sent == plan
         assert sent.shards == 4
-        await asyncio.gather(*(proactor.copy_shard(sent, shard) for shard in (3, 1, 0, 2, 1)))
-        assert target.name not in os.listdir(tmp_path)
         seen: list[proactor.CopyProgress] = []
+        await proactor.copy_shard(sent, 3, progress=seen.append)
+        assert seen[-1].fraction == pytest.approx(1)
+        await asyncio.gather(*(proactor.copy_shard(sent, shard) for shard in (1, 0, 2, 1)))
+        assert target.name not in os.listdir(tmp_path)
         report = await proactor.copy_finish(sent, progress=seen.append)
-        assert len(seen) > 0
+        assert seen[-1].fraction == pytest.approx(1)
         return report
 
     report = run(main())
@@ -97,6 +99,23 @@ def test_errors(run: Run, tree: Path, tmp_path: Path) -> None:
         with pytest.raises(OSError, match="is its file system mounted here") as another:
             await proactor.copy_shard(plan, 0)
         assert (another.value.errno, another.value.filename) == (errno.ESTALE, str(tree))
+
+    run(main())
+
+
+def test_names_of_a_file_in_two_shards(run: Run, tmp_path: Path) -> None:
+    """Whoever is second has made a link, also if both began at the same time."""
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "a").write_bytes(bytes(1 << 20))
+    os.link(tmp_path / "tree" / "a", tmp_path / "tree" / "z")
+
+    async def main() -> None:
+        for turn in range(5):
+            plan = await proactor.copy_plan(tmp_path / "tree", tmp_path / f"copy{turn}", shards=2)
+            assert plan.shards == 2
+            await asyncio.gather(*(proactor.copy_shard(plan, shard) for shard in range(2)))
+            report = await proactor.copy_finish(plan)
+            assert (report.files, report.hard_links) == (1, 1)
 
     run(main())
 

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,14 @@ from test_cp_shards import LARGE_BYTES, big
 pytestmark = needs("ray")
 
 WORKERS = 4
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_token() -> Iterator[None]:
+    """One in the home of whoever runs the tests: `ray start` would ask for it, and nobody would show it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_AUTH_MODE", "disabled")
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -130,8 +139,12 @@ def writer(place: Path, process: subprocess.Popen[str]) -> int:
 
 
 def is_writing(pid: int) -> bool:
-    open_files = Path(f"/proc/{pid}/fd")
-    return any("/large.partial-" in os.readlink(file) for file in open_files.iterdir())
+    for file in Path(f"/proc/{pid}/fd").iterdir():
+        # Others are closed meanwhile.
+        with suppress(FileNotFoundError):
+            if "/large.partial-" in os.readlink(file):
+                return True
+    return False
 
 
 def check_copy(place: Path) -> None:

@@ -94,7 +94,15 @@ impl Worker<'_> {
         let (moved, backup) = match place {
             place if self.options().dry_run => {
                 let backup = self.rehearse(entry, &place, (Step::CreateFile, None))?;
-                (Moved::all_of(&source.stat), backup)
+                let all = Moved::all_of(&source.stat);
+                (
+                    if self.options().attributes_only {
+                        Moved::default()
+                    } else {
+                        all
+                    },
+                    backup,
+                )
             }
             Place::Into { follow, .. } => (self.write_in_place(entry, source, follow)?, None),
             Place::New => self.create_new(entry, source, None)?,

@@ -179,7 +179,10 @@ impl Worker<'_> {
     /// The target is a name of that file already: a rename from one to the other would do nothing at all.
     fn is_linked_already(&self, entry: &Entry<'_>, dir: BorrowedFd<'_>, name: &CStr) -> bool {
         let dir_of = &entry.at.dir;
-        if dir_of.state.is_private() && !dir_of.resumed {
+        let options = self.options();
+        // In a dry run that one has not been replaced, as it would be.
+        let renewed = options.dry_run && !options.in_place && !options.attributes_only;
+        if renewed || (dir_of.state.is_private() && !dir_of.resumed) {
             return false;
         }
         let id = |dir, name| sys::stat_at(dir, name, false).ok().map(|stat| stat.id);

@@ -13,7 +13,7 @@ pub struct Report {
     pub directories: u64,
     /// Symbolic links made.
     pub symlinks: u64,
-    /// Further names given to a file that has one already.
+    /// Further names given to a file that has one already. What is such a name already is not counted.
     pub hard_links: u64,
     /// FIFOs, sockets and devices made.
     pub specials: u64,

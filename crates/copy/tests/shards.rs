@@ -304,10 +304,30 @@ fn a_hostile_plan_writes_nothing_elsewhere() {
         ("\"jobs\":0", "\"jobs\":0,\"unheard-of\":true"),
         (&*format!("\"{}\"", target.display()), "\"relative\""),
         ("[\"flat\"", "[\"..\""),
+        (partial, "target"),
+        (partial, "source"),
+        (".shards-", ".elsewhere-"),
+        ("\"in_place\":false", "\"in_place\":true"),
+        ("\"resume\":false", "\"resume\":true"),
+        ("\"to\":[", "\"to\":[\"0\","),
     ] {
         let hostile = text.replace(from, to);
         assert_ne!(hostile, text, "{from}");
         Plan::from_json(hostile.as_bytes()).unwrap_err();
+    }
+    // Shards left out, out of order, or all of them.
+    let mut fields: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let shards = fields["shards"].as_array().unwrap().clone();
+    assert_eq!(shards.len(), 3);
+    for some in [
+        &shards[1..],
+        &shards[..2],
+        &shards[..0],
+        &[shards[0].clone(), shards[2].clone()],
+    ] {
+        fields["shards"] = some.into();
+        let error = Plan::from_json(fields.to_string().as_bytes()).unwrap_err();
+        assert!(error.to_string().contains("shards"), "{error}");
     }
     // The tree's top, and a directory in it, swapped for links.
     let outside = here.path().join("outside");

@@ -27,6 +27,12 @@ pub(crate) struct Copying {
     watch: Watch,
 }
 
+/// Whether contexts can be preserved here.
+#[pyfunction]
+pub(crate) fn is_selinux() -> bool {
+    proactor_copy::is_selinux()
+}
+
 enum Task {
     Copy(Options, Vec<PathBuf>, Target),
     Plan(Options, PathBuf, PathBuf, usize),
@@ -34,11 +40,14 @@ enum Task {
     Finish(Plan),
 }
 
-impl From<Task> for Copying {
-    fn from(task: Task) -> Copying {
+impl Task {
+    fn watched(self, measures: bool) -> Copying {
         Copying {
-            task,
-            watch: Watch::default(),
+            task: self,
+            watch: Watch {
+                measures,
+                ..Watch::default()
+            },
         }
     }
 }
@@ -133,13 +142,7 @@ impl Copying {
         } else {
             Target::As(target)
         };
-        Ok(Copying {
-            task: Task::Copy(parse(options)?, sources, target),
-            watch: Watch {
-                measures,
-                ..Watch::default()
-            },
-        })
+        Ok(Task::Copy(parse(options)?, sources, target).watched(measures))
     }
 
     /// The first step of a copy in shards: its `run` returns the plan, as JSON.
@@ -155,19 +158,21 @@ impl Copying {
         if shards == 0 {
             return Err(PyValueError::new_err("shards: 0 would copy nothing"));
         }
-        Ok(Task::Plan(parse(options)?, path(source)?, path(target)?, shards).into())
+        Ok(Task::Plan(parse(options)?, path(source)?, path(target)?, shards).watched(false))
     }
 
     /// One shard of a plan.
     #[staticmethod]
-    fn shard(plan: &str, shard: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Ok(Task::Shard(stored(plan)?, number("shard", shard)?).into())
+    #[pyo3(signature = (plan, shard, measures=false))]
+    fn shard(plan: &str, shard: &Bound<'_, PyAny>, measures: bool) -> PyResult<Self> {
+        Ok(Task::Shard(stored(plan)?, number("shard", shard)?).watched(measures))
     }
 
     /// The last step of a plan.
     #[staticmethod]
-    fn finishing(plan: &str) -> PyResult<Self> {
-        Ok(Task::Finish(stored(plan)?).into())
+    #[pyo3(signature = (plan, measures=false))]
+    fn finishing(plan: &str, measures: bool) -> PyResult<Self> {
+        Ok(Task::Finish(stored(plan)?).watched(measures))
     }
 
     /// Copies. Returns when nothing is left to do, or soon after `stop`: the report's numbers by name, the errors and
@@ -222,8 +227,12 @@ impl Copying {
         let told = std::mem::take(&mut *self.watch.told.lock().unwrap_or_else(PoisonError::into_inner));
         let errors: PyResult<Vec<_>> = told.failures.iter().map(|one| one.exception(py)).collect();
         let warnings = told.warnings.iter().map(|one| {
-            let of = one.first.iter().map(|path| format!("{}: ", path.display()));
-            of.chain([one.why.to_string()]).collect::<String>()
+            // Names need not be text.
+            let mut text = one.first.as_ref().map_or_else(OsString::new, |path| {
+                [path.as_os_str(), ": ".as_ref()].into_iter().collect()
+            });
+            text.push(&*one.why);
+            text
         });
         let result = numbers(py, report)?;
         result.set_item("errors", PyTuple::new(py, errors?)?)?;

@@ -65,6 +65,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_function(wrap_pyfunction!(cli_main, module)?)?;
     module.add_function(wrap_pyfunction!(engines, module)?)?;
+    module.add_function(wrap_pyfunction!(copying::is_selinux, module)?)?;
     module.add_function(wrap_pyfunction!(chosen_engine, module)?)?;
     module.add_class::<copying::Copying>()?;
     aio::add_to(module)?;

@@ -40,9 +40,11 @@ impl Worker<'_> {
             return make(self);
         };
         let name = Farm::name(entry, stat);
-        if !self.was_first(entry, farm, &name) && self.link_from_farm(entry, stat)? {
+        let was_first = self.was_first(entry, farm, &name);
+        if !was_first && self.link_from_farm(entry, stat)? {
             return Ok(());
         }
+        let before = self.counts().map(|count| *count);
         make(self)?;
         match sys::link_at((entry.at.target(), entry.target), (farm, &name), AtFlags::empty()) {
             Ok(()) => {
@@ -52,9 +54,29 @@ impl Worker<'_> {
             }
             // It has as many names as it can have, or cannot have any: the others become copies.
             Err(Errno::MLINK | Errno::PERM | Errno::OPNOTSUPP) => Ok(()),
-            Err(Errno::EXIST) => self.take(entry, farm, &name).map(|_| ()),
+            Err(Errno::EXIST) => {
+                if self.take(entry, farm, &name)? && !was_first {
+                    self.count_as_link(before);
+                }
+                Ok(())
+            }
             Err(error) => Err(self.farm_failed(entry, error.into())),
         }
+    }
+
+    /// How many of each kind were made that can have several names.
+    fn counts(&mut self) -> [&mut u64; 3] {
+        let report = &mut self.report;
+        [&mut report.files, &mut report.symlinks, &mut report.specials]
+    }
+
+    /// What was made since there were so many has given way to another shard's.
+    fn count_as_link(&mut self, before: [u64; 3]) {
+        let made = self.counts().into_iter().zip(before);
+        let links: u64 = made
+            .map(|(count, before)| std::mem::replace(count, before) - before)
+            .sum();
+        self.report.hard_links += links;
     }
 
     /// Whether an earlier attempt has put the file there from this very name: then it is copied, and no link.

@@ -4,16 +4,18 @@ use super::part::{Part, Top};
 use super::place::Place;
 use super::range::Range;
 use super::records::name_of;
+use super::steps::of_new_tree;
 use super::Error;
 use crate::json::{self, Name};
 use crate::observer::Observer;
 use crate::options::Options;
 use crate::plan::carry_out;
 use crate::report::Report;
-use crate::run::Run;
+use crate::run::{self, Run};
 use crate::sys::Stat;
 use crate::Target;
 use serde::{Deserialize, Serialize};
+use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -123,11 +125,53 @@ impl Plan {
             return Err(Error::Version(version));
         }
         let plan: Plan = serde_json::from_slice(text).map_err(broken)?;
-        let is_absolute = |path: &Path| path.is_absolute() && path.file_name().is_some();
-        if !is_absolute(&plan.target) || !plan.source.is_absolute() {
-            return Err(Error::NoPlan("its paths are not absolute".into()));
+        match plan.defect() {
+            Some(defect) => Err(Error::NoPlan(defect.into())),
+            None => Ok(plan),
         }
-        Ok(plan)
+    }
+
+    /// What no plan that was made here has: believed, it would have other things renamed or removed, or files left out.
+    fn defect(&self) -> Option<&'static str> {
+        let (Some(name), true) = (self.target.file_name(), self.target.is_absolute()) else {
+            return Some("its target has no name, or is not absolute");
+        };
+        let name = CString::new(name.as_bytes()).unwrap_or_default();
+        let is_beside = |other: &Name, what: &str| {
+            let digits = other
+                .0
+                .to_bytes()
+                .rsplit(|&byte| byte == b'-')
+                .next()
+                .unwrap_or_default();
+            let number = std::str::from_utf8(digits)
+                .ok()
+                .and_then(|digits| u32::from_str_radix(digits, 16).ok());
+            number.is_some_and(|number| run::beside(&name, what, number) == other.0)
+        };
+        let ranges = self.shards.iter().map(|shard| &shard.range);
+        let ends = std::iter::once(&None).chain(ranges.clone().map(|range| &range.to));
+        let begins = ranges.map(|range| &range.from).chain([&None]);
+        let defects = [
+            (!self.source.is_absolute(), "its source is not absolute"),
+            (
+                !is_beside(&self.partial, "partial"),
+                "its tree is none of a copy's",
+            ),
+            (
+                !is_beside(&self.records, "shards"),
+                "its records are none of a copy's",
+            ),
+            (self.shards.is_empty(), "it has no shards"),
+            (!ends.eq(begins), "its shards are not all of the tree"),
+            (
+                !of_new_tree(&self.options).is_ok_and(|fit| fit == self.options),
+                "its options are none of a plan's",
+            ),
+        ];
+        defects
+            .into_iter()
+            .find_map(|(found, defect)| found.then_some(defect))
     }
 
     /// To store it.

@@ -136,7 +136,7 @@ fn absolute(path: &Path) -> Result<PathBuf, Error> {
 }
 
 /// The options of a copy that makes a new tree.
-fn of_new_tree(options: &Options) -> Result<Options, Error> {
+pub(super) fn of_new_tree(options: &Options) -> Result<Options, Error> {
     let unfit = [
         (!options.recursive, "without recursion"),
         (options.parents, "with --parents"),
