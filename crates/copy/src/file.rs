@@ -94,15 +94,11 @@ impl Worker<'_> {
         let (moved, backup) = match place {
             place if self.options().dry_run => {
                 let backup = self.rehearse(entry, &place, (Step::CreateFile, None))?;
-                let all = Moved::all_of(&source.stat);
-                (
-                    if self.options().attributes_only {
-                        Moved::default()
-                    } else {
-                        all
-                    },
-                    backup,
-                )
+                let moved = match self.options().attributes_only {
+                    true => Moved::default(),
+                    false => Moved::all_of(&source.stat),
+                };
+                (moved, backup)
             }
             Place::Into { follow, .. } => (self.write_in_place(entry, source, follow)?, None),
             Place::New => self.create_new(entry, source, None)?,
