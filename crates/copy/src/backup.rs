@@ -1,6 +1,7 @@
 //! Backups of what is replaced, under the names that GNU's tools give them.
 
 use crate::options::{Backup, Options};
+use crate::sys::NAME_MAX;
 use rustix::fd::BorrowedFd;
 use rustix::fs::{RawDir, RenameFlags};
 use rustix::io::Errno;
@@ -8,9 +9,6 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
-
-/// Of a name (`NAME_MAX`).
-const MOST_BYTES: usize = 255;
 
 /// Renames `name` to its backup, and returns that name. A simple backup replaces the one before; a numbered one
 /// replaces nothing.
@@ -61,9 +59,9 @@ fn numbered(name: &CStr, number: u64) -> io::Result<CString> {
 /// The name of a simple backup. Where that would be too long, GNU's tools cut the name and end it in a tilde.
 pub(crate) fn simple(name: &CStr, options: &Options) -> io::Result<CString> {
     let (name, suffix) = (name.to_bytes(), options.suffix.as_bytes());
-    let backup = match name.len() + suffix.len() <= MOST_BYTES {
+    let backup = match name.len() + suffix.len() <= NAME_MAX {
         true => [name, suffix].concat(),
-        false => [&name[..name.len().min(MOST_BYTES - 2)], b"~"].concat(),
+        false => [&name[..name.len().min(NAME_MAX - 2)], b"~"].concat(),
     };
     Ok(CString::new(backup)?)
 }

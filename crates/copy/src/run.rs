@@ -35,9 +35,6 @@ use std::sync::{Arc, Mutex, OnceLock};
 /// What a file's contents go through: it stays in a core's second-level cache between the read and the write.
 pub(crate) const BUFFER_BYTES: usize = 256 << 10;
 
-/// The longest name that file systems take.
-const NAME_MAX: usize = 255;
-
 /// The journal's name is longer by this: `.journal`.
 const JOURNAL_BYTES: usize = 8;
 
@@ -233,7 +230,7 @@ pub(crate) fn partial_name(name: &CStr, number: u32) -> CString {
 pub(crate) fn beside(name: &CStr, what: &str, number: u32) -> CString {
     let suffix = format!(".{what}-{number:08x}");
     let name = name.to_bytes();
-    let kept = &name[..name.len().min(NAME_MAX - JOURNAL_BYTES - suffix.len())];
+    let kept = &name[..name.len().min(sys::NAME_MAX - JOURNAL_BYTES - suffix.len())];
     CString::new([kept, suffix.as_bytes()].concat()).expect("a name has no zero in it")
 }
 

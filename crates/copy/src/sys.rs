@@ -164,6 +164,9 @@ pub(crate) fn open_own_dir(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<Owned
     open_dir(held.as_fd(), c".", false)
 }
 
+/// The longest name that file systems take.
+pub(crate) const NAME_MAX: usize = 255;
+
 /// statfs(2): ext2's and ext3's, too.
 pub(crate) const EXT4: u64 = 0xef53;
 pub(crate) const BTRFS: u64 = 0x9123_683e;
