@@ -159,3 +159,75 @@ def test_a_name_in_two_sources(same: Same) -> None:
         (root / "dest").mkdir()
 
     same(arrange, "-a", "t", "t/one", "dest")
+
+
+@pytest.mark.parametrize("how", ["-sn", "-su"])
+def test_a_link_that_is_not_to_be_made_is_not_judged(same: Same, how: str) -> None:
+    same(arrangements.overwrite, *how.split(), "old", "into")
+
+
+@pytest.mark.parametrize("form", ["-rsT S .", "-rs S/. .", "-rs S/sub .", "-rsT S dest"])
+def test_links_to_a_relative_path_in_the_current_directory(same: Same, form: str) -> None:
+    def flat(root: Path) -> None:
+        for name in ("S", "S/sub", "dest"):
+            (root / name).mkdir()
+        (root / "S" / "f").write_text("f")
+
+    same.saying(flat, *form.split())
+    expected, found = same.both(flat, *form.split())
+    links = [
+        {name for name, entry in outcome.tree.items() if "target" in entry} for outcome in (expected, found)
+    ]
+    assert links[0] == links[1]
+
+
+TWO_NAMES = [
+    "-P a b",
+    "-d a b",
+    "-a a b",
+    "-P a a",
+    "-Pb a b",
+    "-Pf a b",
+    "-P --remove-destination a b",
+    "-Pu a b",
+    "-L f a",
+    "-aT S D",
+]
+
+
+@pytest.mark.parametrize("form", TWO_NAMES)
+def test_two_names_of_one_link(same: Same, form: str) -> None:
+    def linked(root: Path) -> None:
+        (root / "f").write_text("f")
+        for name in ("S", "D"):
+            (root / name).mkdir()
+        (root / "a").symlink_to("f")
+        for name in ("b", "S/a", "D/a"):
+            os.link(root / "a", root / name, follow_symlinks=False)
+
+    same(linked, *form.split())
+
+
+@pytest.mark.parametrize("there", ["X", "Y", "X Y", "X Y older", "X Y linked"])
+@pytest.mark.parametrize("how", ["-au", "-an", "-ru --preserve=links"])
+def test_names_of_a_file_that_is_there(same: Same, how: str, there: str) -> None:
+    """With `-u` they become names of it, also where they were files of their own; with `-n` they do not."""
+
+    def linked(root: Path) -> None:
+        for name in ("S", "D", "D/S"):
+            (root / name).mkdir()
+        (root / "S" / "X").write_text("one file")
+        os.link(root / "S" / "X", root / "S" / "Y")
+
+    def as_old(root: Path) -> None:
+        names = [name for name in there.split() if len(name) == 1]
+        for name in names:
+            (root / "D" / "S" / name).write_text("one file")
+            os.utime(root / "D" / "S" / name, ns=(10**18, root.joinpath("S/X").stat().st_mtime_ns))
+        if there.endswith("older"):
+            os.utime(root / "D" / "S" / "Y", ns=(10**18, 10**18))
+        if there.endswith("linked"):
+            (root / "D" / "S" / "Y").unlink()
+            os.link(root / "D" / "S" / "X", root / "D" / "S" / "Y")
+
+    same(linked, *how.split(), "S", "D", after=as_old)

@@ -192,3 +192,18 @@ def test_other_file_system_in_a_tree(same: Same, mounts: list[Path], how: str) -
         (root / "s" / "file").write_text("file\n")
 
     same(mounted, *how.split(), "s", "new")
+
+
+@pytest.mark.parametrize("how", ["-rH", "-rL", "-rLf", "-rP", "-r", "-rLb", "-rL --remove-destination"])
+@pytest.mark.parametrize("what", ["fifo", "link"])
+def test_it_takes_the_place_of_a_file_where_gnu_lets_it(same: Same, how: str, what: str) -> None:
+    def both_there(root: Path) -> None:
+        for name in ("S", "D"):
+            (root / name).mkdir()
+        os.mkfifo(root / "S" / "fifo")
+        (root / "S" / "link").symlink_to("fifo")
+        for name in ("fifo", "link"):
+            (root / "D" / name).write_text(name)
+
+    source = f"S/{what}" if what == "fifo" else "S/."
+    same(both_there, *how.split(), source, "D")

@@ -260,3 +260,9 @@ def test_into_itself_where_new_names_are_not_listed(runner: Runner, tmp_path: Pa
             assert (done.returncode, done.stderr.count("into itself")) == (1, 1)
     finally:
         subprocess.run(["umount", disk], check=True)
+
+
+@pytest.mark.parametrize("target", ["d", "d/", "d/.", ".", "b/", "nowhere/"])
+@pytest.mark.parametrize("how", ["-nT", "-uT", "-T", "-nTv"])
+def test_a_directory_stays_where_files_do(same: Same, how: str, target: str) -> None:
+    same.saying(arrangements.files, how, "a", target)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -146,3 +147,93 @@ def test_dry_run(runner: Runner, tmp_path: Path, form: str) -> None:
 def test_question_about_a_file_that_may_not_be_written(same: Same, how: str, answer: bytes) -> None:
     outcome = as_user(same, how, "old", "into", stdin=answer, declined=answer == b"n\n")
     assert "mode 0444" in outcome.stderr[0]
+
+
+def unreadable(root: Path) -> None:
+    for directory in ("S", "D"):
+        (root / directory).mkdir()
+        for name in ("private", "open"):
+            (root / directory / name).write_text(f"{directory} {name}")
+
+
+def keep_from_user(root: Path) -> None:
+    """The source is older, of the same user, and may not be read."""
+    give_away(root)
+    for path in (root / "D").iterdir():
+        os.utime(path, ns=(2 * 10**18, 2 * 10**18))
+    (root / "S" / "private").chmod(0)
+
+
+@pytest.mark.parametrize("form", ["-u S/private D", "-n S/private D", "-ru S/. D", "-rn S/. D", "-r S/. D"])
+def test_what_stays_as_it_is_need_not_be_read(same: Same, form: str) -> None:
+    found, expected = same.both(unreadable, *form.split(), after=keep_from_user, user=USER)
+    assert found.status == expected.status == (form == "-r S/. D")
+    assert found.stderr == expected.stderr
+    assert [found.tree[f"D/{name}"]["content"] for name in ("private", "open")] == [
+        expected.tree[f"D/{name}"]["content"] for name in ("private", "open")
+    ]
+
+
+def test_a_question_comes_before_the_source_is_opened(same: Same) -> None:
+    as_user(same, "-i", "secret", "into/old", stdin=b"n\n", declined=True)
+
+
+@pytest.mark.parametrize("list_", ["u::rw,g::r,o::r", "u::rx,g::rx,o::-", "u::-,g::r,o::r"])
+@pytest.mark.parametrize("form", ["-r S/d E", "-rp S/. E", "-r S E/new", "--parents S/d/f E", "-a S E"])
+def test_a_list_that_takes_the_owners_rights(same: Same, form: str, list_: str) -> None:
+    def closing(root: Path) -> None:
+        (root / "S" / "d").mkdir(parents=True)
+        (root / "S" / "d" / "f").write_text("f")
+        (root / "E").mkdir()
+
+    def hand_down(root: Path) -> None:
+        give_away(root)
+        subprocess.run(["setfacl", "-d", "-m", list_, root / "E"], check=True)
+
+    same(closing, *form.split(), after=hand_down, user=USER)
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o777])
+@pytest.mark.parametrize("how", ["--preserve=xattr", "-a", "-p --preserve=xattr"])
+def test_attributes_of_what_may_not_be_written(same: Same, how: str, umask: int) -> None:
+    def marked(root: Path) -> None:
+        (root / "f").write_text("f")
+        os.setxattr(root / "f", "user.mark", b"1")
+
+    def protect(root: Path) -> None:
+        give_away(root)
+        (root / "f").chmod(0o444)
+
+    same(marked, *how.split(), "f", "new", after=protect, user=USER, umask=umask)
+
+
+@pytest.mark.parametrize("how", ["-b", "--backup=simple", "--backup=numbered"])
+def test_backups_where_names_may_not_be_listed(same: Same, how: str) -> None:
+    def hidden(root: Path) -> None:
+        (root / "D").mkdir()
+        (root / "D" / "old").write_text("old")
+        (root / "new").write_text("new")
+
+    def protect(root: Path) -> None:
+        give_away(root)
+        (root / "D").chmod(0o300)
+
+    same(hidden, how, "-T", "new", "D/old", after=protect, user=USER)
+
+
+@pytest.mark.parametrize("mode", [0o555, 0o400])
+@pytest.mark.parametrize("how", ["-a", "-rp", "--preserve=mode -r"])
+def test_no_journal_stays_in_a_directory_that_is_closed_in_the_end(same: Same, how: str, mode: int) -> None:
+    """A target that is merged into has it inside."""
+
+    def many(root: Path) -> None:
+        for directory in ("S", "S/sub", "D"):
+            (root / directory).mkdir()
+        for number in range(200):
+            (root / "S" / "sub" / f"{number}").write_text("x")
+
+    def close(root: Path) -> None:
+        give_away(root)
+        (root / "S").chmod(mode | 0o100)
+
+    same(many, *how.split(), "S/.", "D", after=close, user=USER)

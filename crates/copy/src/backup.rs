@@ -1,7 +1,7 @@
 //! Backups of what is replaced, under the names that GNU's tools give them.
 
 use crate::options::{Backup, Options};
-use crate::sys::NAME_MAX;
+use crate::sys::{self, NAME_MAX};
 use rustix::fd::BorrowedFd;
 use rustix::fs::{RawDir, RenameFlags};
 use rustix::io::Errno;
@@ -23,6 +23,9 @@ pub(crate) fn make(dir: BorrowedFd<'_>, name: &CStr, options: &Options) -> io::R
         match rustix::fs::renameat_with(dir, name, dir, &backup, RenameFlags::NOREPLACE) {
             Ok(()) => return Ok(backup),
             Err(Errno::EXIST) => {}
+            // The file system cannot do it at once.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)
+                if sys::stat_at(dir, &backup, false).is_ok() => {}
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
                 rustix::fs::renameat(dir, name, dir, &backup)?;
                 return Ok(backup);
@@ -66,9 +69,12 @@ pub(crate) fn simple(name: &CStr, options: &Options) -> io::Result<CString> {
     Ok(CString::new(backup)?)
 }
 
-/// The highest number of a backup of `name`; 0 if there is none.
+/// The highest number of a backup of `name`; 0 if there is none, or nobody may know, as for GNU's tools.
 fn newest_number(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<u64> {
-    let dir = crate::sys::open_dir_unnoticed(dir, c".", false)?;
+    let dir = match sys::open_dir_unnoticed(dir, c".", false) {
+        Err(error) if sys::is(&error, &[Errno::ACCESS]) => return Ok(0),
+        dir => dir?,
+    };
     let mut buffer = vec![MaybeUninit::uninit(); crate::listing::READ_BYTES];
     let mut reader = RawDir::new(dir, &mut buffer);
     let mut newest = 0;

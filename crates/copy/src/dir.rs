@@ -41,6 +41,8 @@ pub(crate) struct Dir {
     pub(crate) root_device: u64,
     /// The unfinished tree that it is in, if nobody else can see it.
     pub(crate) tree: Option<FileId>,
+    /// That tree is to be in a directory that was there, and has its name before everything is done.
+    pub(crate) is_part: bool,
     /// What is still to be done in here, and the reading of the directory itself.
     pub(crate) pending: AtomicUsize,
 }
@@ -216,8 +218,14 @@ impl Dir {
             State::Hidden => parent.as_ref().and_then(|parent| parent.tree),
             _ => None,
         };
+        let is_part = match parts.state {
+            State::Partial => parent.as_ref().is_some_and(|parent| !parent.is_top()),
+            State::Hidden => parent.as_ref().is_some_and(|parent| parent.is_part),
+            _ => false,
+        };
         Dir {
             tree,
+            is_part,
             depth: parent.as_ref().map_or(0, |parent| parent.depth + 1),
             parent,
             source: parts.source,

@@ -140,6 +140,11 @@ impl Worker<'_> {
                 Err(unseen) if sys::is(&unseen, &[Errno::ACCESS]) => {
                     Err(self.failed(Step::StatSource, entry.source(), unseen))
                 }
+                // What stays as it is need not be read.
+                Ok(stat) if stat.is_file() && sys::is(&error, &[Errno::ACCESS]) => {
+                    self.place(entry, &stat)?;
+                    Err(self.failed(Step::OpenSource, entry.source(), error))
+                }
                 _ => Err(self.failed(Step::OpenSource, entry.source(), error)),
             },
         }

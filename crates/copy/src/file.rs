@@ -5,6 +5,7 @@ use crate::content::{Moved, Trouble};
 use crate::entry::Entry;
 use crate::error::{Diagnostic, Refusal, Step, Warning};
 use crate::how::How;
+use crate::journal::Begun;
 use crate::metadata::{Dress, Modes};
 use crate::observer::{Kind, Paths};
 use crate::options::{Backup, Fsync};
@@ -213,10 +214,10 @@ impl Worker<'_> {
     fn create(&mut self, entry: &Entry<'_>, direct: bool, mode: u32) -> std::io::Result<(CString, OwnedFd)> {
         let reads = self.options().verify;
         let (name, fd) = if direct {
-            (
-                entry.target.into(),
-                sys::create(entry.at.target(), entry.target, mode, reads)?,
-            )
+            self.note_begun(entry, Begun::ToBeMade);
+            let fd = sys::create(entry.at.target(), entry.target, mode, reads)?;
+            self.note_created(entry, fd.as_fd())?;
+            (entry.target.into(), fd)
         } else {
             self.partial(entry.target, |name| {
                 sys::create(entry.at.target(), name, mode, reads)
@@ -224,6 +225,14 @@ impl Worker<'_> {
         };
         self.learn_owner(entry, fd.as_fd())?;
         Ok((name, fd))
+    }
+
+    /// A file that is not finished has its name, where that is so.
+    pub(crate) fn note_created(&mut self, entry: &Entry<'_>, made: BorrowedFd<'_>) -> std::io::Result<()> {
+        if !entry.at.dir.state.is_private() {
+            self.note_begun(entry, Begun::Made(sys::stat(made)?.id.1));
+        }
+        Ok(())
     }
 
     /// The first new file in a directory tells who owns new files there.
@@ -416,6 +425,7 @@ impl Worker<'_> {
         let moved = if self.options().attributes_only {
             Moved::default()
         } else if there.is_file() {
+            self.note_begun(entry, Begun::Over(there.id.1));
             rustix::fs::ftruncate(&to, 0)
                 .map_err(|error| self.failed(Step::Write, entry.target(), error.into()))?;
             self.file_flags(entry, source, to.as_fd());

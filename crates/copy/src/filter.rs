@@ -3,7 +3,7 @@
 use crate::entry::Entry;
 use crate::glob::{BadPattern, Glob};
 use crate::observer::{Copied, Kind};
-use crate::run::Worker;
+use crate::run::{Outcome, Worker};
 use rustix::fs::FileType;
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
@@ -75,6 +75,8 @@ impl Worker<'_> {
             paths: entry,
         };
         self.run.observer.excluded(&excluded);
+        // What was copied by an earlier run, when it was none of these, goes; what cannot is told.
+        let _: Outcome<()> = self.make_room(entry);
         true
     }
 }

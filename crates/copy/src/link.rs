@@ -32,9 +32,7 @@ impl Worker<'_> {
                     .map_err(|error| worker.failed(Step::ReadLink, entry.source(), error.into()))?,
             };
             let make = |dir: BorrowedFd<'_>, name: &CStr| rustix::fs::symlinkat(&to, dir, name);
-            worker.put(entry, &stat, (Step::CreateSymlink, None), true, make)?;
-            worker.report.symlinks += 1;
-            Ok(())
+            worker.put(entry, &stat, (Step::CreateSymlink, None), true, make)
         })
     }
 
@@ -51,9 +49,7 @@ impl Worker<'_> {
             let device = rustix::fs::makedev(stat.rdev.0, stat.rdev.1);
             let mode = Mode::from_raw_mode(worker.mode_of_special(&entry.at.dir, &stat));
             let make = |dir: BorrowedFd<'_>, name: &CStr| rustix::fs::mknodat(dir, name, kind, mode, device);
-            worker.put(entry, &stat, (step, None), true, make)?;
-            worker.report.specials += 1;
-            Ok(())
+            worker.put(entry, &stat, (step, None), true, make)
         })
     }
 
@@ -118,11 +114,28 @@ impl Worker<'_> {
             Claim::Copy => {
                 let failures = self.report.failures;
                 let done = self.first_of_several(entry, stat, make);
-                let whole = self.report.failures == failures;
-                self.claimed(entry, stat, done.is_ok(), whole);
+                let whole = done.is_ok() && self.report.failures == failures;
+                let stays = matches!(done, Err(End::Skipped)) && self.is_up_to_date(entry);
+                self.claimed(entry, stat, done.is_ok() || stays, whole);
                 done
             }
         }
+    }
+
+    /// `-u`, and what has the name is not older: other names become names of that, as for GNU's.
+    fn is_up_to_date(&self, entry: &Entry<'_>) -> bool {
+        self.options().overwrite.when == When::Older
+            && !entry.at.dir.state.is_private()
+            && sys::stat_at(entry.at.target(), entry.target, false).is_ok_and(|there| !there.is_dir())
+    }
+
+    /// With `-u`, a file of its own that is as old as the source: a copy that was made without regard to its other names.
+    /// One that is younger somebody has changed since.
+    fn split_before(&mut self, entry: &Entry<'_>, source: &Stat) -> Outcome<Option<Stat>> {
+        let is_old = self.options().overwrite.when == When::Older && !entry.at.dir.state.is_private();
+        let there = if is_old { self.existing(entry)? } else { None };
+        let as_old = |there: &Stat| there.file_type() == source.file_type() && there.mtime == source.mtime;
+        Ok(there.filter(as_old))
     }
 
     /// A copy takes the place of the name that cannot be had, and the names to come are names of the copy.
@@ -164,9 +177,11 @@ impl Worker<'_> {
         if self.is_linked_already(entry, opened.as_fd(), &first.name) {
             return Ok(());
         }
-        self.put(entry, stat, step, false, link)?;
-        self.report.hard_links += 1;
-        if first.whole {
+        match self.split_before(entry, stat)? {
+            Some(there) => self.put_at(entry, stat, Place::Replace(there), step, false, link)?,
+            None => self.put(entry, stat, step, false, link)?,
+        }
+        if first.whole && stat.is_file() {
             // A run that goes on may meet this name first.
             if let Ok(there) = self.look_for_note(entry, || sys::stat_at(opened.as_fd(), &first.name, false))
             {
@@ -209,9 +224,7 @@ impl Worker<'_> {
             sys::link_at((entry.at.source(), entry.source), (dir, name), flags)
         };
         let step = (Step::CreateHardLink, Some(entry.source()));
-        self.put(entry, &stat, step, false, link)?;
-        self.report.hard_links += 1;
-        Ok(())
+        self.put(entry, &stat, step, false, link)
     }
 
     /// `Method::SymbolicLink`: the target points to the source's path, which must be absolute, or mean the same there.
@@ -222,6 +235,9 @@ impl Worker<'_> {
         let there = self.existing_unless_private(entry)?;
         if there.is_some_and(|there| there.id == stat.id) && !self.replaces() {
             return Err(self.refused(Refusal::SameFile, entry));
+        }
+        if let Some(there) = &there {
+            self.check_age(entry, &stat, there)?;
         }
         if path.is_relative() && !self.is_current(entry) && !there.is_some_and(|there| there.is_dir()) {
             return Err(self.refused(Refusal::RelativeLink, entry));
@@ -237,15 +253,13 @@ impl Worker<'_> {
             }
             Ok(())
         };
-        self.put(entry, &stat, (Step::CreateSymlink, Some(path)), false, make)?;
-        self.report.symlinks += 1;
-        Ok(())
+        self.put(entry, &stat, (Step::CreateSymlink, Some(path)), false, make)
     }
 
     /// Whether the target's directory is the one that relative paths start at.
     fn is_current(&self, entry: &Entry<'_>) -> bool {
         let here = sys::current_dir().and_then(|here| sys::stat(here.as_fd()));
-        entry.at.dir.is_top() && here.is_ok_and(|here| here.id == entry.at.dir.target.id())
+        here.is_ok_and(|here| here.id == entry.at.dir.target.id())
     }
 
     fn existing_unless_private(&mut self, entry: &Entry<'_>) -> Outcome<Option<Stat>> {
@@ -277,7 +291,7 @@ impl Worker<'_> {
         }
         let options = self.options();
         // These go before anything is copied to their place, however that is done.
-        let goes = options.dereference == Dereference::Never && !source.is_file()
+        let goes = !self.run.follows(&entry.at.dir) && !source.is_file()
             || options.preserve.links && there.nlink > 1;
         if !goes && !self.replaces() {
             let error = io::Error::from(Errno::EXIST);
@@ -286,13 +300,16 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// `--attributes-only` leaves alone what has contents, unless it is to go in any case.
-    fn keeps_contents(&self, entry: &Entry<'_>, source: &Stat) -> bool {
+    /// Whether what is there stays, unless it is to go in any case: with `--attributes-only`, for it may have contents, and
+    /// where links are followed, as for GNU's.
+    fn keeps_contents(&self, entry: &Entry<'_>, source: &Stat, there: &Stat) -> bool {
         let options = self.options();
         let goes = options.overwrite.remove
             || options.backup != Backup::None
             || (options.overwrite.force && source.is_symlink());
-        options.attributes_only && !goes && entry.at.dir.state != State::Shared
+        let follows = self.run.follows(&entry.at.dir);
+        let linked = options.preserve.links && there.nlink > 1;
+        (options.attributes_only || (follows && !linked)) && !goes && entry.at.dir.state != State::Shared
     }
 
     /// Makes something that `make` makes under a name, and dresses it unless it is only a name.
@@ -304,8 +321,11 @@ impl Worker<'_> {
         dress: bool,
         make: impl Fn(BorrowedFd<'_>, &CStr) -> rustix::io::Result<()>,
     ) -> Outcome<()> {
+        if dress && self.is_finished(entry, stat) {
+            return Ok(());
+        }
         let place = match self.place(entry, stat)? {
-            Place::Replace(_) if dress && self.keeps_contents(entry, stat) => {
+            Place::Replace(there) if dress && self.keeps_contents(entry, stat, &there) => {
                 let error = Errno::EXIST.into();
                 return Err(self.failed_with(step.0, entry.target(), step.1, error));
             }
@@ -313,6 +333,18 @@ impl Worker<'_> {
             Place::Into { there, .. } => Place::Replace(there),
             place => place,
         };
+        self.put_at(entry, stat, place, step, dress, make)
+    }
+
+    fn put_at(
+        &mut self,
+        entry: &Entry<'_>,
+        stat: &Stat,
+        place: Place,
+        step: (Step, Option<PathBuf>),
+        dress: bool,
+        make: impl Fn(BorrowedFd<'_>, &CStr) -> rustix::io::Result<()>,
+    ) -> Outcome<()> {
         let backup = if self.options().dry_run {
             self.rehearse(entry, &place, step)?
         } else {
@@ -323,6 +355,11 @@ impl Worker<'_> {
             (false, _) => Kind::HardLink,
             (true, _) => Kind::of(stat.file_type()),
         };
+        match kind {
+            Kind::HardLink => self.report.hard_links += 1,
+            Kind::Symlink => self.report.symlinks += 1,
+            _ => self.report.specials += 1,
+        }
         self.copied(entry, kind, backup);
         Ok(())
     }
@@ -365,6 +402,9 @@ impl Worker<'_> {
         }
         if private {
             return Ok(None);
+        }
+        if dress {
+            self.note_made_thing(entry, stat, &name);
         }
         match self.give_name(entry, &name, old) {
             Ok(backup) => Ok(backup),

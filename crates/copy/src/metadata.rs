@@ -113,6 +113,11 @@ impl Worker<'_> {
         }
         let to_bearer = Bearer::Open(to);
         if dress.names.any() {
+            if dress.mode.is_some() && (dress.may_have_list || self.run.umask & 0o200 != 0) {
+                // Attributes may be set by who may write to the file, which the mask or a list may have taken from us.
+                // If it cannot be had, they tell.
+                let _ = rustix::fs::fchmod(to, rustix::fs::Mode::from_raw_mode(0o600));
+            }
             self.give_attributes(&entry.target(), &Bearer::Open(from), &to_bearer, dress.names);
         }
         self.give_context(|| entry.target(), &to_bearer);
@@ -158,7 +163,10 @@ impl Worker<'_> {
             Mode::Preserve => Some(dir.stat.permissions()),
             _ if !made => None,
             // The list decides, but we had to have all rights ourselves.
-            _ if dir.inherits => sys::stat(to).ok().map(|now| now.mode & (0o7077 | dir.stat.mode)),
+            _ if dir.inherits => {
+                let own = dir.stat.mode & xattr::owner_in_list(to);
+                sys::stat(to).ok().map(|now| now.mode & (0o7077 | own))
+            }
             Mode::Inherit => Some(dir.stat.mode & 0o1777 & !self.run.umask),
             Mode::Fresh => Some(0o777 & !self.run.umask),
         };

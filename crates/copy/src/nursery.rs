@@ -127,7 +127,7 @@ impl Worker<'_> {
 
     /// Makes a directory in block groups that have few directories. Another one is there for that meanwhile.
     fn place_apart(&self, tree: BorrowedFd<'_>, above: &CStr, name: &CStr) -> io::Result<OwnedFd> {
-        sys::make_own_dir(tree, above, CLOSED, self.run.umask)?;
+        sys::make_own_dir(tree, above, CLOSED, self.run.umask & CLOSED != 0)?;
         let held = sys::open_own_dir(tree, above)?;
         // Those that are made in one with this flag are spread as the topmost directories of a file system are.
         let flags = rustix::fs::ioctl_getflags(&held)?;
@@ -139,7 +139,7 @@ impl Worker<'_> {
 
     /// Makes a directory in one, and moves it to another where nothing has its name.
     fn make_in(&self, from: BorrowedFd<'_>, to: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
-        let made = sys::make_own_dir(from, name, CLOSED, self.run.umask).and_then(|()| {
+        let made = sys::make_own_dir(from, name, CLOSED, self.run.umask & CLOSED != 0).and_then(|()| {
             Ok(rustix::fs::renameat_with(
                 from,
                 name,

@@ -5,6 +5,7 @@ use crate::dir::{Opened, State};
 use crate::entry::Entry;
 use crate::error::{Refusal, Step};
 use crate::file::NotNamed;
+use crate::journal::Begun;
 use crate::observer::{Copied, Kind, Paths, Question};
 use crate::options::{Backup, Method, When};
 use crate::run::{End, Outcome, Worker};
@@ -48,6 +49,9 @@ impl Worker<'_> {
         let linked = !behind.is_dir() && behind.nlink > 1 && behind.id != source.id;
         follow &= !(self.options().preserve.links && linked);
         let there = if follow { behind } else { there };
+        if let Some(begun) = self.begun(entry, &there) {
+            return self.begun_place(entry, begun, there, follow);
+        }
         self.check_existing(entry, source, &there)?;
         if self.options().method != Method::Contents || !self.reads(source) {
             return Ok(Place::Replace(there));
@@ -57,6 +61,14 @@ impl Worker<'_> {
         }
         self.check_writable(entry, &there)?;
         Ok(Place::Replace(there))
+    }
+
+    /// Half of a file that an earlier run has left under its name: nobody wants to keep it.
+    fn begun_place(&mut self, entry: &Entry<'_>, begun: Begun, there: Stat, follow: bool) -> Outcome<Place> {
+        if matches!(begun, Begun::Over(_)) {
+            return Ok(Place::Into { there, follow });
+        }
+        self.remove_old(entry).map(|_| Place::New)
     }
 
     /// In a tree that is made in parts: what is there is from another attempt, and of no use.
@@ -109,7 +121,13 @@ impl Worker<'_> {
         if leaves_all {
             self.check_age(entry, source, there)?;
         }
-        let one = there.id == source.id && !self.may_part(entry);
+        let one = there.id == source.id;
+        let one_link = one && source.is_symlink() && !self.is_same_name(entry);
+        if one_link && self.options().backup == Backup::None {
+            // Another name of it: it is there.
+            return Err(End::Skipped);
+        }
+        let one = one && !one_link && !self.may_part(entry);
         if one || (source.is_symlink() && self.points_to(entry, there)) {
             return Err(self.refused(Refusal::SameFile, entry));
         }
@@ -134,7 +152,7 @@ impl Worker<'_> {
     }
 
     /// `-n` and `-u`.
-    fn check_age(&mut self, entry: &Entry<'_>, source: &Stat, there: &Stat) -> Outcome<()> {
+    pub(crate) fn check_age(&mut self, entry: &Entry<'_>, source: &Stat, there: &Stat) -> Outcome<()> {
         let key = |stat: &Stat| (stat.mtime.tv_sec, stat.mtime.tv_nsec);
         match self.options().overwrite.when {
             When::None => Err(self.skip(entry, source)),

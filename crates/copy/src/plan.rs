@@ -194,7 +194,9 @@ impl<'a> Plan<'a> {
             let stat = stat()?;
             kind = stat.file_type();
             if self.only_directory && !stat.is_dir() {
-                self.not_a_directory(worker, source);
+                if !(self.target.is_dir() && worker.is_left_alone(&entry, &stat)) {
+                    self.not_a_directory(worker, source);
+                }
                 return Ok(());
             }
             if !self.is_new(worker, &entry, &stat, total) {

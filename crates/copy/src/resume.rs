@@ -5,19 +5,20 @@
 use crate::dir::{Dir, Side};
 use crate::entry::Entry;
 use crate::error::{Diagnostic, Refusal, Step, Warning};
-use crate::journal::{self, Durable, Journal, Partial, Search, Unfit};
+use crate::journal::{self, Begun, Durable, Journal, Key, Partial, Search, Unfit};
 use crate::listing::Listing;
 use crate::observer::{Copied, Kind, Paths};
-use crate::options::{Backup, Fsync, Options, When};
+use crate::options::{Backup, Dereference, Fsync, Options, When};
 use crate::remove::remove;
 use crate::run::{partial_name, Outcome, Worker};
 use crate::sys::{self, Stat};
-use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -89,7 +90,7 @@ impl Worker<'_> {
                 run.write_down(&mut self.log);
             }
         } else {
-            self.tidy_existing(top, at.target());
+            self.tidy_existing(top, at.target(), None);
         }
         Ok(())
     }
@@ -160,21 +161,60 @@ impl Worker<'_> {
     /// Writes down that a file is finished, with so many bytes shared. Where others may put another one in its place,
     /// `there` is what it is now.
     pub(crate) fn note(&mut self, entry: &Entry<'_>, source: &Stat, shared: u64, there: Option<&Stat>) {
-        let dir = &entry.at.dir;
-        let Some(journal) = self.run.journal.get() else {
-            return;
-        };
-        if !source.is_file() || dir.target.id().0 != journal.device {
+        if !self.is_noted(entry) {
             return;
         }
-        self.log
-            .finished(dir.key.child(entry.target), source, shared, there);
-        // To do it twice is not the same as once: there would be a backup of the new file, or a failure.
-        let options = self.options();
-        let counts = options.backup != Backup::None || options.overwrite.when == When::NoneFail;
-        if self.log.is_due() || (counts && there.is_some()) {
+        let key = entry.at.dir.key.child(entry.target);
+        self.log.finished(key, source, shared, there);
+        if self.log.is_due() || (there.is_some() && self.counts_twice(entry, source)) {
             self.run.write_down(&mut self.log);
         }
+    }
+
+    /// Writes down that a link, a FIFO or a device is about to get its name. To make it again is cheap, and nobody asks
+    /// whether it was.
+    pub(crate) fn note_made_thing(&mut self, entry: &Entry<'_>, source: &Stat, name: &CStr) {
+        if self.is_noted(entry) && self.counts_twice(entry, source) {
+            if let Ok(there) = sys::stat_at(entry.at.target(), name, false) {
+                self.note(entry, source, 0, Some(&there));
+            }
+        }
+    }
+
+    /// Whether this is on the disk that barriers are about.
+    fn is_noted(&self, entry: &Entry<'_>) -> bool {
+        let journal = self.run.journal.get();
+        journal.is_some_and(|journal| journal.device == entry.at.dir.target.id().0)
+    }
+
+    /// Whether to do it twice is not the same as once: there would be a backup of the new file, a failure or a question; or
+    /// it would be left alone, and its other names would not know of it.
+    fn counts_twice(&self, entry: &Entry<'_>, source: &Stat) -> bool {
+        let overwrite = self.options().overwrite;
+        let fails = overwrite.ask || overwrite.when == When::NoneFail;
+        let splits = overwrite.when != When::All && self.is_tracked(entry, source);
+        self.options().backup != Backup::None || fails || splits
+    }
+
+    /// Writes down that a file that others can see is being written, where the half of one would be taken for what
+    /// somebody wants to keep.
+    pub(crate) fn note_begun(&mut self, entry: &Entry<'_>, begun: Begun) {
+        let overwrite = self.options().overwrite;
+        let keeps = self.options().backup != Backup::None || overwrite.ask || overwrite.when != When::All;
+        if entry.at.dir.state.is_private() || !keeps || !self.is_noted(entry) {
+            return;
+        }
+        self.log.begun(entry.at.dir.key.child(entry.target), begun);
+        self.run.write_down(&mut self.log);
+        if let Some(journal) = self.run.journal.get() {
+            journal.settle();
+        }
+    }
+
+    /// What an earlier run has left half of, if it is this file.
+    pub(crate) fn begun(&self, entry: &Entry<'_>, there: &Stat) -> Option<Begun> {
+        let before = self.run.before()?;
+        before.has_begun(entry.at.dir.key.child(entry.target), there)
     }
 
     /// Leaves what is not written down yet to whoever writes next.
@@ -190,10 +230,22 @@ impl Worker<'_> {
         entry: &Entry<'_>,
         look: impl FnOnce() -> io::Result<Stat>,
     ) -> io::Result<Option<Stat>> {
-        if entry.at.dir.state.is_private() || self.run.journal.get().is_none() {
+        let dir = &entry.at.dir;
+        // The only tree of a copy has its name when all is done, and no journal is left then.
+        let sole = dir.state.is_private() && !dir.is_part && self.run.has_one_source();
+        if sole || self.run.journal.get().is_none() {
             return Ok(None);
         }
         look().map(Some)
+    }
+
+    /// Writes down that this directory is merged into.
+    pub(crate) fn note_entered(&self, entry: &Entry<'_>, there: &Stat) {
+        if let Some(journal) = self.run.journal.get() {
+            let run = self.run;
+            let key = entry.at.dir.key.child(entry.target);
+            journal.entered(key, there, &|| run.asked());
+        }
     }
 
     /// Writes down that this directory is ours.
@@ -214,21 +266,10 @@ impl Worker<'_> {
         if private && !dir.resumed {
             return Ok(false);
         }
-        let key = dir.key.child(entry.target);
-        // What cannot be looked at is told by whoever wants to write there.
-        let there = sys::stat_at(entry.at.target(), entry.target, false).ok();
-        let like = |there: &Stat| self.is_like(source, there) && before.has_file(key, source, there, private);
-        if there.as_ref().is_some_and(like) {
-            self.report.resumed += 1;
-            self.run.observer.resumed(&Copied {
-                kind: Kind::File,
-                bytes: source.size,
-                backup: None,
-                how: None,
-                paths: entry,
-            });
+        if self.is_finished(entry, source) {
             return Ok(true);
         }
+        let key = dir.key.child(entry.target);
         if before.knows_file(key) {
             self.log.void(key);
             self.run.write_down(&mut self.log);
@@ -237,11 +278,36 @@ impl Worker<'_> {
         Ok(false)
     }
 
-    /// Whether a file looks as a finished one does.
+    /// Whether an earlier run has finished this, and it is there; this has been told.
+    pub(crate) fn is_finished(&mut self, entry: &Entry<'_>, source: &Stat) -> bool {
+        let Some(before) = self.run.before() else {
+            return false;
+        };
+        let dir = &entry.at.dir;
+        let key = dir.key.child(entry.target);
+        // What cannot be looked at is told by whoever wants to write there.
+        let there = sys::stat_at(entry.at.target(), entry.target, false);
+        let is_ours = there.is_ok_and(|there| {
+            self.is_like(source, &there) && before.has_file(key, source, &there, dir.state.is_private())
+        });
+        if is_ours {
+            self.report.resumed += 1;
+            self.run.observer.resumed(&Copied {
+                kind: Kind::of(source.file_type()),
+                bytes: if source.is_file() { source.size } else { 0 },
+                backup: None,
+                how: None,
+                paths: entry,
+            });
+        }
+        is_ours
+    }
+
+    /// Whether something looks as what is finished does.
     fn is_like(&self, source: &Stat, there: &Stat) -> bool {
         let apart_s = source.mtime.tv_sec.abs_diff(there.mtime.tv_sec);
         let same_time = !self.options().preserve.timestamps || apart_s <= COARSEST_S.unsigned_abs();
-        source.is_file() && there.is_file() && there.size == source.size && same_time
+        source.file_type() == there.file_type() && there.size == source.size && same_time
     }
 
     /// In a directory of ours from an earlier run: removes what has the name.
@@ -305,7 +371,7 @@ impl Worker<'_> {
             Err(_) => return,
         };
         if !dir.state.is_private() {
-            self.tidy_existing(dir, opened.target());
+            self.tidy_existing(dir, opened.target(), Some(opened.source()));
             return;
         }
         let gone = |name: &CStr| {
@@ -315,7 +381,7 @@ impl Worker<'_> {
         let listed = sys::open_dir(opened.target(), c".", false).and_then(|fd| {
             self.each_name(fd.as_fd(), |worker, name, _| {
                 if gone(name) {
-                    worker.remove_left(dir, opened.target(), name);
+                    worker.remove_left(opened.target(), name, shown(dir, name));
                 }
                 Ok(())
             })
@@ -325,34 +391,80 @@ impl Worker<'_> {
         }
     }
 
-    /// Removes partial files of earlier runs from a directory that others use. Partial trees are gone on with where
-    /// their name comes up.
-    fn tidy_existing(&mut self, dir: &Dir, target: BorrowedFd<'_>) {
-        let Some(before) = self.run.before() else {
-            return;
+    /// Removes what earlier runs have not finished from a directory that others use, and from those in it that are in the
+    /// way of no source any more. Trees whose source is still there are gone on with where their name comes up.
+    fn tidy_existing(&mut self, dir: &Dir, target: BorrowedFd<'_>, source: Option<BorrowedFd<'_>>) {
+        let is_source = |name: &CStr| {
+            source.is_none_or(|at| {
+                let follow = self.options().dereference == Dereference::Always;
+                sys::stat_at(at, name, follow).is_ok_and(|source| source.is_dir())
+            })
         };
-        let ours = |partial: &Partial<'_>| {
-            let near = |id: &u32| partial.id.wrapping_sub(*id) < NUMBERS;
-            !partial.is_journal && before.runs().iter().any(near)
-        };
-        let mut left = Vec::new();
-        // What cannot be listed keeps its partial files.
-        let _ = journal::each_partial(target, usize::MAX, |name, partial| {
-            if ours(&partial) {
-                left.push(CString::from(name));
-            }
-        });
+        let (left, below) = self.left_in(target, dir.key, &is_source);
         for name in left {
-            match sys::stat_at(target, &name, false) {
-                Ok(there) if !there.is_dir() => self.remove_left(dir, target, &name),
-                _ => {}
+            self.remove_left(target, &name, shown(dir, &name));
+        }
+        // Each with the directory that it is in: as many are open as there are levels.
+        let mut below: Vec<(Option<Arc<OwnedFd>>, CString, Key, PathBuf)> = below
+            .into_iter()
+            .map(|name| (None, name, dir.key, shown(dir, c"")))
+            .collect();
+        while let Some((above, name, key, path)) = below.pop() {
+            let at = above.as_ref().map_or(target, |above| above.as_fd());
+            let Ok(here) = sys::open_target_dir(at, &name, false).map(Arc::new) else {
+                continue;
+            };
+            let (key, path) = (key.child(&name), path.join(OsStr::from_bytes(name.to_bytes())));
+            let (left, more) = self.left_in(here.as_fd(), key, &|_| false);
+            for name in left {
+                let path = path.join(OsStr::from_bytes(name.to_bytes()));
+                self.remove_left(here.as_fd(), &name, path);
             }
+            let more = more.into_iter();
+            below.extend(more.map(|name| (Some(here.clone()), name, key, path.clone())));
         }
     }
 
-    fn remove_left(&mut self, dir: &Dir, target: BorrowedFd<'_>, name: &CStr) {
+    /// Of a directory with this key: what is not finished and has no source, and the directories that an earlier run was in
+    /// and this one will not be. What cannot be listed keeps what is in it.
+    fn left_in(
+        &self,
+        target: BorrowedFd<'_>,
+        key: Key,
+        is_source: &dyn Fn(&CStr) -> bool,
+    ) -> (Vec<CString>, Vec<CString>) {
+        let (mut left, mut below) = (Vec::new(), Vec::new());
+        let Some(before) = self.run.before() else {
+            return (left, below);
+        };
+        let is_ours = |partial: &Partial<'_>| {
+            let near = |id: &u32| partial.id.wrapping_sub(*id) < NUMBERS;
+            !partial.is_journal && before.runs().iter().any(near)
+        };
+        let _ = journal::each_name(target, usize::MAX, |name, kind| {
+            let look = || sys::stat_at(target, name, false);
+            if let Some(partial) = Partial::parse(name).filter(is_ours) {
+                let of = CString::new(partial.of).expect("it was in a name");
+                let goes = |there: Stat| match there.is_dir() {
+                    true => before.has_made(key.child(&of), &there) && !is_source(&of),
+                    false => true,
+                };
+                if look().is_ok_and(goes) {
+                    left.push(name.into());
+                }
+            } else if kind != FileType::RegularFile
+                && before.was_in(key.child(name), look)
+                && !is_source(name)
+            {
+                below.push(name.into());
+            }
+        });
+        (left, below)
+    }
+
+    fn remove_left(&mut self, target: BorrowedFd<'_>, name: &CStr, path: PathBuf) {
         if let Err(error) = remove(target, name) {
-            self.failed(Step::Remove, shown(dir, name), error);
+            self.failed(Step::Remove, path, error);
         }
     }
 
@@ -374,6 +486,6 @@ impl Worker<'_> {
     }
 }
 
-fn shown(dir: &Dir, name: &CStr) -> std::path::PathBuf {
+fn shown(dir: &Dir, name: &CStr) -> PathBuf {
     dir.path(Side::Target, name)
 }

@@ -195,10 +195,11 @@ impl FileSystem {
     }
 }
 
-/// Makes a directory, open to us whatever the user's own mask takes: that is taken in the end.
-pub(crate) fn make_own_dir(dir: BorrowedFd<'_>, name: &CStr, mode: u32, umask: u32) -> io::Result<()> {
+/// Makes a directory, open to us. With `masked`, what the user's own mask or an inherited list takes of that is given back
+/// until the end.
+pub(crate) fn make_own_dir(dir: BorrowedFd<'_>, name: &CStr, mode: u32, masked: bool) -> io::Result<()> {
     rustix::fs::mkdirat(dir, name, Mode::from_raw_mode(mode))?;
-    if umask & 0o700 != 0 {
+    if masked {
         open_own_dir(dir, name)?;
     }
     Ok(())

@@ -244,6 +244,9 @@ impl Worker<'_> {
         }
         let inherits = xattr::inherits(fd.as_fd());
         let ours = self.was_made(&entry.at.dir, entry.target, &stat);
+        if !ours {
+            self.note_entered(entry, &stat);
+        }
         if ours && self.options().preserve.flags {
             flags::unlock(fd.as_fd()).map_err(|error| self.failed(Step::SetFlags, entry.target(), error))?;
         }
@@ -294,7 +297,8 @@ impl Worker<'_> {
             Mode::Fresh => 0o777,
             _ => source.mode & 0o1777 | 0o700,
         };
-        sys::make_own_dir(at.target(), name, mode, self.run.umask)
+        let masked = self.run.umask & 0o700 != 0 || at.dir.inherits;
+        sys::make_own_dir(at.target(), name, mode, masked)
     }
 
     /// Whether a new directory gets lists from the one that it is in.
@@ -321,6 +325,10 @@ impl Worker<'_> {
             // It may have the final lists as well, which what is still to be made in it would get.
             if (entry.at.dir.inherits || resumed) && !inherits {
                 xattr::drop_lists(fd.as_fd())?;
+            }
+            if resumed {
+                // The source may have lost some of them.
+                xattr::drop_wanted(fd.as_fd(), self.options());
             }
             Ok((fd, stat))
         });
@@ -383,7 +391,7 @@ impl Worker<'_> {
         let from = from.as_ref().map(|fd| fd.as_fd());
         self.dress_dir(dir, from, opened.as_fd(), path);
         self.dir_flags(dir, from, opened.as_fd());
-        self.keep_times(dir);
+        self.keep_last(dir);
         if let Some(partial) = dir.target.partial() {
             if let Err(End::Failed) = self.name_tree(dir, &opened, &partial) {
                 self.report.partial.extend(dir.partial_path());
@@ -402,16 +410,11 @@ impl Worker<'_> {
     }
 
     /// What changes the directory last is that its journal goes.
-    fn keep_times(&self, dir: &Dir) {
-        if let Some(journal) = self
-            .run
-            .journal
-            .get()
-            .filter(|_| self.options().preserve.timestamps)
-        {
-            if journal.is_in(dir.target.id()) {
-                journal.set_times(metadata::times(&dir.stat));
-            }
+    fn keep_last(&self, dir: &Dir) {
+        let journal = self.run.journal.get();
+        if let Some(journal) = journal.filter(|journal| journal.is_in(dir.target.id())) {
+            let timed = self.options().preserve.timestamps;
+            journal.outlives(timed.then(|| metadata::times(&dir.stat)));
         }
     }
 

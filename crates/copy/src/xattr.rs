@@ -169,6 +169,34 @@ pub(crate) fn drop_lists(dir: BorrowedFd<'_>) -> io::Result<()> {
     made.remove(ACCESS_LIST)
 }
 
+/// Takes the attributes away that a copy gives to a directory of ours, as far as they can be taken.
+pub(crate) fn drop_wanted(dir: BorrowedFd<'_>, options: &Options) {
+    let made = Bearer::Open(dir);
+    let mut names = Vec::new();
+    if options.preserve.xattr == Wish::No || made.list(&mut names).is_err() {
+        return;
+    }
+    for name in each(&names).filter(|name| Class::of(name) == Class::Other) {
+        let _ = made.remove(name);
+    }
+}
+
+/// What the list that a directory hands down leaves to owners, as permissions: all, where it cannot be read.
+pub(crate) fn owner_in_list(dir: BorrowedFd<'_>) -> u32 {
+    let mut list = Vec::new();
+    let read = Bearer::Open(dir).get(DEFAULT_LIST, &mut list);
+    // A version of four bytes, then entries of eight: tag, permissions, id, all little-endian (linux/posix_acl_xattr.h).
+    let owner = list
+        .get(4..)
+        .unwrap_or_default()
+        .chunks_exact(8)
+        .find(|entry| entry[..2] == [1, 0]);
+    match (read, owner) {
+        (Ok(()), Some(entry)) => u32::from(entry[2] & 7) << 6,
+        _ => 0o700,
+    }
+}
+
 /// Whether new files in a directory get an access control list from it. Where that cannot be known they may.
 pub(crate) fn inherits(dir: BorrowedFd<'_>) -> bool {
     !matches!(

@@ -286,6 +286,28 @@ fn a_finish_that_was_killed_goes_on() {
 }
 
 #[test]
+fn a_finish_that_was_killed_at_its_very_end_is_done() {
+    let (here, source, target) = place();
+    tree(&source);
+    let plan = planned(&source, &target, 2);
+    for number in 0..plan.shards().len() {
+        shard(&plan, number);
+    }
+    let records = plan.records();
+    let kept = here.path().join("kept");
+    finished(&plan);
+    // All records were gone, and the directory that they were in was not.
+    fs::create_dir(&records).unwrap();
+    finish(&plan, &Silent).unwrap();
+    assert_eq!(names(here.path()), ["source", "target"]);
+    // What tells of another attempt is not passed over.
+    fs::create_dir(&records).unwrap();
+    fs::write(records.join("0.done"), "").unwrap();
+    assert!(matches!(finish(&plan, &Silent), Err(Error::Io { .. })));
+    fs::rename(&records, &kept).unwrap();
+}
+
+#[test]
 fn a_hostile_plan_writes_nothing_elsewhere() {
     let (here, source, target) = place();
     tree(&source);

@@ -234,12 +234,14 @@ impl Wishes {
         if flags.link && flags.symbolic_link {
             return Err(Misuse::with_hint("cannot make both hard and symbolic links"));
         }
-        if self.no_clobber && self.backup.is_some() {
-            return Err(Misuse::with_hint(
-                "options --backup and --no-clobber are mutually exclusive",
-            ));
-        }
         let options = &mut self.options;
+        let leaves_all = matches!(options.overwrite.when, When::None | When::NoneFail);
+        if self.backup.is_some() && (self.no_clobber || leaves_all) {
+            return Err(Misuse::with_hint(match self.no_clobber {
+                true => "options --backup and --no-clobber are mutually exclusive",
+                false => "--backup is mutually exclusive with -n or --update=none-fail",
+            }));
+        }
         if options.reflink == Reflink::Always && options.sparse != Sparse::Auto {
             return Err(Misuse::with_hint("--reflink can be used only with --sparse=auto"));
         }

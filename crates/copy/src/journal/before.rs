@@ -1,8 +1,9 @@
 //! What earlier runs have written down, as far as it can be believed.
 
-use super::format::{self, Key, RECORD_BYTES};
+use super::format::{self, Begun, Key, RECORD_BYTES};
 use crate::sys::{self, Stat};
 use rustix::fd::BorrowedFd;
+use rustix::fs::Timespec;
 use std::io;
 
 /// Bytes read at once.
@@ -15,6 +16,8 @@ pub(crate) struct Before {
     known: Vec<(u64, u64)>,
     /// The ids of the runs, the newest first.
     runs: Vec<u32>,
+    /// When the only one of them wrote something down for the last time: what has changed since nobody of us has changed.
+    ended: Option<Timespec>,
 }
 
 /// Records from `start` on were written in one life of the page cache.
@@ -52,8 +55,8 @@ impl Before {
                     && (own.synced || own.life == life || barriers.iter().any(covered))
             });
             // Where a directory is ours, its inode says so, whenever that was written down. To take something back is
-            // always believed.
-            if key >= format::RESERVED && (is_true || value == 0 || key & 1 == 1) {
+            // always believed, and so is that it was begun.
+            if key >= format::RESERVED && (is_true || value == 0 || (key | value) & 1 == 1) {
                 known.push((key, value));
             }
         })?;
@@ -63,7 +66,11 @@ impl Before {
         known.dedup_by_key(|(key, _)| *key);
         known.retain(|(_, value)| *value != 0);
         known.shrink_to_fit();
-        Ok(Before { known, runs })
+        let ended = match runs[..] {
+            [_] => Some(sys::stat(file)?.mtime),
+            _ => None,
+        };
+        Ok(Before { known, runs, ended })
     }
 
     /// Whether there was a run before this one.
@@ -80,19 +87,38 @@ impl Before {
         let Some(value) = self.value(at.of_file()) else {
             return false;
         };
-        // A tree that was private may have its name by now.
-        value == format::finished(at, source, None)
-            || (!private && value == format::finished(at, source, Some(there)))
+        // The tree of a run that was killed at its very end has its name, and may have been changed since.
+        let time = |time: Timespec| (time.tv_sec, time.tv_nsec);
+        let untouched = || self.ended.is_some_and(|ended| time(there.ctime) <= time(ended));
+        value == format::finished(at, source, Some(there))
+            || (value == format::finished(at, source, None) && (private || untouched()))
     }
 
-    /// Whether anything is written down about a file at this place.
+    /// Whether a file at this place was finished, whatever it is now.
     pub(crate) fn knows_file(&self, at: Key) -> bool {
-        self.value(at.of_file()).is_some()
+        self.value(at.of_file()).is_some_and(|value| value & 1 == 0)
+    }
+
+    /// What was begun at this place, if it is this file. One that was about to be made is empty.
+    pub(crate) fn has_begun(&self, at: Key, there: &Stat) -> Option<Begun> {
+        let value = self.value(at.of_file()).filter(|_| there.is_file())?;
+        let made = (there.size == 0).then_some(Begun::ToBeMade);
+        let begun = [Begun::Made(there.id.1), Begun::Over(there.id.1)];
+        made.into_iter()
+            .chain(begun)
+            .find(|begun| begun.value(at) == value)
     }
 
     /// Whether this directory at this place was made by us.
     pub(crate) fn has_made(&self, at: Key, there: &Stat) -> bool {
         self.value(at.of_directory()) == Some(format::made(at, there))
+    }
+
+    /// Whether this directory at this place was made by us, or merged into. It is looked at only if something is known.
+    pub(crate) fn was_in(&self, at: Key, look: impl FnOnce() -> io::Result<Stat>) -> bool {
+        self.value(at.of_directory()).is_some_and(|value| {
+            look().is_ok_and(|there| [format::made(at, &there), format::entered(at, &there)].contains(&value))
+        })
     }
 
     fn value(&self, key: u64) -> Option<u64> {
@@ -142,9 +168,9 @@ mod tests {
 
     #[test]
     fn records_of_this_life_are_true_and_others_are_not() {
-        let records = [(RUN, 7), (LIFE, 1), (A, 5), (MADE, 6)];
+        let records = [(RUN, 7), (LIFE, 1), (A, 10), (MADE, 6)];
         let same = read(&records, b"", 1);
-        assert_eq!((same.value(A), same.value(MADE)), (Some(5), Some(6)));
+        assert_eq!((same.value(A), same.value(MADE)), (Some(10), Some(6)));
         let other = read(&records, b"", 2);
         assert_eq!((other.value(A), other.value(MADE)), (None, Some(6)));
         assert_eq!(other.runs(), [7]);
@@ -152,54 +178,85 @@ mod tests {
 
     #[test]
     fn a_barrier_makes_those_before_it_true() {
-        let records = [(RUN, 7), (LIFE, 1), (A, 5), (B, 6), (BARRIER, 3)];
+        let records = [(RUN, 7), (LIFE, 1), (A, 10), (B, 12), (BARRIER, 3)];
         let other = read(&records, b"", 2);
-        assert_eq!((other.value(A), other.value(B)), (Some(5), None));
+        assert_eq!((other.value(A), other.value(B)), (Some(10), None));
     }
 
     #[test]
     fn a_barrier_says_nothing_about_another_life() {
-        let records = [(LIFE, 1), (A, 5), (LIFE, 2), (B, 6), (BARRIER, 4)];
+        let records = [(LIFE, 1), (A, 10), (LIFE, 2), (B, 12), (BARRIER, 4)];
         let other = read(&records, b"", 3);
-        assert_eq!((other.value(A), other.value(B)), (None, Some(6)));
+        assert_eq!((other.value(A), other.value(B)), (None, Some(12)));
         // Two runs in one life, of which the second has synced.
-        let records = [(LIFE, 1), (A, 5), (LIFE, 1), (B, 6), (BARRIER, 4)];
-        assert_eq!(read(&records, b"", 3).value(A), Some(5));
+        let records = [(LIFE, 1), (A, 10), (LIFE, 1), (B, 12), (BARRIER, 4)];
+        assert_eq!(read(&records, b"", 3).value(A), Some(10));
     }
 
     #[test]
     fn what_is_synced_one_by_one_is_always_true() {
-        assert_eq!(read(&[(LIFE_SYNCED, 1), (A, 5)], b"", 2).value(A), Some(5));
+        assert_eq!(read(&[(LIFE_SYNCED, 1), (A, 10)], b"", 2).value(A), Some(10));
     }
 
     #[test]
     fn what_could_not_be_written_back_is_not_true() {
-        let records = [(LIFE, 1), (A, 5), (MADE, 6), (BARRIER, 3), (LOST, 0), (B, 7)];
+        let records = [(LIFE, 1), (A, 10), (MADE, 6), (BARRIER, 3), (LOST, 0), (B, 14)];
         let found = read(&records, b"", 1);
-        assert_eq!((found.value(A), found.value(B)), (None, Some(7)));
+        assert_eq!((found.value(A), found.value(B)), (None, Some(14)));
         assert_eq!(found.value(MADE), Some(6));
         assert_eq!(
-            read(&[(LIFE_SYNCED, 1), (A, 5), (LOST, 0)], b"", 2).value(A),
+            read(&[(LIFE_SYNCED, 1), (A, 10), (LOST, 0)], b"", 2).value(A),
             None
         );
     }
 
     #[test]
     fn the_last_word_counts() {
-        let records = [(LIFE, 1), (A, 5), (B, 6), (A, 7), (B, 0)];
+        let records = [(LIFE, 1), (A, 10), (B, 12), (A, 14), (B, 0)];
         let found = read(&records, b"", 1);
-        assert_eq!((found.value(A), found.value(B)), (Some(7), None));
+        assert_eq!((found.value(A), found.value(B)), (Some(14), None));
         // It is taken back even by a record that would not be believed otherwise.
-        let records = [(LIFE_SYNCED, 1), (A, 5), (LIFE, 2), (A, 0)];
+        let records = [(LIFE_SYNCED, 1), (A, 10), (LIFE, 2), (A, 0)];
         assert_eq!(read(&records, b"", 3).value(A), None);
     }
 
     #[test]
+    fn what_was_begun_is_believed_in_every_life() {
+        let at = Key::TOP.child(c"file");
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut there = sys::stat(file.as_file().as_fd()).unwrap();
+        for begun in [Begun::ToBeMade, Begun::Made(there.id.1), Begun::Over(there.id.1)] {
+            let records = [(LIFE, 1), (at.of_file(), begun.value(at))];
+            for life in [1, 2] {
+                let found = read(&records, b"", life);
+                assert_eq!(found.has_begun(at, &there), Some(begun));
+                assert!(!found.knows_file(at));
+            }
+            // Finished in this life, and not for sure in another one.
+            let done = format::finished(at, &there, Some(&there));
+            let records = [records.as_slice(), &[(at.of_file(), done)]].concat();
+            assert!(read(&records, b"", 1).has_file(at, &there, &there, false));
+            assert_eq!(read(&records, b"", 2).has_begun(at, &there), Some(begun));
+        }
+        // What was about to be made and has something in it is somebody else's, and so is another inode.
+        let to_be_made = read(&[(LIFE, 1), (at.of_file(), Begun::ToBeMade.value(at))], b"", 1);
+        let made = read(
+            &[(LIFE, 1), (at.of_file(), Begun::Made(there.id.1).value(at))],
+            b"",
+            1,
+        );
+        there.size = 1;
+        assert_eq!(to_be_made.has_begun(at, &there), None);
+        there.id.1 += 1;
+        assert_eq!(made.has_begun(at, &there), None);
+    }
+
+    #[test]
     fn what_a_crash_leaves_says_nothing() {
-        let found = read(&[(LIFE, 1), (A, 5), (0, 9), (0, 0)], &[1; 15], 1);
-        assert_eq!(found.known, [(A, 5)]);
+        let found = read(&[(LIFE, 1), (A, 10), (0, 9), (0, 0)], &[1; 15], 1);
+        assert_eq!(found.known, [(A, 10)]);
         // Without a life there is no truth.
-        assert_eq!(read(&[(A, 5)], b"", 1).known, []);
+        assert_eq!(read(&[(A, 10)], b"", 1).known, []);
         assert!(!read(&[], b"", 1).is_any());
     }
 

@@ -3,7 +3,7 @@
 use super::format::{Asked, Head};
 use crate::sys::{self, Stat};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, FlockOperation, RawDir};
+use rustix::fs::{AtFlags, FileType, FlockOperation, RawDir};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::io;
@@ -60,6 +60,19 @@ pub(crate) fn each_partial(
     reads: usize,
     mut visit: impl FnMut(&CStr, Partial<'_>),
 ) -> io::Result<()> {
+    each_name(dir, reads, |name, _| {
+        if let Some(partial) = Partial::parse(name) {
+            visit(name, partial);
+        }
+    })
+}
+
+/// The same with all names, and what they are said to be.
+pub(crate) fn each_name(
+    dir: BorrowedFd<'_>,
+    reads: usize,
+    mut visit: impl FnMut(&CStr, FileType),
+) -> io::Result<()> {
     // It may be held only as a place, or be read by somebody else.
     let dir = sys::open_dir_unnoticed(dir, c".", false)?;
     let mut buffer = vec![MaybeUninit::uninit(); READ_BYTES];
@@ -67,9 +80,7 @@ pub(crate) fn each_partial(
     let mut left = reads;
     while let Some(entry) = reader.next() {
         let entry = entry?;
-        if let Some(partial) = Partial::parse(entry.file_name()) {
-            visit(entry.file_name(), partial);
-        }
+        visit(entry.file_name(), entry.file_type());
         if reader.is_buffer_empty() {
             left -= 1;
             if left == 0 {

@@ -11,8 +11,9 @@
 //! | 3 | number | all records before this one are on the disk, if they are of the same life as this one |
 //! | 4 | id | the run that begins has this id: its partial names end in it |
 //! | 5 | any | what was written before this may not be on the disk, in no life: writing it back has failed |
-//! | even | digest | the file at this place is finished ([`finished`]) |
-//! | odd | digest | the directory at this place was made by us ([`made`]) |
+//! | even | even digest | the file at this place is finished ([`finished`]) |
+//! | even | odd digest | a file is being written under its final name at this place ([`Begun::value`]) |
+//! | odd | digest | the directory at this place was made by us ([`made`]), or is merged into ([`entered`]) |
 //! | either | 0 | not any more |
 
 use crate::sys::Stat;
@@ -23,7 +24,7 @@ pub(crate) const HEAD_BYTES: usize = 64;
 
 const MAGIC: &[u8; 12] = b"proactor cp\n";
 /// Another one for each change of what records mean.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Longer ones are cut: the path is there to be shown.
 const SHOWN_BYTES: usize = 4096;
 
@@ -107,12 +108,39 @@ pub(crate) fn finished(at: Key, source: &Stat, there: Option<&Stat>) -> u64 {
             .word(there.mtime.tv_sec as u64)
             .word(there.mtime.tv_nsec as u64),
     };
-    digest.value().max(1)
+    (digest.value() & !1).max(2)
+}
+
+/// A file that has its final name while it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Begun {
+    /// Nothing has this name, and a file is about to be made.
+    ToBeMade,
+    /// We have made this inode.
+    Made(u64),
+    /// What was in this inode goes.
+    Over(u64),
+}
+
+impl Begun {
+    pub(super) fn value(self, at: Key) -> u64 {
+        let (kind, ino) = match self {
+            Begun::ToBeMade => (1, 0),
+            Begun::Made(ino) => (2, ino),
+            Begun::Over(ino) => (3, ino),
+        };
+        Digest::new().word(at.0).word(kind).word(ino).value() | 1
+    }
 }
 
 /// The value for a directory that we have made at this place.
 pub(crate) fn made(at: Key, there: &Stat) -> u64 {
     Digest::new().word(at.0).word(there.id.1).value().max(1)
+}
+
+/// The value for a directory at this place that was there.
+pub(crate) fn entered(at: Key, there: &Stat) -> u64 {
+    Digest::new().word(there.id.1).word(at.0).value().max(1)
 }
 
 pub(crate) fn record(key: u64, value: u64) -> [u8; RECORD_BYTES] {

@@ -11,13 +11,14 @@ mod life;
 
 pub(crate) use before::Before;
 use find::Found;
-pub(crate) use find::{each_partial, find, is_busy, name_of, take, Partial, Search, Unfit};
-pub(crate) use format::{Asked, Digest, Head, Key};
+pub(crate) use find::{each_name, each_partial, find, is_busy, name_of, take, Partial, Search, Unfit};
+pub(crate) use format::{Asked, Begun, Digest, Head, Key};
 
 use crate::disk::Disk;
 use crate::sys::{self, FileId, Stat};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, FlockOperation, Timestamps};
+use rustix::fs::{AtFlags, FlockOperation, Mode, Timestamps, CWD};
+use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -54,6 +55,11 @@ impl Batch {
         self.bytes += source.size.saturating_sub(shared);
     }
 
+    /// A file is being written under its final name: what has the name is half of one, until it is finished.
+    pub(crate) fn begun(&mut self, at: Key, begun: Begun) {
+        self.records.extend(format::record(at.of_file(), begun.value(at)));
+    }
+
     /// What was written down about a file is not true any more.
     pub(crate) fn void(&mut self, at: Key) {
         self.records.extend(format::record(at.of_file(), 0));
@@ -84,9 +90,15 @@ pub(crate) struct Journal {
     durable: Durable,
     /// What barriers are about. Without it there is none.
     disk: Option<Arc<Disk>>,
-    /// Those that its directory is to have when there is no journal in it any more.
-    times: Mutex<Option<Timestamps>>,
+    /// Its directory has got all that it is to have, and is to have it when there is no journal in it any more.
+    last: Mutex<Option<Last>>,
     log: Mutex<Log>,
+}
+
+/// What a finished directory is to have in the end.
+struct Last {
+    /// As they are, where they are not preserved.
+    times: Option<Timestamps>,
 }
 
 struct Log {
@@ -125,7 +137,7 @@ impl Journal {
             id,
             durable,
             disk,
-            times: Mutex::default(),
+            last: Mutex::default(),
             log: Mutex::new(Log {
                 name: find::name_of(partial),
                 state: State::NotYet,
@@ -162,7 +174,16 @@ impl Journal {
     /// A directory was made by us. It is written down at once, or if there is no file yet with the first batch: before
     /// any file in it.
     pub(crate) fn made(&self, at: Key, there: &Stat, begin: Begin<'_>) {
-        let record = format::record(at.of_directory(), format::made(at, there));
+        self.directory(at, format::made(at, there), begin);
+    }
+
+    /// A directory was there, and what is not finished may be in it. It is written down like those that were made.
+    pub(crate) fn entered(&self, at: Key, there: &Stat, begin: Begin<'_>) {
+        self.directory(at, format::entered(at, there), begin);
+    }
+
+    fn directory(&self, at: Key, value: u64, begin: Begin<'_>) {
+        let record = format::record(at.of_directory(), value);
         let mut log = self.log.lock().unwrap();
         log.held.extend(record);
         let is_open = matches!(log.state, State::Open(_));
@@ -175,6 +196,14 @@ impl Journal {
     /// Keeps a batch for the next one that is written.
     pub(crate) fn hold(&self, batch: &mut Batch) {
         batch.take(&mut self.log.lock().unwrap().held);
+    }
+
+    /// What was written down is to be on the disk before anything that follows, where each file is.
+    pub(crate) fn settle(&self) {
+        if let (Durable::Each, State::Open(file)) = (self.durable, &self.log.lock().unwrap().state) {
+            // What the disk has failed to write is told by the file that follows.
+            let _ = rustix::fs::fdatasync(file);
+        }
     }
 
     /// Writes a batch. Without a right to or space for it there is no journal from here on, and the copy goes on.
@@ -229,9 +258,9 @@ impl Journal {
         self.dir_id == dir
     }
 
-    /// What its directory is to have in the end: when the journal goes, that changes.
-    pub(crate) fn set_times(&self, times: Timestamps) {
-        *self.times.lock().unwrap() = Some(times);
+    /// Its directory is finished, with these times if they are preserved: when the journal goes, they change.
+    pub(crate) fn outlives(&self, times: Option<Timestamps>) {
+        *self.last.lock().unwrap() = Some(Last { times });
     }
 
     /// Nothing is left to go on with: removes the file, or with `keep` writes what is held and leaves it.
@@ -244,12 +273,38 @@ impl Journal {
         }
         let log = self.log.lock().unwrap();
         if let State::Open(file) | State::Ended(Some(file)) = &log.state {
-            remove(self.dir.as_fd(), &log.name, file);
-            if let Some(times) = self.times.lock().unwrap().take() {
+            let removed = remove(self.dir.as_fd(), &log.name, file);
+            let Some(last) = self.last.lock().unwrap().take() else {
+                return;
+            };
+            if removed.is_err_and(|error| sys::is(&error, &[Errno::ACCESS])) {
+                self.remove_from_closed(&log.name, file);
+            }
+            if let Some(times) = last.times {
                 // They were set a moment ago, so that they can be set.
-                let _ = rustix::fs::utimensat(&self.dir, c".", &times, AtFlags::empty());
+                let (path, flags) = (self.dir_path(), AtFlags::empty());
+                let _ = rustix::fs::utimensat(&self.dir, c".", &times, flags)
+                    .or_else(|_| rustix::fs::utimensat(CWD, path.as_slice(), &times, flags));
             }
         }
+    }
+
+    /// The directory has got permissions that keep us out: it has others for the moment that it takes.
+    fn remove_from_closed(&self, name: &CStr, file: &OwnedFd) {
+        let set = |mode| rustix::fs::chmod(self.dir_path().as_slice(), Mode::from_raw_mode(mode));
+        let Ok(mode) = sys::stat(self.dir.as_fd()).map(|stat| stat.permissions()) else {
+            return;
+        };
+        if set(mode | 0o300).is_ok() {
+            // What stays is told of when it is found.
+            let _ = remove(self.dir.as_fd(), name, file);
+            let _ = set(mode);
+        }
+    }
+
+    /// The directory itself, whatever may be done in it.
+    fn dir_path(&self) -> Vec<u8> {
+        sys::proc_path(self.dir.as_fd(), None)
     }
 
     fn opened(&self, log: &mut Log, begin: Begin<'_>) -> Option<Arc<OwnedFd>> {
@@ -269,7 +324,8 @@ impl Journal {
         let file = sys::create_log(self.dir.as_fd(), &log.name)?;
         let written = self.write_head(log, &file, begin);
         if written.is_err() {
-            remove(self.dir.as_fd(), &log.name, &file);
+            // It is empty, and goes when the next one looks.
+            let _ = remove(self.dir.as_fd(), &log.name, &file);
         }
         written.map(|()| file)
     }
@@ -308,13 +364,11 @@ fn first_records(id: u32, durable: Durable, life: u64) -> Vec<u8> {
 }
 
 /// Removes a journal, unless its name is another file's by now.
-fn remove(dir: BorrowedFd<'_>, name: &CStr, file: &OwnedFd) {
-    let ours = sys::stat(file.as_fd());
-    let there = sys::stat_at(dir, name, false);
-    if matches!((ours, there), (Ok(ours), Ok(there)) if ours.id == there.id) {
-        // What stays is told of when it is found.
-        let _ = rustix::fs::unlinkat(dir, name, AtFlags::empty());
+fn remove(dir: BorrowedFd<'_>, name: &CStr, file: &OwnedFd) -> io::Result<()> {
+    if sys::stat(file.as_fd())?.id == sys::stat_at(dir, name, false)?.id {
+        rustix::fs::unlinkat(dir, name, AtFlags::empty())?;
     }
+    Ok(())
 }
 
 #[cfg(test)]

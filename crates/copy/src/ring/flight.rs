@@ -7,6 +7,7 @@ use crate::dir::Opened;
 use crate::entry::Entry;
 use crate::error::Step;
 use crate::file::{Prepared, Source};
+use crate::journal::Begun;
 use crate::observer::Paths;
 use crate::options::{Fsync, Reflink, Sparse};
 use crate::place::Place;
@@ -265,6 +266,9 @@ impl Worker<'_> {
 
     fn create_in_ring(&mut self, flight: Flight, task: Box<Task>, bytes: AlignedBuf) {
         let name = self.name_of_new(&flight.name, &task);
+        if task.prepared.direct {
+            self.note_begun(&flight.entry(), Begun::ToBeMade);
+        }
         let access = match self.options().verify {
             true => OFlags::RDWR,
             false => OFlags::WRONLY,
@@ -289,7 +293,11 @@ impl Worker<'_> {
             }
         };
         let name = self.name_of_new(&flight.name, &task);
-        if let Err(error) = self.learn_owner(&flight.entry(), to.as_fd()) {
+        let noted = match task.prepared.direct {
+            true => self.note_created(&flight.entry(), to.as_fd()),
+            false => Ok(()),
+        };
+        if let Err(error) = noted.and_then(|()| self.learn_owner(&flight.entry(), to.as_fd())) {
             self.failed(Step::CreateFile, flight.entry().target(), error);
             self.ring().give_back(bytes);
             return self.discard(flight, &name);

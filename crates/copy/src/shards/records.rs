@@ -161,6 +161,12 @@ impl Records {
         Ok(names)
     }
 
+    /// Whether nothing is left.
+    pub(crate) fn is_empty(&self) -> Result<bool, Error> {
+        let names = self.names(c".").map_err(|error| self.failed(c".", error))?;
+        Ok(names.is_empty())
+    }
+
     fn attempts(&self) -> Result<Vec<CString>, Error> {
         let mut names = self.names(c".").map_err(|error| self.failed(c".", error))?;
         names.retain(|name| name.to_bytes().ends_with(b".attempt"));

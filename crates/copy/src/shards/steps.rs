@@ -233,8 +233,12 @@ pub fn finish(plan: &Plan, observer: &dyn Observer) -> Result<Report, Error> {
     let place = Place::open(plan)?;
     if place.named(plan)? {
         // An earlier one has got as far as this.
-        let all = place.records.done(records::ALL)?;
-        let all = all.ok_or_else(|| Error::io(&plan.partial(), Errno::NOENT.into()))?;
+        let all = match place.records.done(records::ALL)? {
+            Some(all) => all,
+            // It was killed when the last record had gone, and what was in it is not known any more.
+            None if place.records.is_empty()? => Done::default(),
+            None => return Err(Error::io(&plan.partial(), Errno::NOENT.into())),
+        };
         place.records.remove(place.parent.as_fd(), &plan.records.0)?;
         return Ok(all.report);
     }
