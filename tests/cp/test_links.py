@@ -231,3 +231,20 @@ def test_names_of_a_file_that_is_there(same: Same, how: str, there: str) -> None
             os.link(root / "D" / "S" / "X", root / "D" / "S" / "Y")
 
     same(linked, *how.split(), "S", "D", after=as_old)
+
+
+@pytest.mark.parametrize("answer", [b"n\ny\n", b"y\nn\n", b"n\nn\n", b"y\ny\n"])
+def test_a_name_that_was_declined_is_not_up_to_date(cp: Ours, answer: bytes) -> None:
+    root = cp.directory
+    for name in ("s", "d"):
+        (root / name).mkdir()
+    (root / "s" / "a").write_text("new")
+    os.link(root / "s" / "a", root / "s" / "b")
+    for name in ("a", "b"):
+        (root / "d" / name).write_text("old")
+        os.utime(root / "d" / name, ns=(0, 0))
+    tree = cp("-aiu", "s/.", "d", stdin=answer).tree
+    said_yes = answer.count(b"y")
+    assert sorted(tree[f"d/{name}"]["content"] == tree["s/a"]["content"] for name in ("a", "b")) == sorted(
+        [said_yes > 0, said_yes > 1]
+    )

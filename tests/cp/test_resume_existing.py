@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -65,7 +66,7 @@ def half(place: Path, *options: str) -> None:
         wait_until(lambda: there.exists() and there.stat().st_size == 4, process)
         end(process)
     pipe.unlink()
-    pipe.write_bytes(b"all of it")
+    pipe.write_bytes(b"half and the rest")
     os.utime(pipe, ns=(OLD_NS, OLD_NS))
 
 
@@ -95,20 +96,62 @@ def test_half_of_a_file_that_was_written_in_place(cp: Ours, place: Path, how: st
     half(place, "-r", *how.split())
     outcome = cp("-r", *how.split(), *COPY)
     assert (outcome.status, outcome.stderr) == (0, [])
-    assert there.read_bytes() == b"all of it"
+    assert there.read_bytes() == b"half and the rest"
     assert there.samefile(place / "other")
 
 
-def test_what_somebody_put_there_is_left_alone(cp: Ours, place: Path) -> None:
-    half(place, "-rn", "--in-place")
+@pytest.mark.parametrize("how", ["-n", "-u", "-b"])
+@pytest.mark.parametrize("put", ["another file", "other bytes"])
+def test_what_somebody_put_there_is_theirs(cp: Ours, place: Path, how: str, put: str) -> None:
+    half(place, "-r", how, "--in-place")
     there = place / "t" / "s" / "waits" / "fifo"
-    # Another inode: the first one is there still.
-    os.link(there, place / "kept")
-    there.unlink()
+    if put == "another file":
+        # The first one is there still, so that this is another inode.
+        there.rename(place / "kept")
     there.write_bytes(b"mine")
-    go = cp("-rn", "--in-place", *COPY)
-    assert go.status == 0
+    outcome = cp("-r", how, "--in-place", *COPY)
+    if how == "-b":
+        assert (outcome.status, outcome.stderr) == (0, [])
+        assert there.read_bytes() == b"half and the rest"
+        assert there.with_name("fifo~").read_bytes() == b"mine"
+        return
     assert there.read_bytes() == b"mine"
+    said = [] if put == "another file" else ["cp: not replacing 't/s/waits/fifo'"]
+    assert (outcome.status, outcome.stderr) == (len(said), said)
+
+
+def test_fifos_where_links_are_followed(cp: Ours, place: Path) -> None:
+    """There nothing takes the place of what is there but our own."""
+    os.mkfifo(place / "s" / "pipe")
+    (place / "s" / "waits" / "fifo").unlink()
+    (place / "s" / "waits" / "large").write_bytes(bytes(100_000))
+    command = proactor_command("cp", "-rL", "--resume", "--bwlimit=100K", "--jobs=1", "s", "t")
+    with subprocess.Popen(command, cwd=place) as process:
+        wait_until((place / "t" / "s" / "pipe").exists, process)
+        end(process)
+    outcome = cp("-rL", "--resume", "--bwlimit=100K", "s", "t")
+    assert (outcome.status, outcome.stderr) == (0, [])
+
+
+def test_a_tree_of_another_source_is_gone_on_with(cp: Ours, tmp_path: Path) -> None:
+    for name in ("a/x", "b/x/new", "t/x"):
+        (tmp_path / name).mkdir(parents=True)
+    for number in range(100):
+        (tmp_path / "b" / "x" / "new" / f"{number}").write_text(f"{number}")
+    (tmp_path / "b" / "x" / "new" / "z").mkdir()
+    os.mkfifo(tmp_path / "b" / "x" / "new" / "z" / "fifo")
+    words = ("-r", "--copy-contents", "--resume", "a/x", "b/x", "t")
+    with subprocess.Popen(proactor_command("cp", "--jobs=1", *words), cwd=tmp_path) as process:
+        made = (tmp_path / "t" / "x").glob
+        wait_until(lambda: len(list(made("new.partial-*/*"))) >= 100, process)
+        end(process)
+    (tmp_path / "b" / "x" / "new" / "z" / "fifo").unlink()
+    outcome = cp("--json", *words)
+    assert outcome.status == 0
+    # What one thread has not written down is less than 64.
+    (report,) = [line for line in map(json.loads, outcome.stdout) if line["event"] == "report"]
+    assert report["resumed"] >= 64
+    assert sorted(os.listdir(tmp_path / "t" / "x")) == ["new"]
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe"])

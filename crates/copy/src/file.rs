@@ -58,6 +58,7 @@ impl Prepared {
             old: old.filter(|_| self.is_heir),
             owner: dir.owner_of_new.get().copied(),
             may_have_list: dir.inherits,
+            is_new: true,
             names: &self.names,
             mode: self.modes.set,
         }
@@ -214,8 +215,10 @@ impl Worker<'_> {
     fn create(&mut self, entry: &Entry<'_>, direct: bool, mode: u32) -> std::io::Result<(CString, OwnedFd)> {
         let reads = self.options().verify;
         let (name, fd) = if direct {
-            self.note_begun(entry, Begun::ToBeMade);
-            let fd = sys::create(entry.at.target(), entry.target, mode, reads)?;
+            self.note_begun(entry, || Ok(Begun::ToBeMade))?;
+            let fd = sys::create(entry.at.target(), entry.target, mode, reads).inspect_err(|_| {
+                self.note_not_begun(entry);
+            })?;
             self.note_created(entry, fd.as_fd())?;
             (entry.target.into(), fd)
         } else {
@@ -229,10 +232,7 @@ impl Worker<'_> {
 
     /// A file that is not finished has its name, where that is so.
     pub(crate) fn note_created(&mut self, entry: &Entry<'_>, made: BorrowedFd<'_>) -> std::io::Result<()> {
-        if !entry.at.dir.state.is_private() {
-            self.note_begun(entry, Begun::Made(sys::stat(made)?.id.1));
-        }
-        Ok(())
+        self.note_begun(entry, || Ok(Begun::Made(sys::stat(made)?.id.1)))
     }
 
     /// The first new file in a directory tells who owns new files there.
@@ -425,9 +425,9 @@ impl Worker<'_> {
         let moved = if self.options().attributes_only {
             Moved::default()
         } else if there.is_file() {
-            self.note_begun(entry, Begun::Over(there.id.1));
-            rustix::fs::ftruncate(&to, 0)
-                .map_err(|error| self.failed(Step::Write, entry.target(), error.into()))?;
+            self.note_begun(entry, || Ok(Begun::Over(there.id.1)))
+                .and_then(|()| Ok(rustix::fs::ftruncate(&to, 0)?))
+                .map_err(|error| self.failed(Step::Write, entry.target(), error))?;
             self.file_flags(entry, source, to.as_fd());
             self.contents_checked(entry, source, to.as_fd(), there.id.0, 1)?
         } else {
@@ -439,6 +439,7 @@ impl Worker<'_> {
                 old: None,
                 owner: Some(there.owner()),
                 may_have_list: true,
+                is_new: false,
                 names: &names,
                 mode: self.mode_in_place(&source.stat),
             };

@@ -43,6 +43,7 @@ mod link;
 mod links;
 mod listing;
 mod metadata;
+mod notes;
 mod nursery;
 mod observer;
 mod offload;

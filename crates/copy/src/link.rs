@@ -115,7 +115,7 @@ impl Worker<'_> {
                 let failures = self.report.failures;
                 let done = self.first_of_several(entry, stat, make);
                 let whole = done.is_ok() && self.report.failures == failures;
-                let stays = matches!(done, Err(End::Skipped)) && self.is_up_to_date(entry);
+                let stays = matches!(done, Err(End::Skipped)) && self.is_up_to_date(entry, stat);
                 self.claimed(entry, stat, done.is_ok() || stays, whole);
                 done
             }
@@ -123,10 +123,12 @@ impl Worker<'_> {
     }
 
     /// `-u`, and what has the name is not older: other names become names of that, as for GNU's.
-    fn is_up_to_date(&self, entry: &Entry<'_>) -> bool {
+    fn is_up_to_date(&self, entry: &Entry<'_>, source: &Stat) -> bool {
+        let time = |stat: &Stat| (stat.mtime.tv_sec, stat.mtime.tv_nsec);
         self.options().overwrite.when == When::Older
             && !entry.at.dir.state.is_private()
-            && sys::stat_at(entry.at.target(), entry.target, false).is_ok_and(|there| !there.is_dir())
+            && sys::stat_at(entry.at.target(), entry.target, false)
+                .is_ok_and(|there| !there.is_dir() && time(source) <= time(&there))
     }
 
     /// With `-u`, a file of its own that is as old as the source: a copy that was made without regard to its other names.

@@ -41,6 +41,8 @@ pub(crate) struct Dress<'a> {
     pub(crate) owner: Option<(u32, u32)>,
     /// Whether it may have an access control list of its own or its directory's.
     pub(crate) may_have_list: bool,
+    /// It was made for this, and nobody else has it open.
+    pub(crate) is_new: bool,
     pub(crate) names: &'a Names,
     pub(crate) mode: Option<u32>,
 }
@@ -113,7 +115,7 @@ impl Worker<'_> {
         }
         let to_bearer = Bearer::Open(to);
         if dress.names.any() {
-            if dress.mode.is_some() && (dress.may_have_list || self.run.umask & 0o200 != 0) {
+            if dress.is_new && (dress.may_have_list || self.run.umask & 0o200 != 0) {
                 // Attributes may be set by who may write to the file, which the mask or a list may have taken from us.
                 // If it cannot be had, they tell.
                 let _ = rustix::fs::fchmod(to, rustix::fs::Mode::from_raw_mode(0o600));

@@ -49,8 +49,10 @@ impl Worker<'_> {
         let linked = !behind.is_dir() && behind.nlink > 1 && behind.id != source.id;
         follow &= !(self.options().preserve.links && linked);
         let there = if follow { behind } else { there };
-        if let Some(begun) = self.begun(entry, &there) {
-            return self.begun_place(entry, begun, there, follow);
+        match self.left_half(entry, source, &there, follow) {
+            Some(Begun::Over(_)) => return Ok(Place::Into { there, follow }),
+            Some(Begun::ToBeMade | Begun::Made(_)) => return self.remove_old(entry).map(|_| Place::New),
+            None => {}
         }
         self.check_existing(entry, source, &there)?;
         if self.options().method != Method::Contents || !self.reads(source) {
@@ -61,14 +63,6 @@ impl Worker<'_> {
         }
         self.check_writable(entry, &there)?;
         Ok(Place::Replace(there))
-    }
-
-    /// Half of a file that an earlier run has left under its name: nobody wants to keep it.
-    fn begun_place(&mut self, entry: &Entry<'_>, begun: Begun, there: Stat, follow: bool) -> Outcome<Place> {
-        if matches!(begun, Begun::Over(_)) {
-            return Ok(Place::Into { there, follow });
-        }
-        self.remove_old(entry).map(|_| Place::New)
     }
 
     /// In a tree that is made in parts: what is there is from another attempt, and of no use.
@@ -155,10 +149,14 @@ impl Worker<'_> {
     pub(crate) fn check_age(&mut self, entry: &Entry<'_>, source: &Stat, there: &Stat) -> Outcome<()> {
         let key = |stat: &Stat| (stat.mtime.tv_sec, stat.mtime.tv_nsec);
         match self.options().overwrite.when {
-            When::None => Err(self.skip(entry, source)),
             When::NoneFail => Err(self.refused(Refusal::TargetExists, entry)),
-            When::Older if key(source) <= key(there) => Err(self.skip(entry, source)),
-            When::All | When::Older => Ok(()),
+            When::Older if key(source) > key(there) => Ok(()),
+            // Half of an older source, or what somebody has made of that.
+            When::None | When::Older if self.was_begun(entry, there).is_some() => {
+                Err(self.refused(Refusal::TargetExists, entry))
+            }
+            When::None | When::Older => Err(self.skip(entry, source)),
+            When::All => Ok(()),
         }
     }
 

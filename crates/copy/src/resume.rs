@@ -8,7 +8,7 @@ use crate::error::{Diagnostic, Refusal, Step, Warning};
 use crate::journal::{self, Begun, Durable, Journal, Key, Partial, Search, Unfit};
 use crate::listing::Listing;
 use crate::observer::{Copied, Kind, Paths};
-use crate::options::{Backup, Dereference, Fsync, Options, When};
+use crate::options::{Dereference, Fsync, Options};
 use crate::remove::remove;
 use crate::run::{partial_name, Outcome, Worker};
 use crate::sys::{self, Stat};
@@ -158,102 +158,35 @@ impl Worker<'_> {
         }
     }
 
-    /// Writes down that a file is finished, with so many bytes shared. Where others may put another one in its place,
-    /// `there` is what it is now.
-    pub(crate) fn note(&mut self, entry: &Entry<'_>, source: &Stat, shared: u64, there: Option<&Stat>) {
-        if !self.is_noted(entry) {
-            return;
-        }
-        let key = entry.at.dir.key.child(entry.target);
-        self.log.finished(key, source, shared, there);
-        if self.log.is_due() || (there.is_some() && self.counts_twice(entry, source)) {
-            self.run.write_down(&mut self.log);
-        }
-    }
-
-    /// Writes down that a link, a FIFO or a device is about to get its name. To make it again is cheap, and nobody asks
-    /// whether it was.
-    pub(crate) fn note_made_thing(&mut self, entry: &Entry<'_>, source: &Stat, name: &CStr) {
-        if self.is_noted(entry) && self.counts_twice(entry, source) {
-            if let Ok(there) = sys::stat_at(entry.at.target(), name, false) {
-                self.note(entry, source, 0, Some(&there));
-            }
-        }
-    }
-
-    /// Whether this is on the disk that barriers are about.
-    fn is_noted(&self, entry: &Entry<'_>) -> bool {
-        let journal = self.run.journal.get();
-        journal.is_some_and(|journal| journal.device == entry.at.dir.target.id().0)
-    }
-
-    /// Whether to do it twice is not the same as once: there would be a backup of the new file, a failure or a question; or
-    /// it would be left alone, and its other names would not know of it.
-    fn counts_twice(&self, entry: &Entry<'_>, source: &Stat) -> bool {
-        let overwrite = self.options().overwrite;
-        let fails = overwrite.ask || overwrite.when == When::NoneFail;
-        let splits = overwrite.when != When::All && self.is_tracked(entry, source);
-        self.options().backup != Backup::None || fails || splits
-    }
-
-    /// Writes down that a file that others can see is being written, where the half of one would be taken for what
-    /// somebody wants to keep.
-    pub(crate) fn note_begun(&mut self, entry: &Entry<'_>, begun: Begun) {
-        let overwrite = self.options().overwrite;
-        let keeps = self.options().backup != Backup::None || overwrite.ask || overwrite.when != When::All;
-        if entry.at.dir.state.is_private() || !keeps || !self.is_noted(entry) {
-            return;
-        }
-        self.log.begun(entry.at.dir.key.child(entry.target), begun);
-        self.run.write_down(&mut self.log);
-        if let Some(journal) = self.run.journal.get() {
-            journal.settle();
-        }
-    }
-
-    /// What an earlier run has left half of, if it is this file.
-    pub(crate) fn begun(&self, entry: &Entry<'_>, there: &Stat) -> Option<Begun> {
+    /// What an earlier run had begun to write, if it is this file by its inode.
+    pub(crate) fn was_begun(&self, entry: &Entry<'_>, there: &Stat) -> Option<Begun> {
         let before = self.run.before()?;
         before.has_begun(entry.at.dir.key.child(entry.target), there)
     }
 
-    /// Leaves what is not written down yet to whoever writes next.
-    pub(crate) fn hold_notes(&mut self) {
-        if let Some(journal) = self.run.journal.get() {
-            journal.hold(&mut self.log);
-        }
-    }
-
-    /// What a new file is that others may replace; `None` where nobody else can.
-    pub(crate) fn look_for_note(
-        &self,
+    /// The same, if nothing else is in it than what is in the source as well: somebody may have written to it since, or
+    /// have a new file of that inode.
+    pub(crate) fn left_half(
+        &mut self,
         entry: &Entry<'_>,
-        look: impl FnOnce() -> io::Result<Stat>,
-    ) -> io::Result<Option<Stat>> {
-        let dir = &entry.at.dir;
-        // The only tree of a copy has its name when all is done, and no journal is left then.
-        let sole = dir.state.is_private() && !dir.is_part && self.run.has_one_source();
-        if sole || self.run.journal.get().is_none() {
-            return Ok(None);
+        source: &Stat,
+        there: &Stat,
+        through_link: bool,
+    ) -> Option<Begun> {
+        let begun = self.was_begun(entry, there)?;
+        if through_link && !matches!(begun, Begun::Over(_)) {
+            return None;
         }
-        look().map(Some)
-    }
-
-    /// Writes down that this directory is merged into.
-    pub(crate) fn note_entered(&self, entry: &Entry<'_>, there: &Stat) {
-        if let Some(journal) = self.run.journal.get() {
-            let run = self.run;
-            let key = entry.at.dir.key.child(entry.target);
-            journal.entered(key, there, &|| run.asked());
-        }
-    }
-
-    /// Writes down that this directory is ours.
-    pub(crate) fn note_made(&self, dir: &Dir, name: &CStr, there: &Stat) {
-        if let Some(journal) = self.run.journal.get() {
-            let run = self.run;
-            journal.made(dir.key.child(name), there, &|| run.asked());
-        }
+        let follow = self.run.follows(&entry.at.dir);
+        let open = |dir, name, follow, wanted: &Stat| {
+            let fd = sys::open_source(dir, name, follow, false)?;
+            let found = sys::stat(fd.as_fd())?;
+            Ok::<_, io::Error>((found.id == wanted.id && found.is_file()).then_some(fd))
+        };
+        let from = open(entry.at.source(), entry.source, follow, source).ok()??;
+        let to = open(entry.at.target(), entry.target, through_link, there).ok()??;
+        let is_part = self.is_part(from.as_fd(), to.as_fd(), there.size);
+        matches!(is_part, Ok(true)).then_some(begun)
     }
 
     /// Whether an earlier run has finished this file. In a directory of ours, what has the name goes if not.
@@ -394,12 +327,9 @@ impl Worker<'_> {
     /// Removes what earlier runs have not finished from a directory that others use, and from those in it that are in the
     /// way of no source any more. Trees whose source is still there are gone on with where their name comes up.
     fn tidy_existing(&mut self, dir: &Dir, target: BorrowedFd<'_>, source: Option<BorrowedFd<'_>>) {
-        let is_source = |name: &CStr| {
-            source.is_none_or(|at| {
-                let follow = self.options().dereference == Dereference::Always;
-                sys::stat_at(at, name, follow).is_ok_and(|source| source.is_dir())
-            })
-        };
+        // With several sources, that another one has it is not known here.
+        let sole = self.run.has_one_source();
+        let is_source = |name: &CStr| !sole || !source.is_some_and(|at| self.has_lost(at, name));
         let (left, below) = self.left_in(target, dir.key, &is_source);
         for name in left {
             self.remove_left(target, &name, shown(dir, &name));
@@ -415,13 +345,22 @@ impl Worker<'_> {
                 continue;
             };
             let (key, path) = (key.child(&name), path.join(OsStr::from_bytes(name.to_bytes())));
-            let (left, more) = self.left_in(here.as_fd(), key, &|_| false);
+            let (left, more) = self.left_in(here.as_fd(), key, &|_| !sole);
             for name in left {
                 let path = path.join(OsStr::from_bytes(name.to_bytes()));
                 self.remove_left(here.as_fd(), &name, path);
             }
             let more = more.into_iter();
             below.extend(more.map(|name| (Some(here.clone()), name, key, path.clone())));
+        }
+    }
+
+    /// Whether a source has no directory of this name, for sure.
+    fn has_lost(&self, source: BorrowedFd<'_>, name: &CStr) -> bool {
+        let follow = self.options().dereference == Dereference::Always;
+        match sys::stat_at(source, name, follow) {
+            Ok(there) => !there.is_dir(),
+            Err(error) => sys::is(&error, &[Errno::NOENT]),
         }
     }
 

@@ -328,7 +328,7 @@ impl Worker<'_> {
             }
             if resumed {
                 // The source may have lost some of them.
-                xattr::drop_wanted(fd.as_fd(), self.options());
+                xattr::drop_given(fd.as_fd(), self.options());
             }
             Ok((fd, stat))
         });

@@ -97,6 +97,24 @@ impl Worker<'_> {
         Ok((length != wanted).then_some(length.min(wanted)))
     }
 
+    /// Whether everything in a file of this length is in another one at the same place.
+    pub(crate) fn is_part(
+        &mut self,
+        from: BorrowedFd<'_>,
+        of: BorrowedFd<'_>,
+        length: u64,
+    ) -> Result<bool, Trouble> {
+        let mut offset = 0;
+        while offset < length {
+            let data = next_data(of, offset, length).map_err(Trouble::ReadBack)?;
+            if self.difference_in(from, of, data.clone())?.is_some() {
+                return Ok(false);
+            }
+            offset = data.end;
+        }
+        Ok(true)
+    }
+
     fn difference_in(
         &mut self,
         from: BorrowedFd<'_>,

@@ -169,14 +169,20 @@ pub(crate) fn drop_lists(dir: BorrowedFd<'_>) -> io::Result<()> {
     made.remove(ACCESS_LIST)
 }
 
-/// Takes the attributes away that a copy gives to a directory of ours, as far as they can be taken.
-pub(crate) fn drop_wanted(dir: BorrowedFd<'_>, options: &Options) {
+/// Takes away what an earlier run has given to a directory of ours, as far as that can be taken; not what the kernel gives
+/// to it.
+pub(crate) fn drop_given(dir: BorrowedFd<'_>, options: &Options) {
     let made = Bearer::Open(dir);
     let mut names = Vec::new();
     if options.preserve.xattr == Wish::No || made.list(&mut names).is_err() {
         return;
     }
-    for name in each(&names).filter(|name| Class::of(name) == Class::Other) {
+    let given = |name: &&CStr| {
+        [&b"user."[..], b"trusted."]
+            .iter()
+            .any(|space| name.to_bytes().starts_with(space))
+    };
+    for name in each(&names).filter(given) {
         let _ = made.remove(name);
     }
 }

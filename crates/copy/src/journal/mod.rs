@@ -174,21 +174,22 @@ impl Journal {
     /// A directory was made by us. It is written down at once, or if there is no file yet with the first batch: before
     /// any file in it.
     pub(crate) fn made(&self, at: Key, there: &Stat, begin: Begin<'_>) {
-        self.directory(at, format::made(at, there), begin);
+        self.directory(at, format::made(at, there), true, begin);
     }
 
-    /// A directory was there, and what is not finished may be in it. It is written down like those that were made.
-    pub(crate) fn entered(&self, at: Key, there: &Stat, begin: Begin<'_>) {
-        self.directory(at, format::entered(at, there), begin);
+    /// A directory was there, and what is not finished may be in it. It is written down like those that were made, or
+    /// with the next batch.
+    pub(crate) fn entered(&self, at: Key, there: &Stat, at_once: bool, begin: Begin<'_>) {
+        self.directory(at, format::entered(at, there), at_once, begin);
     }
 
-    fn directory(&self, at: Key, value: u64, begin: Begin<'_>) {
+    fn directory(&self, at: Key, value: u64, at_once: bool, begin: Begin<'_>) {
         let record = format::record(at.of_directory(), value);
         let mut log = self.log.lock().unwrap();
         log.held.extend(record);
         let is_open = matches!(log.state, State::Open(_));
         drop(log);
-        if is_open {
+        if is_open && at_once {
             self.append(&mut Batch::default(), begin);
         }
     }

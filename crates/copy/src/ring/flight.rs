@@ -267,7 +267,8 @@ impl Worker<'_> {
     fn create_in_ring(&mut self, flight: Flight, task: Box<Task>, bytes: AlignedBuf) {
         let name = self.name_of_new(&flight.name, &task);
         if task.prepared.direct {
-            self.note_begun(&flight.entry(), Begun::ToBeMade);
+            // What it is about is looked at when there is something.
+            let _ = self.note_begun(&flight.entry(), || Ok(Begun::ToBeMade));
         }
         let access = match self.options().verify {
             true => OFlags::RDWR,
@@ -287,6 +288,9 @@ impl Worker<'_> {
                 return self.create_in_ring(flight, task, bytes);
             }
             Err(_) => {
+                if task.prepared.direct {
+                    self.note_not_begun(&flight.entry());
+                }
                 // Without descriptors, there will be some; all else is found again, and told.
                 self.ring().give_back(bytes);
                 return self.put_off(flight, Some(task));
