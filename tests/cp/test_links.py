@@ -248,3 +248,14 @@ def test_a_name_that_was_declined_is_not_up_to_date(cp: Ours, answer: bytes) -> 
     assert sorted(tree[f"d/{name}"]["content"] == tree["s/a"]["content"] for name in ("a", "b")) == sorted(
         [said_yes > 0, said_yes > 1]
     )
+
+
+@pytest.mark.parametrize("how", ["-lu", "-su", "-luf", "-suf", "-lui", "-lub", "-ln", "-lnf"])
+@pytest.mark.parametrize("source", ["new", "old", "same"])
+def test_links_and_older_files(same: Same, how: str, source: str) -> None:
+    def absolute(root: Path) -> None:
+        arrangements.overwrite(root)
+        (root / "links").mkdir()
+        (root / "links" / source).symlink_to("../into/new")
+
+    same(absolute, *how.split(), source, "into", stdin=b"y\n")

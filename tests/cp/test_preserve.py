@@ -209,3 +209,20 @@ def test_hard_links_to_what_is_there(same: Same) -> None:
         os.link(root / "dest" / "s" / "y", root / "dest" / "kept")
 
     same(linked, "-a", "s", "dest")
+
+
+@needs("root")
+@pytest.mark.parametrize("mode", [0o4755, 0o6755, 0o2745, 0o6711])
+@pytest.mark.parametrize("owner", [(1000, 1000), (0, 1000), (0, 0)])
+@pytest.mark.parametrize("how", ["--preserve=ownership", "--preserve=ownership --remove-destination", ""])
+def test_no_program_becomes_another_users(same: Same, how: str, owner: tuple[int, int], mode: int) -> None:
+    def programs(root: Path) -> None:
+        (root / "f").write_text("new")
+        (root / "D").mkdir()
+        (root / "D" / "f").write_text("old")
+
+    def give(root: Path) -> None:
+        os.chown(root / "f", *owner)
+        (root / "D" / "f").chmod(mode)
+
+    same(programs, *how.split(), "f", "D", after=give)

@@ -274,3 +274,35 @@ def test_names_of_one_file(cp: Ours, place: Path, how: str) -> None:
         wait_until((place / "t" / "s" / "first").exists, process)
     go_on(cp, how)
     assert (place / "t" / "s" / "first").samefile(place / "t" / "s" / "waits" / "below" / "second")
+
+
+@pytest.mark.parametrize("how", ["-b", "--backup=numbered", "--update=none-fail"])
+def test_things_in_a_new_directory_that_has_its_name(cp: Ours, place: Path, how: str) -> None:
+    (place / "s" / "new").mkdir()
+    (place / "s" / "new" / "link").symlink_to("nowhere")
+    (place / "s" / "new" / "file").write_text("file")
+    with killed(place, "-a", how, jobs=2) as process:
+        wait_until((place / "t" / "s" / "new").exists, process)
+    (place / "s" / "waits" / "fifo").unlink()
+    outcome = cp("-a", how, *COPY)
+    assert (outcome.status, outcome.stderr) == (0, [])
+    assert sorted(os.listdir(place / "t" / "s" / "new")) == ["file", "link"]
+
+
+@pytest.mark.parametrize("how", ["-n", "-u", "-b", "--update=none-fail", "--backup=numbered"])
+def test_a_name_that_comes_before_the_one_that_was_copied(cp: Ours, tmp_path: Path, how: str) -> None:
+    """Both are names of one file, and nothing is a backup of what we have made."""
+    for name in ("a/below", "b", "t/a/below", "t/b"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "b" / "second").write_text("one file")
+    os.link(tmp_path / "b" / "second", tmp_path / "a" / "below" / "first")
+    os.mkfifo(tmp_path / "a" / "fifo")
+    words = ("-dr", how, "--copy-contents", "--resume", "a", "b", "t")
+    with subprocess.Popen(proactor_command("cp", "--jobs=2", *words), cwd=tmp_path) as process:
+        wait_until((tmp_path / "t" / "b" / "second").exists, process)
+        end(process)
+    (tmp_path / "a" / "fifo").unlink()
+    outcome = cp("--jobs=1", *words)
+    assert (outcome.status, outcome.stderr) == (0, [])
+    assert (tmp_path / "t" / "a" / "below" / "first").samefile(tmp_path / "t" / "b" / "second")
+    assert sorted(os.listdir(tmp_path / "t" / "b")) == ["second"]

@@ -179,6 +179,10 @@ impl Worker<'_> {
         if self.is_linked_already(entry, opened.as_fd(), &first.name) {
             return Ok(());
         }
+        if !entry.at.dir.state.is_private() && self.was_finished(entry, stat) {
+            // An earlier run has met this name first, so that nobody wants to keep or back up what it has made.
+            self.remove_old(entry)?;
+        }
         match self.split_before(entry, stat)? {
             Some(there) => self.put_at(entry, stat, Place::Replace(there), step, false, link)?,
             None => self.put(entry, stat, step, false, link)?,
@@ -275,7 +279,8 @@ impl Worker<'_> {
     fn replaces(&self) -> bool {
         let options = self.options();
         let overwrite = options.overwrite;
-        let asked = overwrite.force || overwrite.remove || overwrite.ask || overwrite.when != When::All;
+        let left = matches!(overwrite.when, When::None | When::NoneFail);
+        let asked = overwrite.force || overwrite.remove || overwrite.ask || left;
         asked || options.backup != Backup::None
     }
 
@@ -296,6 +301,7 @@ impl Worker<'_> {
         let goes = !self.run.follows(&entry.at.dir) && !source.is_file()
             || options.preserve.links && there.nlink > 1;
         if !goes && !self.replaces() {
+            self.check_age(entry, source, there)?;
             let error = io::Error::from(Errno::EXIST);
             return Err(self.failed_with(step, entry.target(), Some(entry.source()), error));
         }
@@ -323,7 +329,7 @@ impl Worker<'_> {
         dress: bool,
         make: impl Fn(BorrowedFd<'_>, &CStr) -> rustix::io::Result<()>,
     ) -> Outcome<()> {
-        if dress && self.is_finished(entry, stat) {
+        if dress && self.stays_finished(entry, stat) {
             return Ok(());
         }
         let place = match self.place(entry, stat)? {
@@ -402,11 +408,11 @@ impl Worker<'_> {
         if dress {
             self.dress_name(entry, stat, &name);
         }
-        if private {
-            return Ok(None);
-        }
         if dress {
             self.note_made_thing(entry, stat, &name);
+        }
+        if private {
+            return Ok(None);
         }
         match self.give_name(entry, &name, old) {
             Ok(backup) => Ok(backup),

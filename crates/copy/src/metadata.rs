@@ -57,7 +57,7 @@ impl Worker<'_> {
         };
         let last = match (preserve.mode, old) {
             (Mode::Preserve, _) => source.permissions(),
-            (_, Some(old)) => self.kept_permissions(old),
+            (_, Some(old)) => self.kept_permissions(old, source),
             (_, None) => free & !self.run.umask,
         };
         let stays = !preserve.ownership || dir.owner_of_new.get() == Some(&source.owner());
@@ -87,9 +87,15 @@ impl Worker<'_> {
         }
     }
 
-    /// What a file that is written to keeps: not its set-id bits, unless we may set them for anybody.
-    fn kept_permissions(&self, old: &Stat) -> u32 {
-        let lost = if self.run.privileged { 0 } else { SET_ID };
+    /// What a file that is written to keeps: not its set-id bits, unless we may set them for anybody and its owner stays.
+    /// As the kernel does, which leaves a file that its group may not execute its set-group-id bit.
+    fn kept_permissions(&self, old: &Stat, source: &Stat) -> u32 {
+        let gives_away = self.options().preserve.ownership && old.owner() != source.owner();
+        let lost = match (self.run.privileged, gives_away) {
+            (true, false) => 0,
+            (true, true) if old.mode & 0o010 == 0 => SET_ID & 0o4000,
+            _ => SET_ID,
+        };
         old.permissions() & !lost
     }
 

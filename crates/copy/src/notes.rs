@@ -27,7 +27,7 @@ impl Worker<'_> {
     /// Writes down that a link, a FIFO or a device is about to get its name. To make it again is cheap, and nobody asks
     /// whether it was.
     pub(crate) fn note_made_thing(&mut self, entry: &Entry<'_>, source: &Stat, name: &CStr) {
-        if self.is_noted(entry) && self.counts_twice(entry, source) {
+        if !self.is_unseen(entry) && self.is_noted(entry) && self.counts_twice(entry, source) {
             if let Ok(there) = sys::stat_at(entry.at.target(), name, false) {
                 self.note(entry, source, 0, Some(&there));
             }
@@ -97,13 +97,16 @@ impl Worker<'_> {
         entry: &Entry<'_>,
         look: impl FnOnce() -> io::Result<Stat>,
     ) -> io::Result<Option<Stat>> {
-        let dir = &entry.at.dir;
-        // The only tree of a copy has its name when all is done, and no journal is left then.
-        let sole = dir.state.is_private() && !dir.is_part && self.run.has_one_source();
-        if sole || self.run.journal.get().is_none() {
+        if self.is_unseen(entry) || self.run.journal.get().is_none() {
             return Ok(None);
         }
         look().map(Some)
+    }
+
+    /// Whether nobody sees it before everything is done: the only tree of a copy has its name then, and no journal is left.
+    fn is_unseen(&self, entry: &Entry<'_>) -> bool {
+        let dir = &entry.at.dir;
+        dir.state.is_private() && !dir.is_part && self.run.has_one_source()
     }
 
     /// Writes down that this directory is merged into.

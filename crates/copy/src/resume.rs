@@ -199,7 +199,7 @@ impl Worker<'_> {
         if private && !dir.resumed {
             return Ok(false);
         }
-        if self.is_finished(entry, source) {
+        if self.stays_finished(entry, source) {
             return Ok(true);
         }
         let key = dir.key.child(entry.target);
@@ -211,8 +211,8 @@ impl Worker<'_> {
         Ok(false)
     }
 
-    /// Whether an earlier run has finished this, and it is there; this has been told.
-    pub(crate) fn is_finished(&mut self, entry: &Entry<'_>, source: &Stat) -> bool {
+    /// Whether an earlier run has finished this, and it is there.
+    pub(crate) fn was_finished(&self, entry: &Entry<'_>, source: &Stat) -> bool {
         let Some(before) = self.run.before() else {
             return false;
         };
@@ -220,10 +220,15 @@ impl Worker<'_> {
         let key = dir.key.child(entry.target);
         // What cannot be looked at is told by whoever wants to write there.
         let there = sys::stat_at(entry.at.target(), entry.target, false);
-        let is_ours = there.is_ok_and(|there| {
+        there.is_ok_and(|there| {
             self.is_like(source, &there) && before.has_file(key, source, &there, dir.state.is_private())
-        });
-        if is_ours {
+        })
+    }
+
+    /// The same; then it stays, and this has been told.
+    pub(crate) fn stays_finished(&mut self, entry: &Entry<'_>, source: &Stat) -> bool {
+        let stays = self.was_finished(entry, source);
+        if stays {
             self.report.resumed += 1;
             self.run.observer.resumed(&Copied {
                 kind: Kind::of(source.file_type()),
@@ -233,7 +238,7 @@ impl Worker<'_> {
                 paths: entry,
             });
         }
-        is_ours
+        stays
     }
 
     /// Whether something looks as what is finished does.
