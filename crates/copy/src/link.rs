@@ -124,11 +124,10 @@ impl Worker<'_> {
 
     /// `-u`, and what has the name is not older: other names become names of that, as for GNU's.
     fn is_up_to_date(&self, entry: &Entry<'_>, source: &Stat) -> bool {
-        let time = |stat: &Stat| (stat.mtime.tv_sec, stat.mtime.tv_nsec);
         self.options().overwrite.when == When::Older
             && !entry.at.dir.state.is_private()
             && sys::stat_at(entry.at.target(), entry.target, false)
-                .is_ok_and(|there| !there.is_dir() && time(source) <= time(&there))
+                .is_ok_and(|there| !there.is_dir() && source.mtime <= there.mtime)
     }
 
     /// With `-u`, a file of its own that is as old as the source: a copy that was made without regard to its other names.

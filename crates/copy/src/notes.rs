@@ -24,8 +24,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Writes down that a link, a FIFO or a device is about to get its name. To make it again is cheap, and nobody asks
-    /// whether it was.
+    /// Writes down that a link, a FIFO or a device is about to get its name, where it may not simply be made again.
     pub(crate) fn note_made_thing(&mut self, entry: &Entry<'_>, source: &Stat, name: &CStr) {
         if !self.is_unseen(entry) && self.is_noted(entry) && self.counts_twice(entry, source) {
             if let Ok(there) = sys::stat_at(entry.at.target(), name, false) {

@@ -147,10 +147,9 @@ impl Worker<'_> {
 
     /// `-n` and `-u`.
     pub(crate) fn check_age(&mut self, entry: &Entry<'_>, source: &Stat, there: &Stat) -> Outcome<()> {
-        let key = |stat: &Stat| (stat.mtime.tv_sec, stat.mtime.tv_nsec);
         match self.options().overwrite.when {
             When::NoneFail => Err(self.refused(Refusal::TargetExists, entry)),
-            When::Older if key(source) > key(there) => Ok(()),
+            When::Older if source.mtime > there.mtime => Ok(()),
             // Half of an older source, or what somebody has made of that.
             When::None | When::Older if self.was_begun(entry, there).is_some() => {
                 Err(self.refused(Refusal::TargetExists, entry))

@@ -88,8 +88,7 @@ impl Before {
             return false;
         };
         // The tree of a run that was killed at its very end has its name, and may have been changed since.
-        let time = |time: Timespec| (time.tv_sec, time.tv_nsec);
-        let untouched = || self.ended.is_some_and(|ended| time(there.ctime) <= time(ended));
+        let untouched = || self.ended.is_some_and(|ended| there.ctime <= ended);
         value == format::finished(at, source, Some(there))
             || (value == format::finished(at, source, None) && (private || untouched()))
     }
