@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import arrangements
 import pytest
@@ -37,6 +38,21 @@ def test_it_says_what_a_copy_would(cp: Ours, arrange: Arrange, words: str) -> No
     assert (rehearsed.status, rehearsed.stderr) == (done.status, done.stderr)
     assert set(rehearsed.stdout) >= set(done.stdout)
     assert [line for line in rehearsed.stdout if line.endswith("would be copied")]
+
+
+@pytest.mark.parametrize("how", ["-a", "-au", "-an", "-au --update=none-fail", "-ab"])
+def test_names_that_are_linked_already(cp: Ours, how: str) -> None:
+    (cp.directory / "t").mkdir()
+    (cp.directory / "t" / "a").write_text("a")
+    os.link(cp.directory / "t" / "a", cp.directory / "t" / "b")
+    cp("-a", "t", "new")
+    rehearsed = cp("--dry-run", "--json", "-T", *how.split(), "t", "new")
+    done = cp("--json", "-T", *how.split(), "t", "new")
+    events = [map(json.loads, outcome.stdout) for outcome in (rehearsed, done)]
+    reports = [event for found in events for event in found if event["event"] == "report"]
+    assert len(reports) == 2
+    for name in ("files", "hard_links", "skipped", "failures", "status"):
+        assert reports[0][name] == reports[1][name], name
 
 
 def test_json(cp: Ours) -> None:

@@ -157,6 +157,25 @@ def test_a_new_file_is_never_open_to_others(cp: Ours) -> None:
     assert stat.S_ISREG(outcome.tree["new"]["type"])
 
 
+@pytest.mark.parametrize("words", [["cp", "--help"], ["--help"], ["--version"]])
+def test_help_that_cannot_be_written(words: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            proactor_command(*words), stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 1
+    assert "No space left on device" in done.stderr
+
+
+def test_parents_are_counted(cp: Ours) -> None:
+    (cp.directory / "p" / "q").mkdir(parents=True)
+    (cp.directory / "p" / "q" / "f").touch()
+    (cp.directory / "new").mkdir()
+    for options, count in [("--dry-run", 2), ("-p", 2), ("-p", 0)]:
+        report = one(events(cp("--json", "--parents", options, "p/q/f", "new").stdout), "report")
+        assert (report["directories"], report["files"]) == (count, 1)
+
+
 @pytest.mark.parametrize("command", [["cp"], proactor_command("cp")])
 def test_stdout_that_cannot_be_written(tmp_path: Path, command: list[str]) -> None:
     (tmp_path / "a").touch()

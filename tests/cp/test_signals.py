@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import signal
+import struct
 import subprocess
+import termios
 from pathlib import Path
 
 import pytest
@@ -168,6 +171,25 @@ def test_progress_on_a_terminal(tmp_path: Path) -> None:
         os.close(ours)
     assert b"0 files, 5.0 kB, " in said
     assert said.endswith(b"\r\x1b[K")
+
+
+def test_progress_is_as_narrow_as_its_terminal(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    ours, theirs = pty.openpty()
+    try:
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, 12, 0, 0))
+        process = subprocess.Popen(proactor_command("cp", "fifo", "new"), cwd=tmp_path, stderr=theirs)
+        os.close(theirs)
+        said = b""
+        with process, (tmp_path / "fifo").open("wb") as writer:
+            while b"0 files, " not in said:
+                said += os.read(ours, 1000)
+            writer.close()
+            assert process.wait(timeout=DEADLINE_S) == 0
+        said += os.read(ours, 1000)
+    finally:
+        os.close(ours)
+    assert max(map(len, said.split(b"\r\x1b[K"))) == 11
 
 
 def test_progress_in_a_log(tmp_path: Path) -> None:

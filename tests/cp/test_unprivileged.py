@@ -207,6 +207,23 @@ def test_attributes_of_what_may_not_be_written(same: Same, how: str, umask: int)
     same(marked, *how.split(), "f", "new", after=protect, user=USER, umask=umask)
 
 
+@pytest.mark.parametrize("how", ["-a", "--preserve=all"])
+@pytest.mark.parametrize("target", ["new", "there"])
+def test_attributes_beside_a_list_that_keeps_us_out(same: Same, how: str, target: str) -> None:
+    def listed(root: Path) -> None:
+        (root / "f").write_text("f")
+        (root / "there").write_text("there")
+
+    def protect(root: Path) -> None:
+        give_away(root)
+        # In this order, in which they are listed.
+        subprocess.run(["setfacl", "-m", "u::r,g::rw,g:1001:rx", root / "f"], check=True)
+        os.setxattr(root / "f", "user.z", b"1")
+
+    found = same(listed, how, "f", target, after=protect, user=USER)
+    assert "user.z" in found.tree[target]["xattrs"]
+
+
 @pytest.mark.parametrize("how", ["-b", "--backup=simple", "--backup=numbered"])
 def test_backups_where_names_may_not_be_listed(same: Same, how: str) -> None:
     def hidden(root: Path) -> None:
@@ -237,3 +254,27 @@ def test_no_journal_stays_in_a_directory_that_is_closed_in_the_end(same: Same, h
         (root / "S").chmod(mode | 0o100)
 
     same(many, *how.split(), "S/.", "D", after=close, user=USER)
+
+
+@pytest.mark.parametrize("owner", [0, USER])
+@pytest.mark.parametrize("mode", [0o1777, 0o555, 0o1555])
+@pytest.mark.parametrize("how", ["--remove-destination", "-d", "-a", "-p --remove-destination", "-rd"])
+def test_other_names_of_what_cannot_be_removed(same: Same, how: str, mode: int, owner: int) -> None:
+    """It may be written to, but then the other name would tell."""
+
+    def named(root: Path) -> None:
+        (root / "D").mkdir()
+        (root / "D" / "old").write_text("old")
+        (root / "D" / "old").chmod(0o666)
+        os.link(root / "D" / "old", root / "other")
+        (root / "new").write_text("new, and longer")
+
+    def protect(root: Path) -> None:
+        give_away(root)
+        os.chown(root / "D", 0, 0)
+        (root / "D").chmod(mode)
+        os.chown(root / "other", owner, owner)
+        (root / "other").chmod(0o666)
+
+    found = same(named, *how.split(), "new", "D/old", after=protect, user=USER)
+    assert found.status == (0 if mode == 0o1777 and owner == USER else 1)

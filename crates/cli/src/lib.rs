@@ -11,7 +11,7 @@ mod signals;
 pub use cluster::{Cluster, Ended, Tasks};
 
 use std::ffi::OsString;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Parser, Subcommand};
@@ -75,8 +75,7 @@ fn run_command(args: &[OsString], host: &Host<'_>) -> u8 {
         },
         Err(error) if args.get(1).is_some_and(|name| name == "cp") => cp::report_usage(&error, &args[2..]),
         Err(error) => {
-            // A closed stdout is the reader's choice, not an error to report.
-            let _ = error.print();
+            print_usage(&error);
             u8::try_from(error.exit_code()).unwrap_or(2)
         }
     }
@@ -92,15 +91,27 @@ fn complain(text: &str) {
 
 /// Writes to stderr. Nobody can be told of a failure there, and the work goes on: its status says what there was to tell.
 fn to_stderr(text: &str) {
-    let _ = std::io::stderr().write_all(text.as_bytes());
+    let _ = io::stderr().write_all(text.as_bytes());
 }
 
 /// Writes to stdout.
 fn print(text: &str) {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    let mut out = io::stdout().lock();
+    note(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
+}
+
+/// Writes what clap has to say: on stdout the help that was asked for, else on stderr.
+fn print_usage(error: &clap::Error) {
+    let written = error.print();
+    if !error.use_stderr() {
+        note(written);
+    }
+}
+
+fn note(written: io::Result<()>) {
+    match written {
         // A reader that has gone is no error to report.
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
             complain(&format!("proactor: cannot write to standard output: {e}"));
             UNWRITTEN.store(true, Ordering::Relaxed);
         }

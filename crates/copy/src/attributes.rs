@@ -58,7 +58,7 @@ impl Worker<'_> {
     }
 
     pub(crate) fn give_attributes(&mut self, path: &Path, from: &Bearer<'_>, to: &Bearer<'_>, names: &Names) {
-        for name in xattr::each(&names.0) {
+        for name in xattr::each_to_set(&names.0) {
             let class = Class::of(name);
             let done = from
                 .get(name, &mut self.value)
@@ -130,7 +130,7 @@ impl Worker<'_> {
             return;
         }
         let preserves = self.options().preserve.mode == Mode::Preserve;
-        for name in xattr::each(&names) {
+        for name in xattr::each_to_set(&names) {
             let class = Class::of(name);
             if class == Class::Capability || (class == Class::AccessList && preserves) {
                 continue;

@@ -18,7 +18,7 @@ impl Worker<'_> {
         match self.options().engine {
             _ if !moves_contents => {}
             Engine::Uring => self.ring = Some(Ring::new(self.run.depth)?),
-            Engine::Auto if self.options().waits_for_disk() => self.ring = Ring::new(self.run.depth).ok(),
+            Engine::Auto if self.run.depth > 0 => self.ring = Ring::new(self.run.depth).ok(),
             Engine::Auto | Engine::Threads => {}
         }
         Ok(())

@@ -54,11 +54,13 @@ impl Worker<'_> {
         }
         match kind {
             Ok(kind) => match self.entry_as(entry, kind) {
-                Err(End::Skipped | End::Failed | End::Stopped) | Ok(()) => {}
+                Err(End::Failed) => self.keep_left_tree(entry),
+                Err(End::Skipped | End::Stopped) | Ok(()) => {}
                 Err(End::TooManyNames) => unreachable!("it is copied then"),
             },
             Err(error) => {
                 self.failed(Step::StatSource, entry.source(), error);
+                self.keep_left_tree(entry);
             }
         }
     }

@@ -171,16 +171,17 @@ impl Worker<'_> {
             Ok(created) => created,
             // Nothing can be created beside it, but it may be writable itself. What is to be kept or removed
             // is not written to.
-            Err(error) if old.is_some() && sys::is(&error, &UNCREATED) => {
-                if self.options().backup != Backup::None {
-                    return Err(self.failed(Step::Backup, entry.target(), error));
-                }
-                if self.options().overwrite.remove {
-                    return Err(self.failed(Step::Remove, entry.target(), error));
-                }
-                return Ok((self.write_in_place(entry, source, false)?, None));
+            Err(error) => {
+                let step = match old.filter(|_| sys::is(&error, &UNCREATED)) {
+                    Some(old) if !self.must_go(old) => {
+                        return Ok((self.write_in_place(entry, source, false)?, None))
+                    }
+                    Some(_) if self.options().backup != Backup::None => Step::Backup,
+                    Some(_) => Step::Remove,
+                    None => Step::CreateFile,
+                };
+                return Err(self.failed(step, entry.target(), error));
             }
-            Err(error) => return Err(self.failed(Step::CreateFile, entry.target(), error)),
         };
         match self.fill(entry, source, to, &prepared.dress(entry, old)) {
             Ok(moved) => self.named(entry, source, old, prepared, &name, moved),
@@ -206,7 +207,7 @@ impl Worker<'_> {
         }
         match self.give_name(entry, name, old) {
             Ok(backup) => Ok((moved, backup)),
-            Err(NotNamed::NeedsInPlace) => Ok((self.again_in_place(entry, source)?, None)),
+            Err(NotNamed::NeedsInPlace(_)) => Ok((self.again_in_place(entry, source)?, None)),
             Err(NotNamed::End(end)) => Err(end),
         }
     }
@@ -216,17 +217,21 @@ impl Worker<'_> {
         let reads = self.options().verify;
         let (name, fd) = if direct {
             self.note_begun(entry, || Ok(Begun::ToBeMade))?;
-            let fd = sys::create(entry.at.target(), entry.target, mode, reads).inspect_err(|_| {
-                self.note_not_begun(entry);
-            })?;
-            self.note_created(entry, fd.as_fd())?;
+            let fd = sys::create(entry.at.target(), entry.target, mode, reads)
+                .and_then(|fd| {
+                    let noted = self.note_created(entry, fd.as_fd());
+                    noted
+                        .map(|()| fd)
+                        .inspect_err(|_| self.remove_own(entry, entry.target))
+                })
+                .inspect_err(|_| self.note_not_begun(entry))?;
             (entry.target.into(), fd)
         } else {
             self.partial(entry.target, |name| {
                 sys::create(entry.at.target(), name, mode, reads)
             })?
         };
-        self.learn_owner(entry, fd.as_fd())?;
+        self.learn_owner(entry, fd.as_fd());
         Ok((name, fd))
     }
 
@@ -235,13 +240,14 @@ impl Worker<'_> {
         self.note_begun(entry, || Ok(Begun::Made(sys::stat(made)?.id.1)))
     }
 
-    /// The first new file in a directory tells who owns new files there.
-    pub(crate) fn learn_owner(&self, entry: &Entry<'_>, made: BorrowedFd<'_>) -> std::io::Result<()> {
+    /// The first new file in a directory tells who owns new files there. Who does not know gives each its owner.
+    pub(crate) fn learn_owner(&self, entry: &Entry<'_>, made: BorrowedFd<'_>) {
         let dir = &entry.at.dir;
         if self.options().preserve.ownership && dir.owner_of_new.get().is_none() {
-            let _ = dir.owner_of_new.set(sys::stat(made)?.owner());
+            if let Ok(stat) = sys::stat(made) {
+                let _ = dir.owner_of_new.set(stat.owner());
+            }
         }
-        Ok(())
     }
 
     /// Makes something under a partial name that is free.
@@ -483,7 +489,7 @@ impl Worker<'_> {
 /// Why a finished file has not got its name.
 pub(crate) enum NotNamed {
     /// Nothing can be renamed there, but the file may be writable itself.
-    NeedsInPlace,
+    NeedsInPlace(Errno),
     End(End),
 }
 

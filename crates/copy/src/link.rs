@@ -175,7 +175,7 @@ impl Worker<'_> {
         let link = |dir: BorrowedFd<'_>, name: &CStr| {
             sys::link_at((opened.as_fd(), &first.name), (dir, name), AtFlags::empty())
         };
-        if self.is_linked_already(entry, opened.as_fd(), &first.name) {
+        if self.is_linked_already(entry, stat, (opened.as_fd(), &first.name)) {
             return Ok(());
         }
         if !entry.at.dir.state.is_private() && self.was_finished(entry, stat) {
@@ -197,17 +197,25 @@ impl Worker<'_> {
     }
 
     /// The target is a name of that file already: a rename from one to the other would do nothing at all.
-    fn is_linked_already(&self, entry: &Entry<'_>, dir: BorrowedFd<'_>, name: &CStr) -> bool {
-        let dir_of = &entry.at.dir;
-        let options = self.options();
-        // In a dry run that one has not been replaced, as it would be.
-        let renewed = options.dry_run && !options.in_place && !options.attributes_only;
-        if renewed || (dir_of.state.is_private() && !dir_of.resumed) {
+    fn is_linked_already(&self, entry: &Entry<'_>, source: &Stat, first: (BorrowedFd<'_>, &CStr)) -> bool {
+        let dir = &entry.at.dir;
+        if dir.state.is_private() && !dir.resumed {
             return false;
         }
-        let id = |dir, name| sys::stat_at(dir, name, false).ok().map(|stat| stat.id);
-        let there = id(entry.at.target(), entry.target);
-        there.is_some() && there == id(dir, name)
+        let look = |dir, name| sys::stat_at(dir, name, false).ok();
+        let there = look(entry.at.target(), entry.target);
+        let is_linked =
+            there.is_some_and(|there| look(first.0, first.1).is_some_and(|first| first.id == there.id));
+        let options = self.options();
+        // In a dry run that one has not been replaced, as it would be.
+        let renewed = options.dry_run
+            && !options.attributes_only
+            && match options.overwrite.when {
+                When::All => true,
+                When::Older => there.is_some_and(|there| source.mtime > there.mtime),
+                When::None | When::NoneFail => false,
+            };
+        is_linked && !renewed
     }
 
     /// `Method::HardLink`: the target becomes another name of the source.
@@ -416,7 +424,9 @@ impl Worker<'_> {
         match self.give_name(entry, &name, old) {
             Ok(backup) => Ok(backup),
             Err(NotNamed::End(end)) => Err(end),
-            Err(NotNamed::NeedsInPlace) => Err(self.failed(Step::Rename, entry.target(), Errno::PERM.into())),
+            Err(NotNamed::NeedsInPlace(error)) => {
+                Err(self.failed(Step::Rename, entry.target(), error.into()))
+            }
         }
     }
 }

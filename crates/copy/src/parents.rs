@@ -147,6 +147,7 @@ impl Parents {
                 source: &source,
                 target: &name,
             };
+            worker.report.directories += 1;
             worker.copied(&entry, Kind::Directory, None);
             if !dry {
                 self.unfinished.push(Made {

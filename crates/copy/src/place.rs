@@ -12,9 +12,10 @@ use crate::run::{End, Outcome, Worker};
 use crate::sys::{self, Stat};
 use rustix::fs::{Access, AtFlags, RenameFlags};
 use rustix::io::Errno;
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::io;
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 /// Where something goes.
 pub(crate) enum Place {
@@ -180,7 +181,7 @@ impl Worker<'_> {
             return false;
         }
         let parent = match entry.source.to_bytes().iter().rposition(|&byte| byte == b'/') {
-            Some(at) => std::ffi::CString::new(&entry.source.to_bytes()[..=at]).expect("it was a name"),
+            Some(at) => CString::new(&entry.source.to_bytes()[..=at]).expect("it was a name"),
             None => c".".into(),
         };
         let ids = sys::stat_at(entry.at.source(), &parent, true)
@@ -221,10 +222,9 @@ impl Worker<'_> {
     /// Whether what is there keeps its inode: it is no plain file, or has readers that its name does not tell of.
     fn is_in_place(&self, there: &Stat, follow: bool) -> bool {
         let options = self.options();
-        if options.overwrite.remove || there.is_symlink() || options.backup != Backup::None {
+        if there.is_symlink() || self.must_go(there) {
             return false;
         }
-        let has_other_names = there.nlink > 1 && !options.preserve.links;
         // Who may not give files away cannot make another one with the same owner and group.
         let (ours, owner) = (self.run.owner, there.owner());
         let is_ours = owner.0 == ours.0 && (owner.1 == ours.1 || sys::is_own_group(owner.1));
@@ -234,24 +234,29 @@ impl Worker<'_> {
             || options.attributes_only
             || follow
             || !there.is_file()
-            || has_other_names
+            || there.nlink > 1
             || !keeps_owner
+    }
+
+    /// Whether what is there has to go before something else gets its name: a backup of it or its other names keep what is
+    /// in it, so that nothing may be written there.
+    pub(crate) fn must_go(&self, there: &Stat) -> bool {
+        let options = self.options();
+        let parts = options.preserve.links && there.nlink > 1 && !options.attributes_only;
+        parts || options.overwrite.remove || options.backup != Backup::None
     }
 
     /// Whether a new file stands for the one that it replaces, with its owner and permissions: not where that one was
     /// to be removed or renamed first, and is therefore another file.
     pub(crate) fn is_heir(&self, entry: &Entry<'_>, old: &Stat) -> bool {
         let options = self.options();
-        let linked = options.preserve.links && old.nlink > 1;
-        let shared = entry.at.dir.state == State::Shared;
-        let goes = shared || linked || options.overwrite.remove || options.backup != Backup::None;
+        let goes = entry.at.dir.state == State::Shared || self.must_go(old);
         old.is_file() && !goes && (!options.overwrite.force || writable(entry.at, entry.target).is_ok())
     }
 
     /// A file that its owner has protected is not replaced, as it would not be written to.
     fn check_writable(&mut self, entry: &Entry<'_>, there: &Stat) -> Outcome<()> {
-        let overwrite = self.options().overwrite;
-        if overwrite.force || overwrite.remove || self.options().backup != Backup::None || !there.is_file() {
+        if self.options().overwrite.force || self.must_go(there) || !there.is_file() {
             return Ok(());
         }
         writable(entry.at, entry.target).map_err(|error| self.failed(Step::CreateFile, entry.target(), error))
@@ -275,7 +280,12 @@ impl Worker<'_> {
             };
             match rustix::fs::renameat(dir, partial, dir, entry.target) {
                 Ok(()) => return Ok(backup),
-                Err(error) => Err(error),
+                Err(error) => {
+                    if let Some(backup) = backup {
+                        self.undo_backup(entry, &backup);
+                    }
+                    Err(error)
+                }
             }
         } else {
             match rename_to_free(entry.at, partial, entry.target) {
@@ -285,11 +295,22 @@ impl Worker<'_> {
         };
         let Err(error) = named else { return Ok(None) };
         self.remove_own(entry, partial);
-        let old = old.is_some_and(|old| old.is_file());
-        if old && matches!(error, Errno::ACCESS | Errno::PERM | Errno::BUSY) {
-            return Err(NotNamed::NeedsInPlace);
+        let stuck = old.filter(|_| matches!(error, Errno::ACCESS | Errno::PERM | Errno::BUSY));
+        let step = match stuck {
+            Some(old) if old.is_file() && !self.must_go(old) => return Err(NotNamed::NeedsInPlace(error)),
+            Some(_) if self.options().backup == Backup::None => Step::Remove,
+            _ => Step::Rename,
+        };
+        Err(self.failed(step, entry.target(), error.into()).into())
+    }
+
+    /// Gives what was renamed to a backup its name again, as nothing new has got it.
+    fn undo_backup(&mut self, entry: &Entry<'_>, backup: &Path) {
+        let name = backup.file_name().map(|name| CString::new(name.as_bytes()));
+        let Some(Ok(name)) = name else { return };
+        if let Err(error) = rename_to_free(entry.at, &name, entry.target) {
+            self.failed(Step::Backup, entry.target(), error.into());
         }
-        Err(self.failed(Step::Rename, entry.target(), error.into()).into())
     }
 
     /// Another attempt seems to have been quicker: if it has made the same, ours goes.

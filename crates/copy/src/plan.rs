@@ -73,7 +73,9 @@ pub(crate) fn carry_out(run: &Run<'_>, sources: &[PathBuf], target: &Target) -> 
                     plan.finish(&mut worker, is_told);
                 }
                 let is_left = run.stopped() || !total.partial.is_empty() || !worker.report.partial.is_empty();
-                run.end_journal(!run.part.is_whole() || is_left);
+                if let Err((name, error)) = run.end_journal(!run.part.is_whole() || is_left) {
+                    worker.failed(Step::Remove, plan.top.path(Side::Target, &name), error);
+                }
                 // The directory that it was in, which could not be changed then.
                 worker.lock_all(|_| true);
             }
@@ -191,7 +193,7 @@ impl<'a> Plan<'a> {
         let stat = || sys::stat_at(at.source(), &path, worker.run.follows(&dir));
         let mut kind = FileType::Unknown;
         if several || self.only_directory {
-            let stat = stat()?;
+            let stat = stat().inspect_err(|_| worker.keep_left_tree(&entry))?;
             kind = stat.file_type();
             if self.only_directory && !stat.is_dir() {
                 if !(self.target.is_dir() && worker.is_left_alone(&entry, &stat)) {

@@ -64,9 +64,13 @@ impl Worker<'_> {
                 at,
             ))
         });
-        // Without descriptors for it, the copy says what fails.
-        let Ok((mut journal, at)) = opened else {
-            return Ok(());
+        let (mut journal, at) = match opened {
+            Ok(opened) => opened,
+            Err(error) if run.options.resume => {
+                return Err(self.failed(Step::Journal, shown(top, c""), error));
+            }
+            // Without descriptors for it, the copy says what fails.
+            Err(_) => return Ok(()),
         };
         if run.options.resume {
             let found = journal::find(at.target(), &run.asked().0, true);
@@ -270,26 +274,47 @@ impl Worker<'_> {
     }
 
     /// The name of a tree that an earlier run has left for this target, if it is surely ours.
-    pub(crate) fn left_tree(&self, entry: &Entry<'_>) -> Option<CString> {
-        let before = self.run.before()?;
+    pub(crate) fn left_tree(&mut self, entry: &Entry<'_>) -> Outcome<Option<CString>> {
+        let found = self.find_left_tree(entry);
+        found.map_err(|(_, error)| self.failed(Step::StatTarget, entry.target(), error))
+    }
+
+    /// What could not even be begun may have a tree of an earlier run, which stays and is told of.
+    pub(crate) fn keep_left_tree(&mut self, entry: &Entry<'_>) {
+        let dir = &entry.at.dir;
+        let is_apart = dir.state.is_private() || self.options().in_place;
+        if is_apart || self.options().dry_run || !self.run.part.is_whole() {
+            return;
+        }
+        if let Ok(Some(name)) | Err((name, _)) = self.find_left_tree(entry) {
+            self.report.partial.push(shown(dir, &name));
+        }
+    }
+
+    /// An error has the name that could not be looked at.
+    fn find_left_tree(&self, entry: &Entry<'_>) -> Result<Option<CString>, (CString, io::Error)> {
+        let Some(before) = self.run.before() else {
+            return Ok(None);
+        };
         let key = entry.at.dir.key.child(entry.target);
         let numbers = before
             .runs()
             .iter()
             .flat_map(|id| (0..NUMBERS).map(|n| id.wrapping_add(n)));
         let at = entry.at.target();
-        numbers
-            .map(|number| partial_name(entry.target, number))
-            .find(|name| match sys::stat_at(at, name, false) {
-                Ok(there) if !there.is_dir() => false,
-                Ok(there) if before.has_made(key, &there) => true,
+        for name in numbers.map(|number| partial_name(entry.target, number)) {
+            match sys::stat_at(at, &name, false) {
+                Ok(there) if !there.is_dir() => {}
+                Ok(there) if before.has_made(key, &there) => return Ok(Some(name)),
                 Ok(_) => {
                     // It was killed before it wrote that down, and then there is nothing in it. Else it stays.
-                    let _ = rustix::fs::unlinkat(at, name, AtFlags::REMOVEDIR);
-                    false
+                    let _ = rustix::fs::unlinkat(at, &name, AtFlags::REMOVEDIR);
                 }
-                Err(_) => false,
-            })
+                Err(error) if sys::is(&error, &[Errno::NOENT]) => {}
+                Err(error) => return Err((name, error)),
+            }
+        }
+        Ok(None)
     }
 
     /// Whether this directory was made by an earlier run, and not by somebody else.
@@ -336,9 +361,7 @@ impl Worker<'_> {
         let sole = self.run.has_one_source();
         let is_source = |name: &CStr| !sole || !source.is_some_and(|at| self.has_lost(at, name));
         let (left, below) = self.left_in(target, dir.key, &is_source);
-        for name in left {
-            self.remove_left(target, &name, shown(dir, &name));
-        }
+        self.remove_all(target, left, shown(dir, c""));
         // Each with the directory that it is in: as many are open as there are levels.
         let mut below: Vec<(Option<Arc<OwnedFd>>, CString, Key, PathBuf)> = below
             .into_iter()
@@ -351,10 +374,7 @@ impl Worker<'_> {
             };
             let (key, path) = (key.child(&name), path.join(OsStr::from_bytes(name.to_bytes())));
             let (left, more) = self.left_in(here.as_fd(), key, &|_| !sole);
-            for name in left {
-                let path = path.join(OsStr::from_bytes(name.to_bytes()));
-                self.remove_left(here.as_fd(), &name, path);
-            }
+            self.remove_all(here.as_fd(), left, path.clone());
             let more = more.into_iter();
             below.extend(more.map(|name| (Some(here.clone()), name, key, path.clone())));
         }
@@ -370,22 +390,22 @@ impl Worker<'_> {
     }
 
     /// Of a directory with this key: what is not finished and has no source, and the directories that an earlier run was in
-    /// and this one will not be. What cannot be listed keeps what is in it.
+    /// and this one will not be. What may not be listed keeps what is in it.
     fn left_in(
         &self,
         target: BorrowedFd<'_>,
         key: Key,
         is_source: &dyn Fn(&CStr) -> bool,
-    ) -> (Vec<CString>, Vec<CString>) {
+    ) -> (io::Result<Vec<CString>>, Vec<CString>) {
         let (mut left, mut below) = (Vec::new(), Vec::new());
         let Some(before) = self.run.before() else {
-            return (left, below);
+            return (Ok(left), below);
         };
         let is_ours = |partial: &Partial<'_>| {
             let near = |id: &u32| partial.id.wrapping_sub(*id) < NUMBERS;
             !partial.is_journal && before.runs().iter().any(near)
         };
-        let _ = journal::each_name(target, usize::MAX, |name, kind| {
+        let listed = journal::each_name(target, usize::MAX, |name, kind| {
             let look = || sys::stat_at(target, name, false);
             if let Some(partial) = Partial::parse(name).filter(is_ours) {
                 let of = CString::new(partial.of).expect("it was in a name");
@@ -403,7 +423,24 @@ impl Worker<'_> {
                 below.push(name.into());
             }
         });
-        (left, below)
+        match listed {
+            Err(error) if !sys::is(&error, &[Errno::ACCESS]) => (Err(error), below),
+            _ => (Ok(left), below),
+        }
+    }
+
+    fn remove_all(&mut self, target: BorrowedFd<'_>, left: io::Result<Vec<CString>>, path: PathBuf) {
+        match left {
+            Ok(left) => {
+                for name in left {
+                    let path = path.join(OsStr::from_bytes(name.to_bytes()));
+                    self.remove_left(target, &name, path);
+                }
+            }
+            Err(error) => {
+                self.failed(Step::Remove, path, error);
+            }
+        }
     }
 
     fn remove_left(&mut self, target: BorrowedFd<'_>, name: &CStr, path: PathBuf) {
@@ -431,5 +468,9 @@ impl Worker<'_> {
 }
 
 fn shown(dir: &Dir, name: &CStr) -> PathBuf {
-    dir.path(Side::Target, name)
+    let path = dir.path(Side::Target, name);
+    if path.as_os_str().is_empty() {
+        return ".".into();
+    }
+    path
 }

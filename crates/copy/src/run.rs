@@ -96,7 +96,7 @@ pub(crate) struct Run<'a> {
     jobs: OnceLock<usize>,
     /// Threads, with those besides for cold sources.
     most: usize,
-    /// Files in a worker's ring.
+    /// Files in a worker's ring; 0 where none has one.
     pub(crate) depth: usize,
     /// What each source is of the whole, if somebody wants to know how much is done.
     pub(crate) part_of_source: Option<f64>,
@@ -116,12 +116,13 @@ impl<'a> Run<'a> {
             .max(1);
         let share = descriptors / most;
         // Half of what a worker may have open is for its ring.
-        let depth = (share / 2 / ring::DESCRIPTORS_PER_FILE).clamp(1, ring::DEPTH);
-        let share = match options.engine {
-            Engine::Uring => share - share / 2,
-            Engine::Auto if options.waits_for_disk() => share - share / 2,
-            Engine::Auto | Engine::Threads => share,
+        let depth = (share / 2 / ring::DESCRIPTORS_PER_FILE).min(ring::DEPTH);
+        let depth = match options.engine {
+            Engine::Uring => depth.max(1),
+            Engine::Auto if options.waits_for_disk() && depth >= ring::LEAST_DEPTH => depth,
+            Engine::Auto | Engine::Threads => 0,
         };
+        let share = if depth > 0 { share - share / 2 } else { share };
         Run {
             options,
             observer,
@@ -280,10 +281,11 @@ impl Run<'_> {
         }
     }
 
-    /// Nothing is left to go on with, or with `keep` something is.
-    pub(crate) fn end_journal(&self, keep: bool) {
-        if let Some(journal) = self.journal.get() {
-            journal.finish(keep, &|| self.asked());
+    /// Nothing is left to go on with, or with `keep` something is. An error has the name of the journal that stays.
+    pub(crate) fn end_journal(&self, keep: bool) -> Result<(), (CString, io::Error)> {
+        match self.journal.get() {
+            Some(journal) => journal.finish(keep, &|| self.asked()),
+            None => Ok(()),
         }
     }
 

@@ -199,10 +199,13 @@ impl FileSystem {
 /// until the end.
 pub(crate) fn make_own_dir(dir: BorrowedFd<'_>, name: &CStr, mode: u32, masked: bool) -> io::Result<()> {
     rustix::fs::mkdirat(dir, name, Mode::from_raw_mode(mode))?;
-    if masked {
-        open_own_dir(dir, name)?;
+    if !masked {
+        return Ok(());
     }
-    Ok(())
+    let opened = open_own_dir(dir, name).map(drop);
+    opened.inspect_err(|_| {
+        let _ = rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR);
+    })
 }
 
 /// Whether a descriptor is good for calls on names below it only (O_PATH), as one of a directory that may not be read.

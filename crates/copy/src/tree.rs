@@ -13,6 +13,7 @@ use crate::schedule::{Job, Schedule, Work};
 use crate::sys::{self, FileId, Stat};
 use crate::xattr;
 use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::AtFlags;
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::io;
@@ -214,7 +215,7 @@ impl Worker<'_> {
                 Err(self.refused(Refusal::DirectoryOverFile, entry))
             }
             None if self.options().in_place => self.make_dir(entry, State::Made, source),
-            None => match self.left_tree(entry) {
+            None => match self.left_tree(entry)? {
                 Some(name) => self.enter_dir(entry, State::Partial, name, true),
                 None => self.make_dir(entry, State::Partial, source),
             },
@@ -283,7 +284,14 @@ impl Worker<'_> {
             _ => make(entry.target).map(|()| entry.target.into()),
         };
         let name = made.map_err(|error| self.failed(Step::CreateDirectory, entry.target(), error))?;
-        let made = self.enter_dir(entry, state, name, false)?;
+        let made = self
+            .enter_dir(entry, state, name.clone(), false)
+            .inspect_err(|_| {
+                if state != State::Shared {
+                    // It is empty, and in the way of the next attempt.
+                    let _ = rustix::fs::unlinkat(entry.at.target(), &name, AtFlags::REMOVEDIR);
+                }
+            })?;
         if !matches!(state, State::Hidden | State::Shared) {
             self.note_made(&entry.at.dir, entry.target, &made.stat);
         }

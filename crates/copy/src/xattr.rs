@@ -157,6 +157,14 @@ pub(crate) fn each(names: &[u8]) -> impl Iterator<Item = &CStr> {
         .filter_map(|name| CStr::from_bytes_with_nul(name).ok())
 }
 
+/// The same in the order in which they can be set: with its access control list, a file may be one that its owner may not
+/// write to, and other attributes need that.
+pub(crate) fn each_to_set(names: &[u8]) -> impl Iterator<Item = &CStr> {
+    let is_list = |name: &&CStr| Class::of(name) == Class::AccessList;
+    let lists = each(names).filter(is_list);
+    each(names).filter(move |name| !is_list(name)).chain(lists)
+}
+
 /// Whether an error means that there are no such attributes here.
 pub(crate) fn is_unsupported(error: &io::Error) -> bool {
     sys::is(error, &[Errno::OPNOTSUPP, Errno::NOSYS])

@@ -73,7 +73,9 @@ fn watched<T>(wishes: &Wishes, sources: &[PathBuf], watch: &Watch, work: impl Fn
     thread::scope(|scope| {
         let (done, ended) = mpsc::channel();
         let known_bytes = progress::known_bytes(sources);
-        scope.spawn(move || progress::show(form, watch, known_bytes, &ended));
+        let show = move || progress::show(form, watch, known_bytes, &ended);
+        // Where no thread can be made, nothing is shown.
+        let _ = thread::Builder::new().spawn_scoped(scope, show);
         let result = work();
         drop(done);
         result

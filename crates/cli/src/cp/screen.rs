@@ -2,6 +2,7 @@
 
 use super::usage::PROGRAM;
 use crate::{complain, to_stderr};
+use rustix::termios::tcgetwinsize;
 use std::io::{self, IsTerminal, Write};
 
 /// Back to the line's start, and clear it.
@@ -63,7 +64,11 @@ impl Screen {
 
     /// Replaces the progress line.
     pub fn progress(&mut self, line: &str) {
-        to_stderr(&format!("{CLEAR}{line}"));
+        // A line that goes on in the next row could not be cleared. It is asked anew each time: windows change.
+        let columns = tcgetwinsize(io::stderr()).map_or(0, |size| usize::from(size.ws_col));
+        let most = columns.checked_sub(1).unwrap_or(usize::MAX);
+        let shown: String = line.chars().take(most).collect();
+        to_stderr(&format!("{CLEAR}{shown}"));
         self.open_line = true;
     }
 

@@ -46,8 +46,7 @@ impl Misuse {
 /// Says what clap does not understand in `arguments`, or prints the help that was asked for.
 pub(crate) fn report(error: &clap::Error, arguments: &[OsString]) -> u8 {
     if !error.use_stderr() {
-        // A closed stdout is the reader's choice, not an error to report.
-        let _ = error.print();
+        crate::print_usage(error);
         return 0;
     }
     misuse(error, arguments).report()

@@ -213,11 +213,10 @@ pub(crate) fn open(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<Option<(Owned
     };
     let mut bytes = vec![0; Head::MOST_BYTES];
     let length = sys::read_at(file.as_fd(), &mut bytes, 0)?;
+    let now = sys::stat(file.as_fd())?;
     let found = Head::decode(&bytes[..length])
         // What was swapped since, and a copy of a journal, tell of something else.
-        .filter(|(head, _)| {
-            head.ino == looks.id.1 && sys::stat(file.as_fd()).is_ok_and(|now| now.id == looks.id)
-        });
+        .filter(|(head, _)| head.ino == looks.id.1 && now.id == looks.id);
     Ok(found.map(|(head, head_bytes)| (file, head, head_bytes)))
 }
 

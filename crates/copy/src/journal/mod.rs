@@ -264,22 +264,23 @@ impl Journal {
         *self.last.lock().unwrap() = Some(Last { times });
     }
 
-    /// Nothing is left to go on with: removes the file, or with `keep` writes what is held and leaves it.
-    pub(crate) fn finish(&self, keep: bool, begin: Begin<'_>) {
+    /// Nothing is left to go on with: removes the file, or with `keep` writes what is held and leaves it. An error has the
+    /// name of a file that stays though it should not.
+    pub(crate) fn finish(&self, keep: bool, begin: Begin<'_>) -> Result<(), (CString, io::Error)> {
         if keep {
             if !self.log.lock().unwrap().held.is_empty() {
                 self.append(&mut Batch::default(), begin);
             }
-            return;
+            return Ok(());
         }
         let log = self.log.lock().unwrap();
-        if let State::Open(file) | State::Ended(Some(file)) = &log.state {
-            let removed = remove(self.dir.as_fd(), &log.name, file);
-            let Some(last) = self.last.lock().unwrap().take() else {
-                return;
-            };
-            if removed.is_err_and(|error| sys::is(&error, &[Errno::ACCESS])) {
-                self.remove_from_closed(&log.name, file);
+        let (State::Open(file) | State::Ended(Some(file))) = &log.state else {
+            return Ok(());
+        };
+        let mut removed = remove(self.dir.as_fd(), &log.name, file);
+        if let Some(last) = self.last.lock().unwrap().take() {
+            if matches!(&removed, Err(error) if sys::is(error, &[Errno::ACCESS])) {
+                removed = self.remove_from_closed(&log.name, file);
             }
             if let Some(times) = last.times {
                 // They were set a moment ago, so that they can be set.
@@ -288,19 +289,20 @@ impl Journal {
                     .or_else(|_| rustix::fs::utimensat(CWD, path.as_slice(), &times, flags));
             }
         }
+        match removed {
+            Err(error) if !sys::is(&error, &[Errno::NOENT]) => Err((log.name.clone(), error)),
+            _ => Ok(()),
+        }
     }
 
     /// The directory has got permissions that keep us out: it has others for the moment that it takes.
-    fn remove_from_closed(&self, name: &CStr, file: &OwnedFd) {
+    fn remove_from_closed(&self, name: &CStr, file: &OwnedFd) -> io::Result<()> {
         let set = |mode| rustix::fs::chmod(self.dir_path().as_slice(), Mode::from_raw_mode(mode));
-        let Ok(mode) = sys::stat(self.dir.as_fd()).map(|stat| stat.permissions()) else {
-            return;
-        };
-        if set(mode | 0o300).is_ok() {
-            // What stays is told of when it is found.
-            let _ = remove(self.dir.as_fd(), name, file);
-            let _ = set(mode);
-        }
+        let mode = sys::stat(self.dir.as_fd())?.permissions();
+        set(mode | 0o300)?;
+        let removed = remove(self.dir.as_fd(), name, file);
+        set(mode)?;
+        removed
     }
 
     /// The directory itself, whatever may be done in it.
@@ -452,7 +454,7 @@ mod tests {
         disk.fail(rustix::io::Errno::NOSPC);
         write(&journal, A, &file);
         assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 1);
-        journal.finish(false, &asked);
+        journal.finish(false, &asked).unwrap();
         assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
     }
 

@@ -301,11 +301,12 @@ impl Worker<'_> {
             true => self.note_created(&flight.entry(), to.as_fd()),
             false => Ok(()),
         };
-        if let Err(error) = noted.and_then(|()| self.learn_owner(&flight.entry(), to.as_fd())) {
+        if let Err(error) = noted {
             self.failed(Step::CreateFile, flight.entry().target(), error);
             self.ring().give_back(bytes);
             return self.discard(flight, &name);
         }
+        self.learn_owner(&flight.entry(), to.as_fd());
         let op = Write::at(to.as_raw_fd(), 0, bytes);
         let new = New {
             name,

@@ -22,6 +22,9 @@ use std::io;
 /// Files in flight at once.
 pub(crate) const DEPTH: usize = 64;
 
+/// With room for fewer, threads that wait for the disk one by one are as good.
+pub(crate) const LEAST_DEPTH: usize = 4;
+
 /// What a file in flight holds: itself, its copy, and their directories.
 pub(crate) const DESCRIPTORS_PER_FILE: usize = 4;
 

@@ -208,7 +208,8 @@ pub fn run_shard(plan: &Plan, shard: usize, observer: &dyn Observer) -> Result<R
             digest: run.part.shard().map_or(0, |shard| shard.checksum.value()),
         };
         place.records.write_done(&record, &done)?;
-        run.end_journal(report.failures > 0);
+        // With the record, nobody looks at the journal again.
+        let _ = run.end_journal(report.failures > 0);
         Ok(report)
     };
     let report = plan.run(&recorder, part, open_journal, record_done)??;
