@@ -61,7 +61,7 @@ test-all: ## Python tests on each CPython from 3.10 to 3.13 found (PYTHONS="more
 # is made of. For a named target only, because the compiler's own plugins cannot be static.
 native: HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 native: ## the command as one static binary, target/native/proactor
-	RUSTFLAGS="$(RUSTFLAGS) -C target-feature=+crt-static" cargo build --locked --profile $(PROFILE) --target $(HOST) \
+	RUSTFLAGS="$(RUSTFLAGS) -C target-feature=+crt-static -C strip=symbols" cargo build --locked --profile $(PROFILE) --target $(HOST) \
 	    -p proactor-cli -p proactor-bench
 	ln -sfn $(HOST)/$(PROFILE:dev=debug) target/native
 
