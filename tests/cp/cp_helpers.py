@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import stat
+import struct
 import subprocess
 import sys
 import time
@@ -275,3 +276,14 @@ def content(path: Path) -> tuple[int, list[tuple[int, bytes]]]:
             end = os.lseek(file.fileno(), start, os.SEEK_HOLE)
             parts.append((start, os.pread(file.fileno(), end - start, start)))
     return length, parts
+
+
+def access_list(text: str) -> bytes:
+    """A list in setfacl(1)'s words, with its mask, as the kernel takes it (linux/posix_acl_xattr.h)."""
+    packed = struct.pack("<I", 2)
+    for entry in text.split(","):
+        kind, who, rights = entry.split(":")
+        tag = {"u": 1, "g": 4, "m": 16, "o": 32}[kind] << bool(who)
+        bits = sum(4 >> "rwx".index(right) for right in rights.replace("-", ""))
+        packed += struct.pack("<HHI", tag, bits, int(who or 0xFFFFFFFF))
+    return packed

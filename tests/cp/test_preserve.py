@@ -8,7 +8,7 @@ from pathlib import Path
 import arrangements
 import pytest
 from capabilities import needs
-from cp_helpers import Same
+from cp_helpers import Same, access_list
 
 pytest_plugins = ["cp_fixtures"]
 
@@ -114,12 +114,7 @@ def test_owner(same: Same, attributes: str) -> None:
     same(owned, "-r", *attributes.split(), "t", "new")
 
 
-# Version 2: the user 7 may read, write and execute; the mask is rwx, the others have r--.
-LISTED = ((1, 6, -1), (2, 7, 7), (4, 4, -1), (16, 7, -1), (32, 4, -1))
-LIST = (2).to_bytes(4, "little") + b"".join(
-    tag.to_bytes(2, "little") + rights.to_bytes(2, "little") + (who & 0xFFFFFFFF).to_bytes(4, "little")
-    for tag, rights, who in LISTED
-)
+LIST = access_list("u::rw,u:7:rwx,g::r,m::rwx,o::r")
 
 
 @needs("root")

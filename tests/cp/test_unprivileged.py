@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 import arrangements
 import pytest
 from capabilities import needs
-from cp_helpers import Outcome, Runner, Same, snapshot
+from cp_helpers import Outcome, Runner, Same, access_list, snapshot
 
 pytest_plugins = ["cp_fixtures"]
 pytestmark = needs("root")
@@ -188,7 +187,7 @@ def test_a_list_that_takes_the_owners_rights(same: Same, form: str, list_: str) 
 
     def hand_down(root: Path) -> None:
         give_away(root)
-        subprocess.run(["setfacl", "-d", "-m", list_, root / "E"], check=True)
+        os.setxattr(root / "E", "system.posix_acl_default", access_list(list_))
 
     same(closing, *form.split(), after=hand_down, user=USER)
 
@@ -217,7 +216,8 @@ def test_attributes_beside_a_list_that_keeps_us_out(same: Same, how: str, target
     def protect(root: Path) -> None:
         give_away(root)
         # In this order, in which they are listed.
-        subprocess.run(["setfacl", "-m", "u::r,g::rw,g:1001:rx", root / "f"], check=True)
+        list_ = access_list("u::r,g::rw,g:1001:rx,m::rwx,o::r")
+        os.setxattr(root / "f", "system.posix_acl_access", list_)
         os.setxattr(root / "f", "user.z", b"1")
 
     found = same(listed, how, "f", target, after=protect, user=USER)
