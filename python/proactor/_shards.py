@@ -19,6 +19,7 @@ class CopyPlan:
     """A copy of one directory, in parts for machines that have the same files under the same paths.
 
     It is a value: it can be stored and sent as `json`, pickled and compared, and is small, whatever the tree.
+    What else it has is read from that, with a ValueError where that is not the plan of a copy.
     """
 
     json: str
@@ -26,8 +27,13 @@ class CopyPlan:
 
     @cached_property
     def _fields(self) -> dict[str, Any]:
-        fields = json.loads(self.json)
-        assert isinstance(fields, dict)
+        problem = "not the plan of a copy"
+        try:
+            fields = json.loads(self.json)
+        except ValueError as error:
+            raise ValueError(f"{problem}: {error}") from None
+        if not isinstance(fields, dict) or not fields.keys() >= {"shards", "source", "target"}:
+            raise ValueError(problem)
         return fields
 
     @property

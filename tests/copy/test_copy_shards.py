@@ -95,6 +95,9 @@ def test_errors(run: Run, tree: Path, tmp_path: Path) -> None:
         assert busy.value.errno == errno.EBUSY
         with pytest.raises(ValueError, match="not the plan of a copy"):
             await proactor.copy_shard(proactor.CopyPlan("{}"), 0)
+        for text in ("", "[]", "{}", '{"shards": []}'):
+            with pytest.raises(ValueError, match="not the plan of a copy"):
+                _ = proactor.CopyPlan(text).shards
         unmount(tree)
         with pytest.raises(OSError, match="is its file system mounted here") as another:
             await proactor.copy_shard(plan, 0)

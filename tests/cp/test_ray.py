@@ -85,12 +85,15 @@ def test_a_worker_is_killed(address: str, tmp_path: Path) -> None:
 
 def test_interrupted_and_gone_on_with(address: str, tmp_path: Path) -> None:
     source(tmp_path)
-    command = proactor_command("cp", "-a", "--sparse=never", f"--ray={address}", "t", "copy")
-    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+    command = proactor_command("cp", "-a", "--sparse=never", "--json", f"--ray={address}", "t", "copy")
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         writer(tmp_path, process)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=DEADLINE_S)
+        out, said = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 130, said
+    assert json.loads(out.splitlines()[-1]) == {"event": "error", "message": "interrupted"}
     go_on = said.split("to go on: proactor ")[1].split()
     done = subprocess.run(
         proactor_command(*go_on), cwd=tmp_path, stderr=subprocess.PIPE, text=True, timeout=DEADLINE_S
@@ -157,14 +160,10 @@ def check_copy(place: Path) -> None:
 
 def test_what_cannot_be_reached(tmp_path: Path) -> None:
     (tmp_path / "t").mkdir()
-    done = subprocess.run(
-        proactor_command("cp", "-a", "--ray=127.0.0.1:1", "t", "copy"),
-        cwd=tmp_path,
-        stderr=subprocess.PIPE,
-        text=True,
-        timeout=DEADLINE_S,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert "cannot reach a Ray cluster at 127.0.0.1:1" in done.stderr
+    command = proactor_command("cp", "-a", "--json", "--ray=127.0.0.1:1", "t", "copy")
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=DEADLINE_S)
+    event = json.loads(done.stdout)
+    assert (done.returncode, event["event"]) == (1, "error")
+    assert event["message"].startswith("cannot reach a Ray cluster at 127.0.0.1:1")
+    assert done.stderr == f"proactor cp: {event['message']}\n"
     assert os.listdir(tmp_path) == ["t"]

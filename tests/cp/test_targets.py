@@ -119,7 +119,8 @@ def test_form(same: Same, form: str) -> None:
     "form",
     [
         *("-rT d to_e/", "-aT d to_e//", "-rT d to_e", "-rvT d to_e/.", "-T a to_e/", "-r d to_e/"),
-        *("-rvT d .", "-rvT d ./", "-rvT d e/.", "-rvT d e/./", "-rT d e/..", "-rT d no_such/"),
+        *("-rvT d .", "-rvT d ./", "-rvT d e/.", "-rvT d e/./", "-rvT d e/..", "-rT d no_such/"),
+        *("-rvT d to_e/", "-vT d/nothing to_e/"),
     ],
 )
 def test_directory_by_another_name(same: Same, form: str) -> None:

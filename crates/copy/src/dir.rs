@@ -79,6 +79,8 @@ pub(crate) struct Slot {
     partial: Mutex<Option<Box<CStr>>>,
     /// It was reached through a link of this name, and is again; it must still be the same directory.
     through_link: bool,
+    /// What is named `.` in it is itself, and is shown as it is.
+    is_itself: bool,
     id: FileId,
     fd: Mutex<Option<Arc<OwnedFd>>>,
 }
@@ -89,6 +91,7 @@ impl Slot {
             name: name.into(),
             partial: Mutex::new(None),
             through_link: false,
+            is_itself: false,
             id,
             fd: Mutex::new(fd.map(Arc::new)),
         }
@@ -101,6 +104,10 @@ impl Slot {
 
     pub(crate) fn through_link(self, through_link: bool) -> Slot {
         Slot { through_link, ..self }
+    }
+
+    pub(crate) fn itself(self, is_itself: bool) -> Slot {
+        Slot { is_itself, ..self }
     }
 
     pub(crate) fn id(&self) -> FileId {
@@ -350,7 +357,9 @@ impl Dir {
         let mut names = vec![name];
         let mut dir = Some(self);
         while let Some(this) = dir {
-            names.push(this.slot(side).name());
+            let slot = this.slot(side);
+            names.pop_if(|name| slot.is_itself && *name == c".");
+            names.push(slot.name());
             dir = this.parent.as_deref();
         }
         names

@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn as_many_help_as_may() {
-        let dir = plan::open_top(std::path::Path::new(".")).unwrap();
+        let dir = plan::open_top(std::path::Path::new("."), false).unwrap();
         let schedule = Schedule::default();
         for (helpers, helping) in [(1, 1), (usize::MAX, 3)] {
             let batch = Arc::new(Batch::new(dir.clone(), Listing::default()));

@@ -7,7 +7,7 @@ use crate::entry::Entry;
 use crate::error::Step;
 use crate::journal::Key;
 use crate::observer::Kind;
-use crate::plan::top_of;
+use crate::plan::parts_of_top;
 use crate::rehearse::would_make;
 use crate::run::{Outcome, Worker};
 use crate::sys::{self, FileId, Stat};
@@ -135,7 +135,8 @@ impl Parents {
             }
             let here = at.source().try_clone_to_owned()?;
             let label = CString::new(shown.as_os_str().as_bytes())?;
-            top_of(here, target, &label, state, dir.key.child(&name))
+            let parts = parts_of_top(here, target, &label, state)?;
+            Ok(Dir::top(parts, dir.key.child(&name)))
         });
         let next = opened.map_err(|error| worker.failed(Step::OpenTargetDirectory, shown, error))?;
         worker.watch_disk(&next, dir.target.id());

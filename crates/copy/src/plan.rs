@@ -134,7 +134,8 @@ impl<'a> Plan<'a> {
             Target::As(path) if path.as_os_str().is_empty() => return Err(Errno::NOENT.into()),
             Target::As(path) => split(path),
         };
-        let top = open_top(&directory)?;
+        let is_itself = name.is_some() && directory.as_os_str() == path_of(target).as_os_str();
+        let top = open_top(&directory, is_itself)?;
         Ok(Plan {
             target: path_of(target),
             parents: Parents::new(directory, top.clone()),
@@ -358,7 +359,7 @@ impl<'a> Plan<'a> {
 /// A file onto itself, by force and with a backup: then the copy is the backup.
 fn backup_of(path: &Path, options: &Options) -> io::Result<PathBuf> {
     let (directory, name, _) = split(path);
-    let top = open_top(&directory)?;
+    let top = open_top(&directory, false)?;
     let name = backup::name_for(top.open()?.target(), &name.unwrap_or_default(), options)?;
     Ok(directory.join(OsStr::from_bytes(name.to_bytes())))
 }
@@ -458,26 +459,27 @@ fn trim(mut path: &[u8]) -> &[u8] {
     path
 }
 
-/// The pair of the directory that relative sources are in, and that of the target.
-pub(crate) fn open_top(directory: &Path) -> io::Result<Arc<Dir>> {
+/// The pair of the directory that relative sources are in, and that of the target, which the copy may be itself.
+pub(crate) fn open_top(directory: &Path, is_itself: bool) -> io::Result<Arc<Dir>> {
     let here = sys::current_dir()?;
     let shown = CString::new(directory.as_os_str().as_bytes())?;
     let name = if shown.is_empty() { c"." } else { shown.as_c_str() };
     let target = sys::open_target_dir(here.as_fd(), name, true)?;
-    top_of(here, target, &shown, State::Existing, Key::TOP)
+    let mut parts = parts_of_top(here, target, &shown, State::Existing)?;
+    parts.target = parts.target.itself(is_itself);
+    Ok(Dir::top(parts, Key::TOP))
 }
 
-/// A topmost pair of two open directories.
-pub(crate) fn top_of(
+/// A topmost pair, of two open directories.
+pub(crate) fn parts_of_top(
     source: OwnedFd,
     target: OwnedFd,
     shown: &CStr,
     state: State,
-    key: Key,
-) -> io::Result<Arc<Dir>> {
+) -> io::Result<Parts> {
     let stat = sys::stat(target.as_fd())?;
     let inherits = xattr::inherits(target.as_fd());
-    let parts = Parts {
+    Ok(Parts {
         source: Slot::new(c"", sys::stat(source.as_fd())?.id, Some(source)),
         target: Slot::new(shown, stat.id, Some(target)),
         stat,
@@ -485,6 +487,5 @@ pub(crate) fn top_of(
         resumed: false,
         inherits,
         part: None,
-    };
-    Ok(Dir::top(parts, key))
+    })
 }

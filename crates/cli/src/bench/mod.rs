@@ -12,7 +12,7 @@ mod race;
 
 use crate::signals::Signals;
 use crate::Host;
-use clap::{Args, Subcommand};
+use clap::{ArgMatches, Args, FromArgMatches, Subcommand};
 use proactor_bench::compare;
 use proactor_bench::environment::Environment;
 use proactor_bench::job::EngineSpec;
@@ -28,10 +28,33 @@ use std::sync::atomic::AtomicBool;
 const MISUSE: u8 = 2;
 const FAILURE: u8 = 1;
 
-#[derive(Args)]
 pub(crate) struct Bench {
-    #[command(subcommand)]
     command: Command,
+}
+
+impl Args for Bench {
+    /// When it is meant: `proactor cp` has no use for all these flags, and they were a quarter of its instructions for one file.
+    fn augment_args(command: clap::Command) -> clap::Command {
+        command.defer(|command| {
+            Command::augment_subcommands(command)
+                .subcommand_required(true)
+                .arg_required_else_help(true)
+        })
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Bench::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Bench {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Bench, clap::Error> {
+        Command::from_arg_matches(matches).map(|command| Bench { command })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.command.update_from_arg_matches(matches)
+    }
 }
 
 #[derive(Subcommand)]

@@ -53,8 +53,17 @@ pub(super) fn run(
         return Err(Misuse::plain(text));
     };
     let jobs = wishes.options.jobs.max(1);
-    let mut tasks = cluster.connect(address, jobs).map_err(Misuse::plain)?;
+    let connected = cluster.connect(address, jobs);
+    // Not before: connecting may set handlers of signals in the place of ours.
     let watch = listen(args, wishes)?;
+    let mut tasks = match connected {
+        Ok(tasks) => tasks,
+        Err(text) => {
+            complain(&watch, &text);
+            watch.screen().flush();
+            return Ok(FAILURE);
+        }
+    };
     if tasks.workers() == 0 {
         let cpus = units::count(jobs as u64, "CPU", "CPUs");
         let text = format!("warning: no machine of the cluster has {cpus} (--jobs): shards wait for one");
@@ -101,7 +110,10 @@ fn distribute(
     let status = match halt {
         Halt::Error(error) => failed(watch, &error),
         Halt::Lost => FAILURE,
-        Halt::Stopped => watch.signals.status().unwrap_or(FAILURE),
+        Halt::Stopped => {
+            complain(watch, "interrupted");
+            watch.signals.status().unwrap_or(FAILURE)
+        }
     };
     let done = plan
         .missing()
