@@ -15,6 +15,9 @@ from pathlib import Path
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
+# Of the machine's memory: whoever measures in a tmpfs needs the rest, and swapping would be measured with it.
+TMPFS_PART = 1 / 2
+
 # What the file system itself needs, and what a copy's metadata does.
 SPARE_BYTES, PER_FILE_BYTES = 256 * MIB, 2 * KIB
 
@@ -111,7 +114,9 @@ class Place:
     """A mounted file system with a tree in it, made when it is first needed. A context manager: unmounts."""
 
     def __init__(self, file_system: str, folder: Path, size: int, tree: Tree) -> None:
-        self._kind, self._size, self._tree = file_system, size, tree
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        most = int(memory * TMPFS_PART) if file_system == "tmpfs" else size
+        self._kind, self._size, self._tree = file_system, min(size, most), tree
         self._image, self._mount = folder / f"{file_system}.img", folder / file_system
         self._mounted = False
         self._made = 0
