@@ -11,9 +11,10 @@ the fewest calls and looks after nothing: it copies with one thread or two, or s
 is cold, only reads. CPU: the process's own; in brackets the machine's, with what the kernel does for it.
 
 Where cpz is ahead with small files, it does less for each: proactor looks at a source again after its last
-byte (one of seven calls, 3.5% of the CPU time of 4 KB on tmpfs), its threads share a table of descriptors
-(about 5%), and `-a` lists attributes and sets times. Blocks that are shared (XFS, Btrfs) take as long by any
-program: what is left are these calls, and in cells of milliseconds the size of the binary.
+byte (one of seven calls, 3.5% of the CPU time of 4 KB on tmpfs), its threads share a table of descriptors,
+which cpz's do not, and `-a` lists attributes and sets times. On XFS, where blocks are shared, six sevenths
+of the CPU time are in calls that create files and share blocks, for cpz as for proactor. Cells of
+milliseconds are made of starting the program, and cold of reading its file.
 
     python comparisons/copier.py --fs ext4 --tree "50,000 x 4 KB" --state warm
     python comparisons/copier.py --setup    # builds proactor, cpz and xcp (once); rsync is the system's

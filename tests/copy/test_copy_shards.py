@@ -95,9 +95,10 @@ def test_errors(run: Run, tree: Path, tmp_path: Path) -> None:
         assert busy.value.errno == errno.EBUSY
         with pytest.raises(ValueError, match="not the plan of a copy"):
             await proactor.copy_shard(proactor.CopyPlan("{}"), 0)
-        for text in ("", "[]", "{}", '{"shards": []}'):
+        broken = plan.json.replace('"shards":[', '"shards":3,"others":[')
+        for text in ("", "[]", "{}", '{"shards": []}', broken):
             with pytest.raises(ValueError, match="not the plan of a copy"):
-                _ = proactor.CopyPlan(text).shards
+                _ = proactor.CopyPlan(text).entries
         unmount(tree)
         with pytest.raises(OSError, match="is its file system mounted here") as another:
             await proactor.copy_shard(plan, 0)
