@@ -26,6 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from seccomp import SECCOMP
+
 if TYPE_CHECKING:
     import pytest
 
@@ -123,6 +125,15 @@ def _seccomp() -> str | None:
     _libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, None, 0, 0)
     error = ctypes.get_errno()
     return None if error == _EFAULT else f"prctl(PR_SET_SECCOMP): {os.strerror(error)}"
+
+
+def _notification() -> str | None:
+    sizes = (ctypes.c_uint16 * 3)()
+    # seccomp(SECCOMP_GET_NOTIF_SIZES), since Linux 5.0; that a call may go on afterwards, since 5.5.
+    _, error = _syscall_error(SECCOMP, 3, 0, sizes)
+    if error is not None:
+        return f"seccomp(SECCOMP_GET_NOTIF_SIZES): {error}"
+    return None if sizes[0] == 80 else f"notifications have {sizes[0]} bytes"
 
 
 def _no_labels() -> str | None:
@@ -236,6 +247,7 @@ CAPABILITIES: dict[str, Capability] = {
     "linux_aio": Capability(_linux_aio),
     "O_DIRECT": Capability(_direct_io),
     "seccomp filter": Capability(_seccomp),
+    "seccomp notification": Capability(_notification),
     "system call counters": Capability(_system_call_counters),
     "bpf": Capability(_bpf),
     "drop caches": Capability(_drop_caches),

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from capabilities import needs
-from cp_helpers import Runner
+from cp_helpers import Runner, proactor_command
+from seccomp import FILTER, IOCTL
 
 pytest_plugins = ["cp_fixtures"]
 
 MIB = 1 << 20
+FICLONERANGE = 0x4020940D
 SHORT, LONG = (300, 4_096, 10_000), (16_384, 100_000)
 
 
@@ -86,3 +89,39 @@ def test_a_tree_that_is_not_in_memory(
     for path in (place / "tree").rglob("*"):
         if path.is_file():
             assert path.read_bytes() == (place / "copy" / path.relative_to(place / "tree")).read_bytes()
+
+
+# Appends to a file whenever a command is about to share blocks.
+GROWING = (
+    FILTER
+    + f"""
+import subprocess, sys
+def grow():
+    with open(sys.argv[1], "ab") as file:
+        file.write(b"more" * 5_000)
+watch({IOCTL}, {FICLONERANGE}, grow)
+sys.exit(subprocess.run(sys.argv[2:]).returncode)
+"""
+)
+
+
+@needs("seccomp notification")
+@pytest.mark.parametrize("size", [65_536, 70_000])
+@pytest.mark.parametrize("options", [(), ("--verify",), ("--reflink=always",), ("--in-place",)])
+def test_a_file_that_grows_before_it_is_shared(
+    disk: tuple[str, Path], size: int, options: tuple[str, ...]
+) -> None:
+    """It has the length that it had when it was opened. Parts of a block are shared only if they must be."""
+    place = disk[1]
+    contents = os.urandom(size)
+    (place / "file").write_bytes(contents)
+    command = proactor_command("cp", "--json", *options, "file", "copy")
+    done = subprocess.run(
+        [sys.executable, "-c", GROWING, "file", *command], cwd=place, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == "proactor cp: warning: 'file' grew while it was read\n"
+    assert (place / "copy").read_bytes() == contents
+    report = json.loads(done.stdout.splitlines()[-1])
+    is_shared = size % 4_096 == 0 or "--reflink=always" in options
+    assert (report["bytes"], report["shared_bytes"]) == ((0, size) if is_shared else (size, 0))

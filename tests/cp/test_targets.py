@@ -132,6 +132,37 @@ def test_directory_by_another_name(same: Same, form: str) -> None:
     same(linked, *split(form))
 
 
+@pytest.mark.parametrize("target", ["no/", "no/new"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        *("a", "-f a", "-l a", "-lf a", "-s a", "-sf a", "-r d", "-lr d", "-sr d", "-a a"),
+        *("to_a", "-P to_a", "-r to_a", "-lP to_a", "-lL to_a", "-rL to_a"),
+        *("-r fifo", "-r /dev/null", "/dev/null"),
+    ],
+)
+def test_where_no_directory_is(same: Same, form: str, target: str) -> None:
+    """The words are those for what it would have become."""
+
+    def special(root: Path) -> None:
+        arrangements.files(root)
+        (root / "to_a").symlink_to("a")
+        os.mkfifo(root / "fifo")
+
+    same(special, *split(form), target)
+
+
+@pytest.mark.parametrize(
+    "form", ["d/inside e", "-r d e", "-n d/inside e", "-f d/inside e", "d/inside d/deeper/x a e"]
+)
+def test_parents_that_are_files(same: Same, form: str) -> None:
+    def in_the_way(root: Path) -> None:
+        arrangements.files(root)
+        (root / "e" / "d").write_text("no directory")
+
+    same(in_the_way, "--parents", *split(form))
+
+
 @pytest.mark.parametrize(
     "form", ["-r d d", "-r d d/new", "-r . e", "-r ./. e", "-r d/. d/new", "-a . d/inside/.."]
 )

@@ -202,6 +202,8 @@ pub enum Refusal {
     DirectoryOverFile,
     /// Something else would replace a directory.
     FileOverDirectory,
+    /// A directory of the source's path, for `--parents`, has the name of something else in the target.
+    ParentNoDirectory,
     /// The target was made by this very copy, from another source.
     JustCreated,
     /// The target is a symbolic link that points nowhere: who knows what would be written.

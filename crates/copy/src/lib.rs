@@ -63,6 +63,7 @@ pub mod shards;
 mod stream;
 mod sys;
 mod tree;
+mod unmade;
 mod verify;
 mod xattr;
 

@@ -4,7 +4,7 @@
 
 use crate::dir::{Dir, Parts, Slot, State};
 use crate::entry::Entry;
-use crate::error::Step;
+use crate::error::{Diagnostic, Refusal, Step};
 use crate::journal::Key;
 use crate::observer::Kind;
 use crate::plan::parts_of_top;
@@ -138,7 +138,17 @@ impl Parents {
             let parts = parts_of_top(here, target, &label, state)?;
             Ok(Dir::top(parts, dir.key.child(&name)))
         });
-        let next = opened.map_err(|error| worker.failed(Step::OpenTargetDirectory, shown, error))?;
+        let next = opened.map_err(|error| {
+            if !made && sys::is(&error, &[Errno::NOTDIR]) {
+                let refused = Diagnostic::Refused {
+                    refusal: Refusal::ParentNoDirectory,
+                    source: from.into(),
+                    target: shown,
+                };
+                return worker.tell(&refused);
+            }
+            worker.failed(Step::OpenTargetDirectory, shown, error)
+        })?;
         worker.watch_disk(&next, dir.target.id());
         let ours = made || worker.was_made(dir, &name, &next.stat);
         if ours && self.made.insert(below.into()) {

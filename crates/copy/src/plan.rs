@@ -7,12 +7,13 @@ use crate::entry::Entry;
 use crate::error::{Diagnostic, Refusal, Step, Warning};
 use crate::journal::{self, Key};
 use crate::observer::{Observer, Paths as _};
-use crate::options::{Backup, Dereference, Method, Options};
+use crate::options::{Backup, Options};
 use crate::parents::Parents;
 use crate::report::Report;
 use crate::run::{self, Run, Worker};
 use crate::schedule::Job;
 use crate::sys::{self, FileId, Stat};
+use crate::unmade;
 use crate::xattr;
 use crate::Target;
 use rustix::fd::{AsFd, OwnedFd};
@@ -81,7 +82,7 @@ pub(crate) fn carry_out(run: &Run<'_>, sources: &[PathBuf], target: &Target) -> 
             }
             Err(error) => {
                 for source in sources {
-                    no_target(&mut worker, source, target, &error);
+                    unmade::where_no_directory_is(&mut worker, source, target, &error);
                 }
             }
         }
@@ -198,7 +199,7 @@ impl<'a> Plan<'a> {
             kind = stat.file_type();
             if self.only_directory && !stat.is_dir() {
                 if !(self.target.is_dir() && worker.is_left_alone(&entry, &stat)) {
-                    self.not_a_directory(worker, source);
+                    unmade::where_directories_go(worker, source, self.target, kind);
                 }
                 return Ok(());
             }
@@ -279,26 +280,6 @@ impl<'a> Plan<'a> {
         self.pending.insert(target);
     }
 
-    /// The target has a slash at its end, and the source is no directory.
-    fn not_a_directory(&self, worker: &mut Worker<'_>, source: &Path) {
-        match self.target.metadata() {
-            Ok(_) => {
-                let refused = Diagnostic::Refused {
-                    refusal: Refusal::FileOverDirectory,
-                    source: source.into(),
-                    target: self.target.into(),
-                };
-                worker.tell(&refused);
-            }
-            Err(error) if sys::is(&error, &[Errno::NOENT]) => {
-                worker.failed(Step::CreateFile, self.target.into(), Errno::NOTDIR.into());
-            }
-            Err(error) => {
-                worker.failed(Step::StatTarget, self.target.into(), error);
-            }
-        }
-    }
-
     /// Copies what has been added.
     fn copy(&mut self, worker: &mut Worker<'_>, total: &mut Report) {
         self.pending.clear();
@@ -364,44 +345,10 @@ fn backup_of(path: &Path, options: &Options) -> io::Result<PathBuf> {
     Ok(directory.join(OsStr::from_bytes(name.to_bytes())))
 }
 
-fn path_of(target: &Target) -> &Path {
+pub(crate) fn path_of(target: &Target) -> &Path {
     match target {
         Target::Into(path) | Target::As(path) => path,
     }
-}
-
-/// The target's directory cannot be opened: what is said about each source.
-fn no_target(worker: &mut Worker<'_>, source: &Path, target: &Target, error: &io::Error) {
-    let options = worker.options();
-    let follow = options.dereference != Dereference::Never;
-    let stat = if follow {
-        source.metadata()
-    } else {
-        source.symlink_metadata()
-    };
-    let step = match stat {
-        Err(error) => {
-            worker.failed(Step::StatSource, source.into(), error);
-            return;
-        }
-        Ok(stat) if stat.is_dir() && !options.recursive => {
-            worker.tell(&Diagnostic::Refused {
-                refusal: Refusal::OmittingDirectory,
-                source: source.into(),
-                target: path_of(target).into(),
-            });
-            return;
-        }
-        Ok(_) if sys::is(error, &[Errno::NOTDIR]) => Step::StatTarget,
-        Ok(_) if matches!(target, Target::Into(_)) => Step::OpenTargetDirectory,
-        Ok(stat) if !stat.is_dir() && options.method == Method::HardLink => Step::CreateHardLink,
-        Ok(stat) if stat.is_symlink() && options.recursive => Step::CreateSymlink,
-        Ok(stat) if stat.is_dir() => Step::CreateDirectory,
-        Ok(_) => Step::CreateFile,
-    };
-    let error = io::Error::from_raw_os_error(error.raw_os_error().unwrap_or(0));
-    let other = (step == Step::CreateHardLink).then(|| source.into());
-    worker.failed_with(step, path_of(target).into(), other, error);
 }
 
 /// The names that copies of these sources get in the target's directory.

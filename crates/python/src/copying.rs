@@ -377,6 +377,7 @@ fn refused(refusal: Refusal) -> (i32, &'static str) {
         R::IntoItself => (libc::EINVAL, "A directory cannot be copied into itself"),
         R::DirectoryOverFile => (libc::ENOTDIR, "A directory would replace something else"),
         R::FileOverDirectory => (libc::EISDIR, "Something else would replace a directory"),
+        R::ParentNoDirectory => (libc::ENOTDIR, "Exists, and is no directory"),
         R::JustCreated => (libc::EEXIST, "This copy has just created the target"),
         R::DanglingLink => (libc::ENOENT, "The target is a symbolic link that leads nowhere"),
         R::Cycle => (libc::ELOOP, "The link leads back to a directory that it is in"),

@@ -111,6 +111,7 @@ fn refused(refusal: Refusal, source: &Path, target: &Path) -> String {
         Refusal::IntoItself => format!("cannot copy a directory, {from}, into itself, {to}"),
         Refusal::DirectoryOverFile => format!("cannot overwrite non-directory {to} with directory {from}"),
         Refusal::FileOverDirectory => format!("cannot overwrite directory {to} with non-directory"),
+        Refusal::ParentNoDirectory => format!("{to} exists but is not a directory"),
         Refusal::JustCreated if target.is_symlink() => {
             format!("will not copy {from} through just-created symlink {to}")
         }
