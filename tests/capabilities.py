@@ -26,8 +26,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seccomp import SECCOMP
-
 if TYPE_CHECKING:
     import pytest
 
@@ -38,6 +36,7 @@ _IO_URING_SETUP = 425
 _IO_SETUP, _IO_DESTROY = {"x86_64": (206, 207), "aarch64": (0, 1)}.get(platform.machine(), (-1, -1))
 _PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}.get(platform.machine(), -1)
 
+_SECCOMP = {"x86_64": 317, "aarch64": 277}.get(platform.machine(), -1)
 _BPF = {"x86_64": 321, "aarch64": 280}.get(platform.machine(), -1)
 
 _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
@@ -130,7 +129,7 @@ def _seccomp() -> str | None:
 def _notification() -> str | None:
     sizes = (ctypes.c_uint16 * 3)()
     # seccomp(SECCOMP_GET_NOTIF_SIZES), since Linux 5.0; that a call may go on afterwards, since 5.5.
-    _, error = _syscall_error(SECCOMP, 3, 0, sizes)
+    _, error = _syscall_error(_SECCOMP, 3, 0, sizes)
     if error is not None:
         return f"seccomp(SECCOMP_GET_NOTIF_SIZES): {error}"
     return None if sizes[0] == 80 else f"notifications have {sizes[0]} bytes"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 
 # seccomp(2), for a filter that is not for this thread alone; -1 where its number is not known.
-SECCOMP = {"x86_64": 317, "aarch64": 277}.get(platform.machine(), -1)
+_SECCOMP = {"x86_64": 317, "aarch64": 277}.get(platform.machine(), -1)
 
 # Defines `deny(errno, number)`, which answers with an error, for this thread and those that it starts, or
 # `everywhere` in the process; and `watch(number, second, act)`, which calls `act` before each call of this
@@ -62,7 +62,7 @@ def watch(number, second, act):
     assert listener[0] >= 0, ctypes.get_errno()
     installed.set()
 """
-    f"SECCOMP = {SECCOMP}\n"
+    f"SECCOMP = {_SECCOMP}\n"
 )
 
 # io_uring's numbers are the same on every architecture.
