@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
-from cp_helpers import Ours, Same
+from capabilities import needs
+from cp_helpers import Ours, Same, content, mounted, proactor_command
 
 pytest_plugins = ["cp_fixtures"]
 
@@ -81,3 +84,44 @@ def test_what_does_not_go_together(same: Same, how: str) -> None:
 def test_reflink_always_where_there_is_none(same: Same, how: str) -> None:
     """What is left differs where the file system can share blocks, and what is said does not."""
     same.saying(sparse, how, "holes", "new")
+
+
+def allocate_beyond(file: int, length: int) -> None:
+    """Room after the end, which stays where it is (fallocate with FALLOC_FL_KEEP_SIZE)."""
+    end = os.fstat(file).st_size
+    fallocate = ctypes.CDLL(None, use_errno=True).fallocate64
+    if fallocate(file, 1, ctypes.c_long(end), ctypes.c_long(length)):
+        raise OSError(ctypes.get_errno(), "fallocate")
+
+
+@needs("tmpfs mount")
+@pytest.mark.parametrize("beyond", [0, 1, 3, 4, 5])
+@pytest.mark.parametrize("hole", [0, 1, 4])
+@pytest.mark.parametrize("length", [9 * 4096, 9 * 4096 + 1, 10 * 4096 - 1])
+def test_pages_beyond_the_end(tmp_path: Path, length: int, hole: int, beyond: int) -> None:
+    """tmpfs counts them too. As many as a hole has hide it: then it is filled, and else it is one again."""
+    pages = -(-length // 4096)
+    with mounted("none", tmp_path, "-t", "tmpfs", "-o", "huge=never"):
+        data = os.urandom(length)
+        with (tmp_path / "file").open("wb") as file:
+            file.truncate(length)
+            os.pwrite(file.fileno(), data[: 2 * 4096], 0)
+            os.pwrite(file.fileno(), data[(2 + hole) * 4096 :], (2 + hole) * 4096)
+            if beyond:
+                allocate_beyond(file.fileno(), beyond * 4096 + pages * 4096 - length)
+        source = tmp_path / "file"
+        assert source.stat().st_blocks == 8 * (pages - hole + beyond)
+        done = subprocess.run(
+            proactor_command("cp", "-a", "file", "new"),
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        if 0 < hole == beyond:
+            assert (tmp_path / "new").read_bytes() == source.read_bytes()
+            assert (tmp_path / "new").stat().st_blocks == 8 * pages
+        else:
+            assert content(tmp_path / "new") == content(source)
+            assert (tmp_path / "new").stat().st_blocks == 8 * (pages - hole)

@@ -20,7 +20,7 @@ const WORTH_SHARING_BYTES: u64 = 1 << 20;
 const SHARE_BYTES: u64 = 4 << 20;
 
 /// What it takes before it knows how large they are.
-const FIRST_SHARE: usize = 2;
+const FIRST_SHARE: usize = 1;
 
 /// What making a file costs, in bytes that could be copied meanwhile.
 const FILE_BYTES: u64 = 4 << 10;
@@ -82,20 +82,25 @@ impl Worker<'_> {
         let _ = at.dir.part_of_entry.set(part / all.max(1) as f64);
     }
 
-    /// Takes entries of a batch until there are none, the next share before the one in hand is copied. Calls a function
-    /// after each share, with the mean length of what was written.
+    /// Takes entries of a batch until there are none; while sources are cold, the next share before the one in hand is
+    /// copied. Calls a function after each share, with the mean length of what was written.
     fn fill_from(&mut self, at: &Opened, batch: &Batch, mut after: impl FnMut(&mut Self, u64)) {
         let mut directories = Vec::new();
         let before = self.report.bytes;
-        let (mut taken, mut mean_bytes) = (0, 0);
-        let mut next = self.take_share(at, batch, FIRST_SHARE, 0);
-        while let Some(share) = next {
+        let (mut taken, mut mean_bytes, mut next) = (0, 0, None);
+        loop {
             let count = match SHARE_BYTES.checked_div(mean_bytes) {
                 _ if taken == 0 => FIRST_SHARE,
                 Some(count) => (count as usize).clamp(1, SHARE),
                 None => SHARE,
             };
-            next = self.take_share(at, batch, count, mean_bytes);
+            let in_hand = next.take();
+            let Some(share) = in_hand.or_else(|| self.take_share(at, batch, count, mean_bytes)) else {
+                break;
+            };
+            if self.ahead.is_cold() {
+                next = self.take_share(at, batch, count, mean_bytes);
+            }
             self.ahead.look();
             taken += share.len() as u64;
             self.copy_share(at, batch, share, &mut directories);
