@@ -83,7 +83,9 @@ impl Worker<'_> {
     }
 
     /// Takes entries of a batch until there are none; while sources are cold, the next share before the one in hand is
-    /// copied. Calls a function after each share, with the mean length of what was written.
+    /// copied. What is cached is left to whoever is done first: with the second thread after the first file, 200 files of
+    /// 8 MB took 0.96 of the time on tmpfs, a mixture 0.94 (25 and 21 runs in turn, 2 CPUs). Calls a function after each
+    /// share, with the mean length of what was written.
     fn fill_from(&mut self, at: &Opened, batch: &Batch, mut after: impl FnMut(&mut Self, u64)) {
         let mut directories = Vec::new();
         let before = self.report.bytes;
