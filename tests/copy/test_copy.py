@@ -243,12 +243,14 @@ def test_cancelled_while_a_fifo_has_nobody_at_its_other_end(
 
 
 def test_cancelled_and_resumed(run: Run, tmp_path: Path) -> None:
+    """A directory comes after the files beside it, whatever their inodes are: they are copied by then."""
     source, target = tmp_path / "source", tmp_path / "copy"
-    source.mkdir()
+    endless = source / "later" / "sparse"
+    endless.parent.mkdir(parents=True)
+    with endless.open("wb") as file:
+        file.truncate(1 << 40)
     for at in range(100):
         (source / f"{at}").write_text(f"{at}")
-    with (source / "sparse").open("wb") as file:
-        file.truncate(1 << 40)
 
     async def main() -> None:
         begun = asyncio.Event()
@@ -262,7 +264,7 @@ def test_cancelled_and_resumed(run: Run, tmp_path: Path) -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        (source / "sparse").unlink()
+        endless.unlink()
         with pytest.raises(proactor.CopyError, match="other options"):
             await proactor.copy(source, target, resume=True)
         report = await proactor.copy(source, target, sparse="never", resume=True)

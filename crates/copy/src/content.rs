@@ -102,8 +102,8 @@ impl Worker<'_> {
     }
 
     /// Whether each of a source's bytes has a block, told without a look for holes, for which tmpfs goes through all pages of
-    /// a file (8 MB: 100 microseconds, 0.04 of the time; 25 runs in turn). It counts these pages and nothing of its own; were there holes, as many pages
-    /// would have to be allocated beyond the end, and then zeros are written for them.
+    /// a file (8 MB: 100 microseconds, 0.04 of the time; 25 runs in turn). It counts these pages and nothing of its own; were
+    /// there holes, as many pages would have to be allocated beyond the end, and then zeros are written for them.
     fn counts_all(&self, ends: Ends<'_>, stat: &Stat) -> bool {
         let (source, target) = ends.devices;
         stat.blocks.checked_mul(512) == stat.size.checked_next_multiple_of(BLOCK_BYTES as u64)
