@@ -48,7 +48,7 @@ STATES = ("warm", "cold")
 SMOKE_SCALE = 500
 # A round of a tree with so many files takes longer than a slice, and one is enough.
 LONG_FILES = 200_000
-# Of one cell at a time: a file system and its sources are made for each visit.
+# Of one cell at a time, when not said: a file system and its sources are made for each visit.
 VISIT_ROUNDS = 3
 CLONES = ("xfs", "btrfs")
 # With less there is a minute in which the allocator looks for room.
@@ -265,7 +265,7 @@ def in_order(measured: dict[Key, lib.Measured]) -> list[lib.Measured]:
 
 
 class Slices:
-    """A comparison made in pieces: a few rounds of one cell at a time, the one of which least is kept, and of
+    """A comparison made in pieces: some rounds of one cell at a time, the one of which least is kept, and of
     a tree that takes longer than a slice one row at a time. Run until it says that nothing is left to do."""
 
     def __init__(self, keys: list[Key], args: argparse.Namespace, environment: lib.Measured) -> None:
@@ -304,7 +304,7 @@ class Slices:
             if fewest < wanted and (best is None or fewest < best[0]):
                 least = [row for row in rows if done[row] == fewest]
                 chosen = {row: rows[row] for row in (least[:1] if is_long else least)}
-                best = fewest, key, chosen, min(wanted - fewest, VISIT_ROUNDS)
+                best = fewest, key, chosen, min(wanted - fewest, self._args.visit)
         return best and best[1:]
 
 
@@ -325,6 +325,9 @@ def main() -> None:
     parser.add_argument("--setup", action="store_true", help="build what is compared, and end")
     parser.add_argument("--add", action="store_true", help="to what is kept of other cells")
     parser.add_argument("--slice", type=float, metavar="M", help="so many minutes of what is left to do")
+    parser.add_argument(
+        "--visit", type=int, metavar="N", default=VISIT_ROUNDS, help="rounds of a cell at a time in a slice"
+    )
     args = tables.parse(parser)
     # Ended from outside, it keeps what it has and unmounts.
     signal.signal(signal.SIGTERM, end)

@@ -371,7 +371,7 @@ def test_visits_of_a_cell_say_where_they_were(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(
         copier.Cell, "measure", lambda _, asked, rounds: {row: [COPYING] * rounds for row in asked}
     )
-    args = argparse.Namespace(slice=1.0, results=tmp_path, rounds=4)
+    args = argparse.Namespace(slice=1.0, results=tmp_path, rounds=4, visit=3)
     key = ("xfs", "a mixture", "warm")
     place = {"date": "today", "CPU": "2 x this", "commit": "abc", "host": "here"}
     slices = copier.Slices([key], args, place)
