@@ -129,10 +129,22 @@ def _busy_s() -> float:
 
 def timed(starter: str, *command: str) -> lib.Measured:
     busy = _busy_s()
-    done = subprocess.run(
-        [starter, "run", *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=True
-    )
-    measured: lib.Measured = json.loads(done.stdout.splitlines()[-1])
+    with subprocess.Popen(
+        [starter, "run", *command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as running:
+        try:
+            output, _ = running.communicate()
+        except BaseException:
+            # What it has started as well: nobody can unmount what it is at work in.
+            os.killpg(running.pid, signal.SIGKILL)
+            raise
+    if running.returncode != 0:
+        raise SystemExit(f"{' '.join(command)} could not be started")
+    measured: lib.Measured = json.loads(output.splitlines()[-1])
     if measured.pop("status") != 0:
         raise SystemExit(f"{' '.join(command)} has failed")
     return {**measured, "machine_s": _busy_s() - busy}

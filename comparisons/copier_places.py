@@ -129,7 +129,8 @@ class Place:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._clear()
+        # What was ended at work in it may not have gone yet.
+        self._clear("--lazy")
 
     def fresh(self) -> Path:
         """A path for the next copy, in a new directory, on a file system with room and nothing to write."""
@@ -173,9 +174,9 @@ class Place:
                 f"{self._kind}: a copy has no room in {self._size / GIB:.1f} GiB: --size is more"
             )
 
-    def _clear(self) -> None:
+    def _clear(self, *options: str) -> None:
         if self._mounted:
-            _run("umount", str(self._mount))
+            _run("umount", *options, str(self._mount))
             self._mounted = False
         self._image.unlink(missing_ok=True)
 
