@@ -7,6 +7,7 @@ import asyncio
 import json
 import math
 import os
+import select
 import subprocess
 import sys
 import time
@@ -381,6 +382,27 @@ def test_visits_of_a_cell_say_where_they_were(tmp_path: Path, monkeypatch: pytes
     assert [visit["rounds"] for visit in cell["visits"]] == [3, 1]
     (group,) = copier.groups({"cells": [cell]})
     assert group.note == "On 2 x this (3, abc); 2 x this (1, abc)."
+
+
+def test_what_a_copier_has_started_ends_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    starter, fifo = tmp_path / "starter", tmp_path / "fifo"
+    starter.write_text("#!/bin/sh\nsleep 1000 >$2 &\nwait\n")
+    starter.chmod(0o755)
+    os.mkfifo(fifo)
+    opened = []
+
+    def interrupted(_: object) -> None:
+        # Waits until it is begun, and has the other end.
+        opened.append(fifo.open("rb"))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        copier.timed(str(starter), str(fifo))
+    with opened[0] as end:
+        # It is closed by the end of who had it.
+        assert select.select([end], [], [], 30)[0]
+        assert end.read() == b""
 
 
 @pytest.mark.parametrize("name", copier_places.trees(1))
