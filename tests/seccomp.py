@@ -7,6 +7,8 @@ import platform
 # seccomp(2), for a filter that is not for this thread alone; -1 where its number is not known.
 _SECCOMP = {"x86_64": 317, "aarch64": 277}.get(platform.machine(), -1)
 
+TIMER_CREATE = {"x86_64": 222, "aarch64": 107}.get(platform.machine(), -1)
+
 # Defines `deny(errno, number)`, which answers with an error, for this thread and those that it starts, or
 # `everywhere` in the process; and `watch(number, second, act)`, which calls `act` before each call of this
 # thread, and of the processes that it starts, that has this second argument.
@@ -63,6 +65,7 @@ def watch(number, second, act):
     installed.set()
 """
     f"SECCOMP = {_SECCOMP}\n"
+    f"TIMER_CREATE = {TIMER_CREATE}\n"
 )
 
 # io_uring's numbers are the same on every architecture.

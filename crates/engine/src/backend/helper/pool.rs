@@ -194,8 +194,9 @@ impl Pool {
             return CancelOutcome::Finished;
         };
         running.cancelled.store(true, Ordering::Relaxed);
-        if running.interruption.is_none() {
-            running.interruption = Interruption::of_thread(running.tid).ok();
+        match &running.interruption {
+            Some(interruption) => interruption.repeat(),
+            None => running.interruption = Some(Interruption::of_thread(running.tid)),
         }
         CancelOutcome::Running
     }
@@ -357,7 +358,8 @@ fn set_priority_raw(raw: u16) -> Result<(), i32> {
 }
 
 /// Keeps the program's own signals away from workers, but for faults. Which of the real-time signals interrupts
-/// `interrupt::admit` knows.
+/// `interrupt::admit` knows. SIGURG, which stands in for it, stays as it was inherited: a program that takes it from a
+/// signalfd has it blocked.
 fn block_signals() {
     // SAFETY: the set is a live local, filled by sigfillset.
     unsafe {
@@ -366,7 +368,12 @@ fn block_signals() {
         for signo in 1..32 {
             if !matches!(
                 signo,
-                libc::SIGSEGV | libc::SIGBUS | libc::SIGFPE | libc::SIGILL | libc::SIGABRT
+                libc::SIGSEGV
+                    | libc::SIGBUS
+                    | libc::SIGFPE
+                    | libc::SIGILL
+                    | libc::SIGABRT
+                    | interrupt::WITHOUT_QUEUE
             ) {
                 libc::sigaddset(&raw mut set, signo);
             }
