@@ -1,5 +1,7 @@
-"""What waits in a worker thread could not be cancelled where no POSIX timer can be made (RLIMIT_SIGPENDING, a seccomp
-filter): closing the loop hung. And a program that reset its signal handlers was killed by the next cancellation.
+"""What waited in a worker thread could not be cancelled without a POSIX timer, so closing the loop hung.
+
+Timers cannot be had with RLIMIT_SIGPENDING 0 or under some seccomp filters. And a program that reset its
+signal handlers was killed by the next cancellation.
 """
 
 from __future__ import annotations
