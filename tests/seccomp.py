@@ -71,5 +71,24 @@ def watch(number, second, act):
 # io_uring's numbers are the same on every architecture.
 IO_URING_SETUP, IO_URING_ENTER = 425, 426
 IOCTL = {"x86_64": 16, "aarch64": 29}.get(platform.machine(), -1)
+# Calls that filters of old container hosts answer with EPERM, for they do not know them.
+NEWER = {
+    "x86_64": {
+        "renameat2": 316,
+        "memfd_create": 319,
+        "copy_file_range": 326,
+        "preadv2": 327,
+        "pwritev2": 328,
+        "statx": 332,
+    },
+    "aarch64": {
+        "renameat2": 276,
+        "memfd_create": 279,
+        "copy_file_range": 285,
+        "preadv2": 286,
+        "pwritev2": 287,
+        "statx": 291,
+    },
+}.get(platform.machine(), {}) | {"openat2": 437, "close_range": 436, "faccessat2": 439, "statmount": 457}
 # Where it is not known, neither is whether there is Linux AIO (capabilities.py).
 IO_SUBMIT = {"x86_64": 209, "aarch64": 2}.get(platform.machine(), -1)

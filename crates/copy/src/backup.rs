@@ -23,10 +23,10 @@ pub(crate) fn make(dir: BorrowedFd<'_>, name: &CStr, options: &Options) -> io::R
         match rustix::fs::renameat_with(dir, name, dir, &backup, RenameFlags::NOREPLACE) {
             Ok(()) => return Ok(backup),
             Err(Errno::EXIST) => {}
-            // The file system cannot do it at once.
-            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)
+            // The file system cannot do it at once, or a filter knows no renameat2 (EPERM).
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM)
                 if sys::stat_at(dir, &backup, false).is_ok() => {}
-            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM) => {
                 rustix::fs::renameat(dir, name, dir, &backup)?;
                 return Ok(backup);
             }

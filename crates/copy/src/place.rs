@@ -380,11 +380,13 @@ pub(crate) fn writable(at: &Opened, name: &CStr) -> io::Result<()> {
 pub(crate) fn rename_to_free(at: &Opened, from: &CStr, to: &CStr) -> Result<(), Errno> {
     let dir = at.target();
     match rustix::fs::renameat_with(dir, from, dir, to, RenameFlags::NOREPLACE) {
-        // The file system cannot do it at once.
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => match sys::stat_at(dir, to, false) {
-            Ok(_) => Err(Errno::EXIST),
-            Err(_) => rustix::fs::renameat(dir, from, dir, to),
-        },
+        // The file system cannot do it at once, or a filter knows no renameat2 (EPERM).
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM) => {
+            match sys::stat_at(dir, to, false) {
+                Ok(_) => Err(Errno::EXIST),
+                Err(_) => rustix::fs::renameat(dir, from, dir, to),
+            }
+        }
         renamed => renamed,
     }
 }

@@ -65,6 +65,33 @@ impl Stat {
         (self.size, self.mtime, self.ctime) != (later.size, later.mtime, later.ctime)
     }
 
+    #[allow(clippy::unnecessary_cast)] // their types differ from architecture to architecture
+    fn of(from: &rustix::fs::Stat) -> Stat {
+        use rustix::fs::{major, minor};
+        let time = |seconds: i64, nanoseconds: u64| Timespec {
+            tv_sec: seconds,
+            tv_nsec: nanoseconds as _,
+        };
+        let device = from.st_dev as u64;
+        let special = from.st_rdev as u64;
+        Stat {
+            id: (
+                u64::from(major(device)) << 32 | u64::from(minor(device)),
+                from.st_ino as u64,
+            ),
+            mode: from.st_mode as u32,
+            nlink: from.st_nlink as u32,
+            uid: from.st_uid,
+            gid: from.st_gid,
+            size: from.st_size as u64,
+            blocks: from.st_blocks as u64,
+            rdev: (major(special), minor(special)),
+            atime: time(from.st_atime as i64, from.st_atime_nsec as u64),
+            mtime: time(from.st_mtime as i64, from.st_mtime_nsec as u64),
+            ctime: time(from.st_ctime as i64, from.st_ctime_nsec as u64),
+        }
+    }
+
     fn new(from: &Statx) -> Stat {
         let time = |t: StatxTimestamp| Timespec {
             tv_sec: t.tv_sec,
@@ -89,10 +116,15 @@ impl Stat {
     }
 }
 
+/// Linux before 4.11. A filter that is older than the call answers with EPERM.
+const NO_STATX: Errno = Errno::NOSYS;
+
 /// Looks at an open file.
 pub(crate) fn stat(fd: BorrowedFd<'_>) -> io::Result<Stat> {
-    let found = rustix::fs::statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?;
-    Ok(Stat::new(&found))
+    match rustix::fs::statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS) {
+        Err(NO_STATX | Errno::PERM) => Ok(Stat::of(&rustix::fs::fstat(fd)?)),
+        found => Ok(Stat::new(&found?)),
+    }
 }
 
 /// Looks at a name, and through it if it is a link and `follow` says so.
@@ -102,8 +134,10 @@ pub(crate) fn stat_at(dir: BorrowedFd<'_>, name: &CStr, follow: bool) -> io::Res
     } else {
         AtFlags::SYMLINK_NOFOLLOW
     };
-    let found = rustix::fs::statx(dir, name, flags, StatxFlags::BASIC_STATS)?;
-    Ok(Stat::new(&found))
+    match rustix::fs::statx(dir, name, flags, StatxFlags::BASIC_STATS) {
+        Err(NO_STATX | Errno::PERM) => Ok(Stat::of(&rustix::fs::statat(dir, name, flags)?)),
+        found => Ok(Stat::new(&found?)),
+    }
 }
 
 /// How often a link is tried: each failure takes a rename by somebody else in the middle of it.

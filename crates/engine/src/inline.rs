@@ -10,6 +10,7 @@ use crate::driver::Output;
 use crate::error::Error;
 use crate::op::{Call, Facts, File, FileKind, Handle, Op, Open, ReadFile, RwFlags, Statx, Step};
 use crate::sys::fifo::{has_writer, set_blocking};
+use crate::sys::older::Way;
 use crate::sys::{self, perform};
 use local::{is_local, UNIQUE_MOUNT};
 use std::ffi::CStr;
@@ -48,7 +49,7 @@ pub(crate) fn attempt(op: &mut Op, skip: &mut usize) -> Option<i32> {
             let fd = o.file.fd();
             let tried = transfer(len, at_end, skip, |skip| {
                 let (ptr, len, offset) = o.prepare(skip);
-                perform::rw(libc::preadv2, fd, &[perform::iovec(ptr, len)], offset, flags)
+                perform::rw(Way::Read, fd, &[perform::iovec(ptr, len)], offset, flags)
             });
             remember(&o.file, tried)
         }
@@ -58,7 +59,7 @@ pub(crate) fn attempt(op: &mut Op, skip: &mut usize) -> Option<i32> {
             let (fd, flags) = (o.file.fd(), o.flags | RwFlags::NOWAIT);
             let tried = transfer(len, at_end, skip, |skip| {
                 let offset = o.raw_offset(skip);
-                perform::rw(libc::preadv2, fd, o.prepare(skip), offset, flags)
+                perform::rw(Way::Read, fd, o.prepare(skip), offset, flags)
             });
             remember(&o.file, tried)
         }
@@ -233,7 +234,7 @@ fn statx_of(fd: RawFd, mask: u32, stat: &mut libc::statx) -> Option<i32> {
     }
     // Without it a network file system would ask its server before we know that it is one.
     let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
-    let res = perform::statx(fd, c"".as_ptr(), flags, mask | UNIQUE_MOUNT, stat);
+    let res = perform::statx_only(fd, c"".as_ptr(), flags, mask | UNIQUE_MOUNT, stat);
     let done = res == 0 && is_local(fd, stat);
     if mask & UNIQUE_MOUNT == 0 {
         stat.stx_mask &= !UNIQUE_MOUNT;
@@ -271,7 +272,7 @@ pub(crate) fn read_file(o: &mut ReadFile) -> Option<i32> {
             return None;
         }
         let iovec = perform::iovec(to, len);
-        match perform::rw(libc::preadv2, fd, &[iovec], offset as i64, RwFlags::NOWAIT) {
+        match perform::rw(Way::Read, fd, &[iovec], offset as i64, RwFlags::NOWAIT) {
             // What is left is for the backend, which goes on from here.
             e if e == -libc::EAGAIN || e == -libc::EINTR || e == -libc::EOPNOTSUPP => return None,
             res => {

@@ -153,19 +153,13 @@ impl AsFd for File {
 
 /// The alignment that O_DIRECT needs on a descriptor. See [`File::direct_alignment`].
 pub fn direct_alignment(fd: RawFd) -> io::Result<DirectAlignment> {
-    // SAFETY: zero is a valid initial value, the path is a static empty string, both outlive the call.
-    let stat = unsafe {
-        let mut stat: libc::statx = std::mem::zeroed();
-        let mask = libc::STATX_BASIC_STATS | libc::STATX_DIOALIGN;
-        sys::check(libc::statx(
-            fd,
-            c"".as_ptr(),
-            libc::AT_EMPTY_PATH,
-            mask,
-            &raw mut stat,
-        ))?;
-        stat
-    };
+    // SAFETY: zero is a valid value of this plain struct.
+    let mut stat: libc::statx = unsafe { std::mem::zeroed() };
+    let mask = libc::STATX_BASIC_STATS | libc::STATX_DIOALIGN;
+    match sys::perform::statx(fd, c"".as_ptr(), libc::AT_EMPTY_PATH, mask, &mut stat) {
+        0 => {}
+        e => return Err(io::Error::from_raw_os_error(-e)),
+    }
     if !matches!(
         u32::from(stat.stx_mode) & libc::S_IFMT,
         libc::S_IFREG | libc::S_IFBLK

@@ -1,6 +1,7 @@
 //! Any op by plain, blocking system calls: what worker threads and the simulator run, and the reference for every
 //! backend's results. A result is a count or a negated errno, as a completion queue entry has it.
 
+use super::older::{self, Way};
 use super::{check, errno, raw};
 use crate::op::{Close, Handle, KernelTimespec, Op, Open, ReadFile, RwFlags, Step, WriteFile, XattrTarget};
 use std::io;
@@ -18,19 +19,19 @@ pub(crate) fn perform_until(op: &mut Op, skip: usize, stop: &AtomicBool) -> i32 
     match op {
         Op::Read(o) => {
             let (ptr, len, offset) = o.prepare(skip);
-            rw(libc::preadv2, o.file.fd(), &[iovec(ptr, len)], offset, o.flags)
+            rw(Way::Read, o.file.fd(), &[iovec(ptr, len)], offset, o.flags)
         }
         Op::Write(o) => {
             let (ptr, len, offset) = o.prepare(skip);
-            rw(libc::pwritev2, o.file.fd(), &[iovec(ptr, len)], offset, o.flags)
+            rw(Way::Write, o.file.fd(), &[iovec(ptr, len)], offset, o.flags)
         }
         Op::ReadV(o) => {
             let (fd, offset, flags) = (o.file.fd(), o.raw_offset(skip), o.flags);
-            rw(libc::preadv2, fd, o.prepare(skip), offset, flags)
+            rw(Way::Read, fd, o.prepare(skip), offset, flags)
         }
         Op::WriteV(o) => {
             let (fd, offset, flags) = (o.file.fd(), o.raw_offset(skip), o.flags);
-            rw(libc::pwritev2, fd, o.prepare(skip), offset, flags)
+            rw(Way::Write, fd, o.prepare(skip), offset, flags)
         }
         Op::ReadFile(o) => read_file(o, stop),
         Op::WriteFile(o) => write_file(o, stop),
@@ -66,6 +67,10 @@ fn plain(op: &mut Op) -> i32 {
             Op::Truncate(o) => libc::ftruncate(o.file.fd(), o.len as i64).into(),
             Op::Statx(o) => {
                 return statx(o.dir.fd(), o.path.as_ptr(), o.flags, o.mask, &mut o.stat);
+            }
+            // Older than the call with flags, and than filters that do not know that.
+            Op::Rename(o) if o.flags == 0 => {
+                libc::renameat(o.from_dir.fd(), o.from.as_ptr(), o.to_dir.fd(), o.to.as_ptr()).into()
             }
             Op::Rename(o) => {
                 let (from, to) = (o.from.as_ptr(), o.to.as_ptr());
@@ -124,13 +129,13 @@ pub(crate) fn iovec(ptr: *const u8, len: usize) -> libc::iovec {
     }
 }
 
-type Vectored =
-    unsafe extern "C" fn(libc::c_int, *const libc::iovec, libc::c_int, libc::off_t, libc::c_int) -> isize;
-
-pub(crate) fn rw(call: Vectored, fd: RawFd, iovecs: &[libc::iovec], offset: i64, flags: RwFlags) -> i32 {
+pub(crate) fn rw(way: Way, fd: RawFd, iovecs: &[libc::iovec], offset: i64, flags: RwFlags) -> i32 {
     // SAFETY: the segments point into buffers that the op owns and that outlive this blocking call.
-    let once =
-        |offset| raw(unsafe { call(fd, iovecs.as_ptr(), iovecs.len() as i32, offset, flags.0) } as i64);
+    let once = |offset| match unsafe { way.call(fd, iovecs, offset, flags) } {
+        // SAFETY: as above.
+        e if e == -libc::EPERM => unsafe { way.call_older(fd, iovecs, offset, flags) },
+        res => res,
+    };
     match once(offset) {
         // A pipe has no offsets. The ring ignores them there, so everybody does.
         e if e == -libc::ESPIPE && offset >= 0 => once(-1),
@@ -190,7 +195,21 @@ pub(crate) fn statx(
     mask: u32,
     to: &mut libc::statx,
 ) -> i32 {
-    // SAFETY: see above; the struct outlives the call.
+    match statx_only(dir, path, flags, mask, to) {
+        e if e == -libc::EPERM => older::statx(dir, path, flags, to),
+        res => res,
+    }
+}
+
+/// The same by that call alone: the older ones do not know AT_STATX_DONT_SYNC, and so may wait.
+pub(crate) fn statx_only(
+    dir: RawFd,
+    path: *const libc::c_char,
+    flags: i32,
+    mask: u32,
+    to: &mut libc::statx,
+) -> i32 {
+    // SAFETY: as above; the struct outlives the call.
     raw(unsafe { libc::statx(dir, path, flags, mask, to) }.into())
 }
 
@@ -264,7 +283,7 @@ fn read_file(o: &mut ReadFile, stop: &AtomicBool) -> i32 {
                 res => res,
             },
             Call::Read { fd, to, len, offset } => {
-                rw(libc::preadv2, fd, &[iovec(to, len)], offset as i64, RwFlags::NONE)
+                rw(Way::Read, fd, &[iovec(to, len)], offset as i64, RwFlags::NONE)
             }
         };
         // Somebody else's signal. To start again from the open would lose what a FIFO has given.

@@ -6,6 +6,7 @@
 
 use crate::op::{Call, Op, ReadFile, RwFlags, Step};
 use crate::sys::fifo::{has_writer, set_blocking};
+use crate::sys::older::Way;
 use crate::sys::{self, perform};
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
@@ -93,7 +94,7 @@ impl Fifo {
                 Call::Read { fd, .. } if sys::poll_now(fd, libc::POLLIN) == 0 => return None,
                 Call::Read { fd, to, len, offset } => {
                     match perform::rw(
-                        libc::preadv2,
+                        Way::Read,
                         fd,
                         &[perform::iovec(to, len)],
                         offset as i64,

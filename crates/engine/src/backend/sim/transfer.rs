@@ -2,6 +2,7 @@
 
 use super::faults::Fate;
 use crate::op::{Call, Facts, Handle, Op, ReadFile, RwFlags, Step};
+use crate::sys::older::Way;
 use crate::sys::{self, perform};
 use std::os::fd::RawFd;
 
@@ -38,7 +39,7 @@ fn transfer(op: &mut Op, skip: usize, fd: RawFd, extra: RwFlags, fate: &Fate) ->
         Op::Read(o) => {
             let (ptr, len, offset) = o.prepare(skip);
             perform::rw(
-                libc::preadv2,
+                Way::Read,
                 fd,
                 &cut(&[perform::iovec(ptr, len)], fate),
                 offset,
@@ -48,7 +49,7 @@ fn transfer(op: &mut Op, skip: usize, fd: RawFd, extra: RwFlags, fate: &Fate) ->
         Op::Write(o) => {
             let (ptr, len, offset) = o.prepare(skip);
             perform::rw(
-                libc::pwritev2,
+                Way::Write,
                 fd,
                 &cut(&[perform::iovec(ptr, len)], fate),
                 offset,
@@ -57,11 +58,11 @@ fn transfer(op: &mut Op, skip: usize, fd: RawFd, extra: RwFlags, fate: &Fate) ->
         }
         Op::ReadV(o) => {
             let (offset, flags) = (o.raw_offset(skip), o.flags | extra);
-            perform::rw(libc::preadv2, fd, &cut(o.prepare(skip), fate), offset, flags)
+            perform::rw(Way::Read, fd, &cut(o.prepare(skip), fate), offset, flags)
         }
         Op::WriteV(o) => {
             let (offset, flags) = (o.raw_offset(skip), o.flags | extra);
-            perform::rw(libc::pwritev2, fd, &cut(o.prepare(skip), fate), offset, flags)
+            perform::rw(Way::Write, fd, &cut(o.prepare(skip), fate), offset, flags)
         }
         other => unreachable!("{} is no transfer", other.name()),
     }
@@ -116,7 +117,7 @@ fn read_file(o: &mut ReadFile, fate: &Fate) -> i32 {
             Call::Open { dir, path, how } => perform::openat2(dir, path, how),
             Call::Read { fd, to, len, offset } => {
                 let iovec = perform::iovec(to, fate.cut(len));
-                perform::rw(libc::preadv2, fd, &[iovec], offset as i64, RwFlags::NONE)
+                perform::rw(Way::Read, fd, &[iovec], offset as i64, RwFlags::NONE)
             }
         };
         if let Step::Done(res) = o.advance(res) {
