@@ -4,6 +4,7 @@ use crate::ahead::Ahead;
 use crate::direct::Direct;
 use crate::input::Input;
 use crate::output::Output;
+use crate::part::Rest;
 use crate::running::Running;
 use proactor::buffer::Buf;
 use proactor::op::{File, Op, Read, Write};
@@ -54,12 +55,15 @@ pub(crate) enum Flight {
     Ahead {
         count: usize,
     },
-    /// Buffered bytes, from this place on.
+    /// Buffered bytes: the first `skip` are written, the others go to `at`.
     Flush {
         at: u64,
+        skip: usize,
     },
-    /// The caller's own memory.
-    Large,
+    /// The caller's own memory, whose first `skip` bytes are written.
+    Large {
+        skip: usize,
+    },
     /// Into the caller's own memory, behind what it has already.
     Long {
         have: usize,
@@ -72,6 +76,9 @@ pub(crate) enum Flight {
 #[derive(Debug)]
 pub(crate) struct Queued {
     pub(crate) buffer: Buf,
+    /// Bytes at the start of `buffer` that short writes have written.
+    pub(crate) skip: usize,
+    /// Where the byte behind them goes.
     pub(crate) at: u64,
     pub(crate) large: bool,
 }
@@ -306,12 +313,10 @@ impl Buffered {
             (Some(Flight::Fill), Op::Read(read)) => self.input.filled(read.buffer, 0),
             (Some(Flight::Ahead { count }), Op::Read(read)) => self.put_back_ahead(read.buffer, count),
             (Some(flight), Op::Write(write)) => {
-                let (at, large) = match flight {
-                    Flight::Flush { at } => (at, false),
-                    _ => (self.position, true),
-                };
+                let (at, skip, large) = self.place_of_write(&flight);
                 self.queued = Some(Queued {
-                    buffer: write.buffer,
+                    buffer: Rest::unwrap(write.buffer, skip),
+                    skip,
                     at,
                     large,
                 });
@@ -337,15 +342,20 @@ impl Buffered {
             return Some(op);
         }
         let file = self.file.as_ref()?;
-        if let Some(Queued { buffer, at, large }) = self.queued.take() {
-            let mut write = Write::new(file, buffer);
+        if let Some(queued) = self.queued.take() {
+            let Queued {
+                buffer,
+                skip,
+                at,
+                large,
+            } = queued;
+            let mut write = Write::new(file, Rest::of(buffer, skip));
             if self.seekable && !self.append {
                 write.offset = Some(at);
             }
-            self.flight = Some(if large {
-                Flight::Large
-            } else {
-                Flight::Flush { at }
+            self.flight = Some(match large {
+                true => Flight::Large { skip },
+                false => Flight::Flush { at, skip },
             });
             return Some(write.into());
         }

@@ -67,18 +67,35 @@ pub(crate) struct Rest {
 }
 
 impl Rest {
-    /// `buf` without its first `skip` bytes; `skip` is at most its length.
+    /// Shows `buf` without its first `skip` bytes; `skip` is at most its length.
+    ///
+    /// The rest of a `Rest` must be made from the whole buffer ([`unwrap`](Self::unwrap)): one inside another asks its inner
+    /// one twice for each address, so the cost of a nest doubles with its depth.
     pub(crate) fn of(buf: Buf, skip: usize) -> Buf {
+        if skip == 0 {
+            return buf;
+        }
         let memory: Box<dyn Memory> = Box::new(Rest { buf, skip });
         Buf::from(memory)
     }
 
-    /// All of a buffer.
+    /// Gives back the buffer that [`of`](Self::of) has wrapped with the same `skip`.
+    pub(crate) fn unwrap(buf: Buf, skip: usize) -> Buf {
+        match buf {
+            Buf::Shared(memory) if skip > 0 => match memory.into_any().downcast::<Rest>() {
+                Ok(rest) => rest.buf,
+                Err(_) => unreachable!("a buffer with bytes to skip is a Rest"),
+            },
+            whole => whole,
+        }
+    }
+
+    /// Shows all of a buffer.
     pub(crate) fn whole(buf: Buf) -> Self {
         Rest { buf, skip: 0 }
     }
 
-    /// The buffer, with its first bytes.
+    /// Gives back the buffer, with its first bytes.
     pub(crate) fn into_whole(self) -> Buf {
         self.buf
     }

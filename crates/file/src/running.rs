@@ -1,7 +1,7 @@
 //! Ops of the buffers that are transfers of several others: on a file that is open with O_DIRECT each, of aligned ones,
 //! and everywhere the long reads.
 
-use crate::buffered::{Buffered, Flight, Queued};
+use crate::buffered::{Buffered, Queued};
 use crate::direct::Direct;
 use crate::part::{Rest, Room};
 use crate::span::Span;
@@ -151,14 +151,13 @@ impl Buffered {
         };
         let Whole::Write(rest) = of else { return };
         let written = transfer.done() + transfer.in_flight();
-        let (at, large) = match self.flight {
-            Some(Flight::Flush { at }) => (at, false),
-            _ => (self.position, true),
-        };
+        let flight = self.flight.as_ref();
+        let (at, _, large) = flight.map_or((self.position, 0, true), |flight| self.place_of_write(flight));
         if written < rest.len() {
             let range = written..rest.len();
             self.queued = Some(Queued {
                 buffer: Span::of(rest, range).into_buf(),
+                skip: 0,
                 at: at + written as u64,
                 large,
             });

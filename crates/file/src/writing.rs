@@ -73,6 +73,7 @@ impl Buffered {
         let at = self.position;
         self.queued = Some(Queued {
             buffer,
+            skip: 0,
             at,
             large: true,
         });
@@ -105,6 +106,7 @@ impl Buffered {
         let (data, at) = self.output.take_all_but(keep);
         self.queued = Some(Queued {
             buffer: data.into(),
+            skip: 0,
             at,
             large: false,
         });
@@ -121,20 +123,22 @@ impl Buffered {
         if self.queued.is_none() && self.flight.is_none() && !self.output.is_empty() {
             self.queue_output(0);
         }
-        let busy = self.queued.is_some() || matches!(self.flight, Some(Flight::Flush { .. } | Flight::Large));
+        let busy =
+            self.queued.is_some() || matches!(self.flight, Some(Flight::Flush { .. } | Flight::Large { .. }));
         Ok(if busy { Step::Blocked } else { Step::Ready(()) })
     }
 
     /// Whether the caller's own memory is being written: the position is not known before it is.
     pub fn is_writing_large(&self) -> bool {
-        matches!(self.flight, Some(Flight::Large)) || self.queued.as_ref().is_some_and(|queued| queued.large)
+        matches!(self.flight, Some(Flight::Large { .. }))
+            || self.queued.as_ref().is_some_and(|queued| queued.large)
     }
 
     /// Whether there are bytes that the kernel does not have yet.
     pub fn is_dirty(&self) -> bool {
         !self.output.is_empty()
             || self.queued.is_some()
-            || matches!(self.flight, Some(Flight::Flush { .. } | Flight::Large))
+            || matches!(self.flight, Some(Flight::Flush { .. } | Flight::Large { .. }))
     }
 
     /// Gives up the bytes that could not be written.
@@ -178,12 +182,17 @@ impl Buffered {
         self.write_error.take().map_or(Ok(()), Err)
     }
 
+    /// Where the write in flight begins, how many bytes of its buffer are before that, and whether it is the caller's memory.
+    pub(crate) fn place_of_write(&self, flight: &Flight) -> (u64, usize, bool) {
+        match *flight {
+            Flight::Flush { at, skip } => (at, skip, false),
+            Flight::Large { skip } => (self.position, skip, true),
+            _ => (self.position, 0, true),
+        }
+    }
+
     pub(crate) fn wrote(&mut self, flight: &Flight, write: Write, count: usize, error: Option<Error>) {
-        let large = matches!(flight, Flight::Large);
-        let at = match flight {
-            Flight::Flush { at } => *at,
-            _ => self.position,
-        };
+        let (at, skip, large) = self.place_of_write(flight);
         if large {
             self.position += count as u64;
         }
@@ -193,13 +202,14 @@ impl Buffered {
         match error {
             None if count < length => {
                 self.queued = Some(Queued {
-                    buffer: Rest::of(write.buffer, count),
+                    buffer: Rest::unwrap(write.buffer, skip),
+                    skip: skip + count,
                     at: next,
                     large,
                 });
             }
             None => {
-                if let Buf::Vec(memory) = write.buffer {
+                if let Buf::Vec(memory) = Rest::unwrap(write.buffer, skip) {
                     self.output.written(memory, self.block);
                 }
                 self.follow_the_end();

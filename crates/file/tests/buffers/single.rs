@@ -1,9 +1,11 @@
 //! What a random program rarely meets.
 
+use crate::bytes::Bytes;
 use crate::rig::Rig;
-use proactor::op::File;
-use proactor::{Driver, Error};
-use proactor_file::{Buffered, Options, Step};
+use proactor::buffer::Buf;
+use proactor::op::{File, Op};
+use proactor::{Driver, Error, Output};
+use proactor_file::{Buffered, Options, Step, Transfer};
 
 #[test]
 fn an_error_is_told_once_and_loses_nothing() {
@@ -100,4 +102,102 @@ fn a_long_read_waits_for_what_a_cancelled_one_brings() {
     assert_eq!(rig.file.unread().len(), LONG);
     assert_eq!(rig.file.is_long(LONG), Step::Ready(false));
     assert_eq!(rig.file.is_long(2 * LONG), Step::Ready(true));
+}
+
+/// Takes one byte of each write, until there is none left to start.
+fn written_byte_by_byte(file: &mut Buffered) -> Vec<u8> {
+    let mut written = Vec::new();
+    let mut puts_back = false;
+    while let Some(op) = file.start() {
+        puts_back = !puts_back;
+        if puts_back {
+            file.put_back(op);
+            continue;
+        }
+        let Op::Write(write) = &op else {
+            panic!("not a write: {op:?}");
+        };
+        written.push(write.buffer.as_slice()[0]);
+        file.finish(Some(op), Ok(Output::Count(1)));
+    }
+    written
+}
+
+#[test]
+fn a_write_may_be_taken_in_any_number_of_parts() {
+    // More than a stack has room for, were each rest inside the one before.
+    const LEN: usize = 300_000;
+    let data: Vec<u8> = (0..LEN).map(|at| (at % 251) as u8).collect();
+    for (position, block) in [(None, LEN), (None, 0), (Some(0), LEN), (Some(0), 0)] {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options {
+            position,
+            block,
+            ..Options::default()
+        };
+        let mut rig = Rig::open(Driver::new().unwrap(), &dir.path().join("f"), options, 0);
+        let mut large = Some(Buf::from(&*data));
+        if block > 0 {
+            assert_eq!(rig.file.put(&data), Ok(Step::Ready(())));
+            assert_eq!(rig.file.flush(), Ok(Step::Blocked));
+        } else {
+            assert_eq!(rig.file.put_large(&mut large), Ok(Step::Blocked));
+        }
+        assert!(written_byte_by_byte(&mut rig.file) == data);
+        assert_eq!(rig.file.flush(), Ok(Step::Ready(())));
+        assert!(position.is_none() || rig.file.position() == LEN as u64);
+    }
+}
+
+#[test]
+fn after_a_short_write_and_an_error_the_rest_is_the_next_to_be_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f");
+    let mut rig = Rig::open(Driver::new().unwrap(), &path, Options::default(), 0);
+    rig.until(|file| file.put(b"abcdef"));
+    assert_eq!(rig.file.flush(), Ok(Step::Blocked));
+    for count in [2, 1] {
+        let op = rig.file.start().unwrap();
+        rig.file.finish(Some(op), Ok(Output::Count(count)));
+    }
+    let op = rig.file.start().unwrap();
+    rig.file.finish(Some(op), Err(Error::new(libc::ENOSPC, "write")));
+    assert_eq!(rig.file.flush().unwrap_err().errno(), libc::ENOSPC);
+    rig.until(Buffered::settle);
+    assert_eq!(std::fs::read(&path).unwrap(), b"\0\0\0def");
+}
+
+#[test]
+fn a_long_list_of_short_transfers_is_looked_through_once() {
+    const PIECES: usize = 200_000;
+    let dir = tempfile::tempdir().unwrap();
+    let mut rig = Rig::open(
+        Driver::new().unwrap(),
+        &dir.path().join("f"),
+        Options::default(),
+        0,
+    );
+    let pieces = (0..PIECES).map(|at| Bytes::of(&[at as u8]) as _).collect();
+    let file = rig.file.file().unwrap().clone();
+    let mut transfer = Transfer::write(&file, 0, pieces);
+    let mut written = Vec::new();
+    while let Some(op) = transfer.op() {
+        let Op::WriteV(write) = &op else {
+            let Op::Write(write) = &op else { panic!("{op:?}") };
+            written.extend_from_slice(write.buffer.as_slice());
+            transfer.took(Some(op), Ok(Output::Count(1))).unwrap();
+            continue;
+        };
+        // Of the 1,024 that are asked for, so many.
+        let taken = write.buffers.len().min(100);
+        written.extend(
+            write.buffers[..taken]
+                .iter()
+                .flat_map(|buf| buf.as_slice().to_vec()),
+        );
+        transfer.took(Some(op), Ok(Output::Count(taken))).unwrap();
+    }
+    assert!(written.iter().enumerate().all(|(at, byte)| *byte == at as u8));
+    assert_eq!(transfer.done(), PIECES);
+    assert!(rig.file.flush().is_ok());
 }
