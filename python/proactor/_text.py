@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-import errno
 import io
 import operator
-import os
 import sys
 from collections.abc import AsyncIterable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from proactor._cookie import Chunk, Cookie, cookie_of
+from proactor._cookie import Chunk
 from proactor._encoding import PIECE, QUICK_ENCODINGS, encode_long, in_pieces, is_idle, resolve
-from proactor._native import TextCore
 from proactor._steps import ended
-from proactor._text_base import Attributes, Turn, line_end, lines_of, split, write_lines
+from proactor._text_base import Turn, line_end, lines_of, split, write_lines
+from proactor._text_positions import Positioned
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
 CHUNK_BYTES = 8192
 
 
-class TextFile(Attributes, TextCore):
+class TextFile(Positioned):
     """What `proactor.open` gives for a text mode: `io.TextIOWrapper`'s methods as coroutines.
 
     Calls that use the position run one after the other, in the order in which they were awaited. A cancelled
@@ -68,51 +66,11 @@ class TextFile(Attributes, TextCore):
         plain_writes = self._write_newline in ("", "\n") and not (line_buffering or write_through)
         self._encode_as(self._quick if plain_writes else None)
 
-    def _forget(self) -> None:
-        """What was decoded is not what comes next any more."""
-        self._decoded = ""
-        self._used = 0
-        self._chunks = []
-        self._ascii_as_is = False
-        self._at_end = False
-
     async def _begin(self) -> None:
         """A file that is appended to has its byte order mark already."""
         buffer = self._open_buffer()
         if buffer.writable() and buffer.seekable() and await buffer.tell() != 0:
             self._make_encoder().setstate(0)
-
-    def _open_buffer(self) -> BinaryFile:
-        if self._buffer is None:
-            raise ValueError("underlying buffer has been detached")
-        if self._buffer.closed:
-            raise ValueError("I/O operation on closed file.")
-        return self._buffer
-
-    def _readable(self) -> BinaryFile:
-        buffer = self._open_buffer()
-        if not buffer.readable():
-            raise io.UnsupportedOperation("not readable")
-        return buffer
-
-    def _writable(self) -> BinaryFile:
-        buffer = self._open_buffer()
-        if not buffer.writable():
-            raise io.UnsupportedOperation("not writable")
-        return buffer
-
-    def _make_encoder(self) -> codecs.IncrementalEncoder:
-        if self._encoder is None:
-            self._encoder = codecs.getincrementalencoder(self._encoding)(self._errors)
-        return self._encoder
-
-    def _make_decoder(self) -> Any:
-        if self._decoder is None:
-            decoder: Any = codecs.getincrementaldecoder(self._encoding)(self._errors)
-            if self._newline in (None, ""):
-                decoder = io.IncrementalNewlineDecoder(decoder, self._newline is None)
-            self._decoder = decoder
-        return self._decoder
 
     # Reading
 
@@ -219,18 +177,21 @@ class TextFile(Attributes, TextCore):
         self._at_end = False
         searched = self._used
         wanted = sys.maxsize if limit < 0 else limit
-        stops = "\r\n" if self._newline == "" else (self._newline or "\n")[-1]
         while True:
             end = line_end(self._decoded, self._newline, searched)
             if end is None and (limit < 0 or len(self._decoded) - self._used < limit):
                 # What is searched moves when what is used is dropped.
                 behind = max(len(self._decoded) - 1 - self._used, 0)
-                if await self._decode_more(buffer, wanted, stops):
+                if await self._decode_more(buffer, wanted, self._stops()):
                     searched = self._used + behind
                     continue
                 end = line_end(self._decoded, self._newline, self._used)
             length = (len(self._decoded) if end is None else end) - self._used
             return self._take(length if limit < 0 else min(length, limit))
+
+    def _stops(self) -> str:
+        """Characters of which one is in every line end."""
+        return "\r\n" if self._newline == "" else (self._newline or "\n")[-1]
 
     async def _readline(self, size: int, has_turn: bool) -> str:
         if not has_turn:
@@ -255,16 +216,34 @@ class TextFile(Attributes, TextCore):
             if hint <= 0:
                 lines: list[str] = await self._read_all(buffer, in_lines=True)
                 return lines
-            # Taken at once when they are all there, so that a cancelled call takes none.
-            total, more = 0, True
-            while more and total <= hint:
-                lines, total = lines_of(self._decoded[self._used :], self._newline, hint, final=False)
-                if total <= hint:
-                    more = await self._decode_more(buffer, hint)
-            if not more:
-                lines, total = lines_of(self._decoded[self._used :], self._newline, hint, final=True)
-            self._take(total)
-            return lines
+            return await self._some_lines(buffer, hint)
+
+    async def _some_lines(self, buffer: BinaryFile, hint: int) -> list[str]:
+        """Lines until they have more than `hint` characters. A cancelled call takes none of them."""
+        lines: list[str] = []
+        # Counted from what is used, which moves when that is dropped.
+        total = searched = 0
+        more = True
+        while more and total <= hint:
+            end = line_end(self._decoded, self._newline, self._used + searched)
+            if end is None:
+                searched = max(len(self._decoded) - 1 - self._used, total)
+                # About as much as is wanted, then the rest of the last line: each is joined once.
+                enough = len(self._decoded) - self._used >= hint
+                more = await self._decode_more(
+                    buffer, sys.maxsize if enough else hint, self._stops() if enough else ""
+                )
+                if more:
+                    continue
+                # What the decoder had kept may have come with the end.
+                end = line_end(self._decoded, self._newline, self._used + total)
+            start, end = self._used + total, len(self._decoded) if end is None else end
+            if end > start:
+                lines.append(self._decoded[start:end])
+            total = searched = end - self._used
+            more = more or end < len(self._decoded)
+        self._take(total)
+        return lines
 
     def __aiter__(self) -> TextFile:
         self._readable()
@@ -388,91 +367,6 @@ class TextFile(Attributes, TextCore):
             return False
         at_end = self._at_end or not self._chunks[-1].data
         return not at_end or self._used < len(self._decoded)
-
-    # The position
-
-    async def tell(self) -> int:
-        """The position, as a number for `seek` and nothing else."""
-        async with self._turn:
-            return await self._tell(self._seekable())
-
-    def _seekable(self) -> BinaryFile:
-        buffer = self._open_buffer()
-        if not buffer.seekable():
-            raise io.UnsupportedOperation("underlying stream is not seekable")
-        return buffer
-
-    async def _tell(self, buffer: BinaryFile) -> int:
-        await buffer.flush()
-        chunk = next((c for c in reversed(self._chunks) if c.start <= self._used), None)
-        if chunk is None or self._decoder is None:
-            return await buffer.tell()
-        return cookie_of(self._decoder, chunk, self._used - chunk.start, self._quick is not None)
-
-    async def seek(self, cookie: int, whence: int = 0, /) -> int:
-        """Goes to where `tell` was, to the end (0, 2), or nowhere (0, 1). Returns where it is then."""
-        whence = operator.index(whence)
-        async with self._turn:
-            buffer = self._seekable()
-            if whence == 1:
-                if cookie != 0:
-                    raise io.UnsupportedOperation("can't do nonzero cur-relative seeks")
-                cookie = await self._tell(buffer)
-            elif whence == 2:
-                if cookie != 0:
-                    raise io.UnsupportedOperation("can't do nonzero end-relative seeks")
-                place = await buffer.seek(0, 2)
-                self._forget()
-                if self._decoder is not None:
-                    self._decoder.reset()
-                self._reset_encoder(place)
-                return place
-            elif whence != 0:
-                raise ValueError(f"invalid whence ({whence}, should be 0, 1 or 2)")
-            if not isinstance(cookie, int):
-                raise TypeError(f"{type(cookie).__name__!r} object cannot be interpreted as an integer")
-            cookie = int(cookie)
-            if cookie < 0:
-                raise ValueError(f"negative seek position {cookie}")
-            await buffer.flush()
-            await self._go_to(buffer, Cookie.unpack(cookie))
-            self._reset_encoder(cookie)
-            return cookie
-
-    async def _go_to(self, buffer: BinaryFile, cookie: Cookie) -> None:
-        if cookie.place >= 1 << 63:
-            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), self.name)
-        await buffer.seek(cookie.place)
-        self._forget()
-        data = await buffer.read(cookie.feed) if cookie.feed else b""
-        if cookie == Cookie(0):
-            if self._decoder is not None:
-                # Its first state need not be zero: UTF-16 looks for a byte order mark.
-                self._decoder.reset()
-            return
-        if not buffer.readable():
-            return
-        # No flags, too, are a state: a new UTF-16 decoder would look for a byte order mark.
-        decoder = self._make_decoder()
-        decoder.setstate((b"", cookie.flags))
-        if not cookie.skip:
-            # `tell` is to say the same state.
-            self._chunks = [Chunk(0, cookie.place, cookie.flags, b"")] if cookie.flags else []
-            return
-        self._decoded = decoder.decode(data, cookie.at_end)
-        self._chunks = [Chunk(0, cookie.place, cookie.flags, data)]
-        if len(self._decoded) < cookie.skip:
-            raise OSError("can't restore logical file position")
-        self._used = cookie.skip
-
-    def _reset_encoder(self, place: int) -> None:
-        if self._open_buffer().writable():
-            # A new one, too, would begin with a byte order mark.
-            encoder = self._make_encoder()
-            if place != 0:
-                encoder.setstate(0)
-            else:
-                encoder.reset()
 
     async def truncate(self, size: int | None = None, /) -> int:
         """Sets the file's length to `size` bytes, by default the binary file's position. Returns it."""

@@ -32,7 +32,7 @@ impl Buffered {
     }
 
     /// Begins to read the bytes from the caller's place on into `memory`, whose first `have` bytes have been read already.
-    /// `once`: no more than one op brings. False: not before the op in flight is done, or the one that
+    /// `once`: no more than one system call for all of it would bring. False: not before the op in flight is done, or the one that
     /// [`start`](Self::start) names. Afterwards [`long_read`](Self::long_read) knows when it is over.
     ///
     /// # Errors

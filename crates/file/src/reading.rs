@@ -5,6 +5,9 @@ use proactor::Error;
 
 /// The most that one op reads: a longer copy of cached pages would keep an event loop waiting.
 pub(crate) const MOST: usize = 1 << 20;
+/// The least that one op reads on the way to the end of a file. Files of `/proc/sys` answer the first read only, and a pipe
+/// has a page or more at a time.
+const LEAST_TO_THE_END: usize = 32 * 1024;
 
 impl Buffered {
     /// What has been read and not been consumed.
@@ -24,6 +27,24 @@ impl Buffered {
     /// # Errors
     /// A failed read's or flush's.
     pub fn fill(&mut self, count: usize) -> Result<Step<usize>, Error> {
+        self.fill_by(count, 0)
+    }
+
+    /// Does the same for a caller who wants `most` bytes, or all up to the end, and does not know how many there are: an op
+    /// reads as much as is unread already, or more, so that their number grows with the logarithm of the size.
+    ///
+    /// # Errors
+    /// As [`fill`](Self::fill).
+    pub fn fill_towards(&mut self, count: usize, most: usize) -> Result<Step<usize>, Error> {
+        let unread = self.unread().len();
+        self.fill_by(
+            count,
+            LEAST_TO_THE_END.max(unread).min(most.saturating_sub(unread)),
+        )
+    }
+
+    /// With ops of `least` bytes, or a block.
+    fn fill_by(&mut self, count: usize, least: usize) -> Result<Step<usize>, Error> {
         if self.unread().len() < count {
             self.use_ahead(count);
         }
@@ -37,7 +58,7 @@ impl Buffered {
         if self.flush()? == Step::Blocked || self.flight.is_some() && !self.is_reading_ahead() {
             return Ok(Step::Blocked);
         }
-        self.missing = (count - unread).max(self.block).min(MOST);
+        self.missing = (count - unread).max(self.block).max(least).min(MOST);
         Ok(Step::Blocked)
     }
 

@@ -26,6 +26,10 @@ pub struct Transfer {
     memory: Vec<Arc<dyn Memory>>,
     total: usize,
     done: usize,
+    /// The first piece of `memory` with bytes to be moved: whoever looked for it anew would make long lists quadratic.
+    first: usize,
+    /// Bytes in the pieces before `first`.
+    before_first: usize,
     over: bool,
     once: bool,
     asked: Asked,
@@ -66,6 +70,8 @@ impl Transfer {
             total: memory.iter().map(|m| m.len()).fold(0, usize::saturating_add),
             memory,
             done: 0,
+            first: 0,
+            before_first: 0,
             over: false,
             once: false,
             asked: Asked::Nothing,
@@ -79,7 +85,7 @@ impl Transfer {
         self
     }
 
-    /// It is over when one op has moved something.
+    /// It is over when an op has moved less than it could, as a single system call for all of the bytes would be.
     #[must_use]
     pub fn once(mut self) -> Self {
         self.once = true;
@@ -216,8 +222,8 @@ impl Transfer {
 
     /// The memory that is left, each piece with how much of it is done.
     fn pieces(&self) -> impl Iterator<Item = (&Arc<dyn Memory>, usize)> {
-        let mut skip = self.done;
-        self.memory.iter().filter_map(move |memory| {
+        let mut skip = self.done - self.before_first;
+        self.memory[self.first..].iter().filter_map(move |memory| {
             let skipped = skip.min(memory.len());
             skip -= skipped;
             (skipped < memory.len()).then_some((memory, skipped))
@@ -310,9 +316,17 @@ impl Transfer {
 
     fn moved(&mut self, count: usize, asked: usize) -> Result<(), Error> {
         self.done += count;
+        while self
+            .memory
+            .get(self.first)
+            .is_some_and(|memory| self.before_first + memory.len() <= self.done)
+        {
+            self.before_first += self.memory[self.first].len();
+            self.first += 1;
+        }
         if count > 0 {
             // Most short reads are at the end of the file: asking costs less than another read.
-            self.over = self.once || !self.writes && count < asked && self.is_at_end();
+            self.over = count < asked && (self.once || !self.writes && self.is_at_end());
             return Ok(());
         }
         self.over = true;

@@ -36,7 +36,9 @@ impl Reading {
             Step::Ready(true) => {}
         }
         let size = match room(core, most) {
-            _ if once => most.min(LARGE_READ),
+            Some(size) if once => size,
+            // As long as the reads are not short, it goes on.
+            None if once => most.min(LARGE_READ),
             Some(size) if core.is_long(size) == Step::Ready(true) => size,
             _ => return Ok(Step::Ready(None)),
         };
@@ -96,12 +98,12 @@ pub(super) fn read(
         };
         let (all, bytes) = (found == bytes.len(), Arc::clone(bytes));
         *reading = None;
-        if once || !all || found == most {
+        if !all || found == most {
             let bytes = Unseen::shared_into_bytes(bytes, py, found)?;
             file.core.take_long(found);
             return Ok(Some(Step::Ready(Some(bytes.into_any()))));
         }
-        // The file has grown.
+        // The file has grown, or it does not say how long it is.
         let more = left_in_file(&file.core).map_or(0, |left| left.saturating_sub(found));
         let size = most.min(found + more.max(LARGE_READ));
         *reading = Some(Reading::of(Unseen::shared_resized(bytes, py, size)?, found));

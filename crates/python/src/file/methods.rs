@@ -4,7 +4,7 @@ use super::binary::BinaryFile;
 use super::call::FileCall;
 use super::op::FileOp;
 use super::plan;
-use super::verb::{os_error, Data, Verb};
+use super::verb::{os_error, Data, Scan, Verb};
 use crate::memory::Exported;
 use proactor_file::Lock;
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
@@ -122,8 +122,7 @@ impl BinaryFile {
         slf.borrow().check_readable(slf.py())?;
         let verb = Verb::Lines {
             hint: count_of(hint).unwrap_or(0),
-            lengths: Vec::new(),
-            scanned: 0,
+            scan: Scan::default(),
         };
         FileCall::new(slf, "readlines", verb)
     }

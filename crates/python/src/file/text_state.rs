@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 /// As in `_text.py`.
 const CHUNK_BYTES: usize = 8192;
-/// The longest chunk, of a line that is as long.
+/// The longest chunk, of a line that is as long. Python collects the parts of a longer line: to copy what is left for each
+/// chunk would take time by the square of its length.
 const MOST_BYTES: usize = 1 << 20;
 /// Somebody takes 0.1 to 0.3 microseconds for each.
 const MOST_LINES: u32 = 128;
@@ -202,6 +203,9 @@ impl Text {
         };
         // What is left is copied each time: a long line takes longer and longer chunks.
         let left = self.decoded.bind(py).len()?.saturating_sub(self.used);
+        if left > MOST_BYTES {
+            return Ok(Err(Slow::Ask));
+        }
         let most = CHUNK_BYTES.max(left).min(MOST_BYTES);
         if !filled(&file, most)? {
             return Ok(Err(Slow::Ask));

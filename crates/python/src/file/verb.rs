@@ -40,8 +40,7 @@ pub(super) enum Verb {
     /// Their lengths are found first, and all are taken at once.
     Lines {
         hint: usize,
-        lengths: Vec<usize>,
-        scanned: usize,
+        scan: Scan,
     },
     Write {
         data: Data,
@@ -70,6 +69,16 @@ pub(super) enum Verb {
     },
     /// Gives the file itself.
     Enter,
+}
+
+/// How far `readlines` has looked at the unread bytes.
+#[derive(Default)]
+pub(super) struct Scan {
+    lengths: Vec<usize>,
+    /// Bytes in those lines.
+    taken: usize,
+    /// No line ends between `taken` and here: a long line is looked at once, and not again for every block.
+    searched: usize,
 }
 
 /// Bytes to be written.
@@ -159,13 +168,9 @@ impl Verb {
                 }
                 other => other,
             },
-            Verb::Lines {
-                hint,
-                lengths,
-                scanned,
-            } => match lines(core, *hint, lengths, scanned) {
+            Verb::Lines { hint, scan } => match lines(core, *hint, scan) {
                 Ok(Step::Ready(())) => {
-                    let lines = lengths.drain(..).map(|length| take(py, core, length));
+                    let lines = scan.lengths.drain(..).map(|length| take(py, core, length));
                     return Ok(Step::Ready(Some(
                         PyList::new(py, lines.collect::<Vec<_>>())?.into_any().unbind(),
                     )));
@@ -240,7 +245,7 @@ fn read(py: Python<'_>, core: &mut Buffered, count: Option<usize>) -> Result<Ste
         };
         let piece = left.map_or(most, |left| most.min(left.max(core.unread().len()) + 1));
         core.expect(piece.min(left.unwrap_or(0) + 1));
-        match core.fill(piece)? {
+        match core.fill_towards(piece, most)? {
             Step::Blocked => return Ok(Step::Blocked),
             Step::Ready(found) if found < piece || found == most => {
                 return Ok(Step::Ready(take(py, core, found)))
@@ -261,31 +266,33 @@ fn line(py: Python<'_>, core: &mut Buffered, limit: usize) -> Result<Step<Value>
 }
 
 /// Finds the line ends among the unread bytes, until they are enough or the file ends.
-fn lines(
-    core: &mut Buffered,
-    hint: usize,
-    lengths: &mut Vec<usize>,
-    scanned: &mut usize,
-) -> Result<Step<()>, Error> {
+fn lines(core: &mut Buffered, hint: usize, scan: &mut Scan) -> Result<Step<()>, Error> {
+    let all = hint == 0;
     loop {
         let unread = core.unread();
-        while hint == 0 || *scanned <= hint {
-            let Some(at) = unread[*scanned..].iter().position(|byte| *byte == b'\n') else {
+        while all || scan.taken <= hint {
+            let Some(at) = memchr::memchr(b'\n', &unread[scan.searched..]) else {
                 break;
             };
-            lengths.push(at + 1);
-            *scanned += at + 1;
+            let end = scan.searched + at + 1;
+            scan.lengths.push(end - scan.taken);
+            (scan.taken, scan.searched) = (end, end);
         }
         let have = unread.len();
-        if hint != 0 && *scanned > hint {
+        if !all && scan.taken > hint {
             return Ok(Step::Ready(()));
         }
-        match core.fill(have + 1)? {
+        scan.searched = have;
+        let step = match all {
+            true => core.fill_towards(have + 1, usize::MAX),
+            false => core.fill(have + 1),
+        };
+        match step? {
             Step::Blocked => return Ok(Step::Blocked),
             Step::Ready(found) if found > have => {}
             Step::Ready(_) => {
-                if have > *scanned {
-                    lengths.push(have - *scanned);
+                if have > scan.taken {
+                    scan.lengths.push(have - scan.taken);
                 }
                 return Ok(Step::Ready(()));
             }
