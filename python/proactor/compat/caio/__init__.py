@@ -21,6 +21,7 @@ Different on purpose:
 - O_DIRECT works: reads have aligned memory, writes pass through it.
 - `cancel` takes any number of operations and counts those that will end with ECANCELED.
 - A cancelled await does not free its slot before the operation is done.
+- An awaited read that is cached is done in place. Those of one loop share a millisecond of each of its turns.
 - `linux_uring_asyncio` has a kernel thread poll the queue (`sqpoll`) only if asked to; there also by default,
   where it may. Such a thread burns a core beside a program that mostly waits.
 - `close` ends what is in flight and wakes every awaiter; there they wait for ever. Every context has it.

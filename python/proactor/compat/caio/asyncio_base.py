@@ -10,11 +10,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from proactor.compat.caio.abstract import AbstractContext
 from proactor.compat.caio.context import QueueContext
 from proactor.compat.caio.operation import Operation
+from proactor.compat.caio.turn import Turn
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer, Self
 
 __all__ = ["AsyncioContextBase"]
+
+
+# The most reads that go to the engine untried after one that was not cached.
+_MAX_PAUSE = 64
 
 
 class AsyncioContextBase:
@@ -47,12 +52,16 @@ class AsyncioContextBase:
         self._deferred: list[Operation] = []
         # Of those who wait for the end of operations.
         self._watchers: list[asyncio.Future[None]] = []
+        self._turn = Turn(self.loop)
+        # Reads that are not tried at once, of the `_pause` after the last one that was in vain.
+        self._untried, self._pause = 0, 1
         self._fileno = self.context.fileno
         self.loop.add_reader(self._fileno, self._on_events)
         self._closed = False
 
     def _create_context(self, max_requests: int, **kwargs: Any) -> QueueContext:
-        return self._LOOP_CONTEXT(max_requests, **kwargs)
+        # What is cached is read before an operation is submitted.
+        return self._LOOP_CONTEXT(max_requests, inline=False, **kwargs)
 
     async def submit(self, op: Operation) -> Any:
         """Await an operation's value.
@@ -62,6 +71,11 @@ class AsyncioContextBase:
         if not isinstance(op, Operation):
             raise ValueError("Operation object expected")
         self._check_open()
+        if self._turn.is_over():
+            await self._turn.next()
+            self._check_open()
+        if not self.semaphore.locked() and self._at_once(op):
+            return op.get_value()
         await self.semaphore.acquire()
         try:
             self._check_open()
@@ -109,6 +123,7 @@ class AsyncioContextBase:
         for op in self._deferred:
             self._on_done(op, RuntimeError("the context is closed"))
         self._deferred.clear()
+        self._turn.end()
 
     async def _settled(self, fd: int) -> None:
         """Wait until no operation on a descriptor is in flight, those with a cancelled await among them."""
@@ -132,16 +147,29 @@ class AsyncioContextBase:
         if self._closed:
             raise RuntimeError("the context is closed")
 
+    def _at_once(self, op: Operation) -> bool:
+        """Whether all that a read wants was cached: then it is done, and takes neither a slot nor a turn.
+
+        Not tried for a while after it was in vain. An attempt starts a read-ahead of its own, and a batch
+        that the engine hands to the kernel costs the device one notification for all.
+        """
+        if self.deferred or not op._is_new or op in self._waiting:
+            return False
+        if self._untried:
+            self._untried -= 1
+            return False
+        done = op._read_cached(self.context)
+        if done is False:
+            self._pause = min(2 * self._pause, _MAX_PAUSE)
+            self._untried = self._pause
+        elif done:
+            self._pause = 1
+        return bool(done)
+
     def _start(self, op: Operation) -> None:
-        if self.deferred:
-            if not self._deferred:
-                self.loop.call_soon(self._flush)
-            self._deferred.append(op)
-            return
-        if not self.context.submit(op):
-            raise OSError("Operation was not submitted")
-        # What was cached is done already and needs no turn of the loop.
-        self.context.process_events()
+        if not self._deferred:
+            self.loop.call_soon(self._flush)
+        self._deferred.append(op)
 
     def _flush(self) -> None:
         if self._closed:
@@ -159,7 +187,6 @@ class AsyncioContextBase:
                 else:
                     if not accepted:
                         self._on_done(op, OSError("Operation was not submitted"))
-        self.context.process_events()
 
     def _cancel(self, op: Operation) -> None:
         if op in self._deferred:

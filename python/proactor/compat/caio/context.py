@@ -14,7 +14,7 @@ import sys
 import threading
 import weakref
 from collections import deque
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from proactor import aio
 from proactor.compat import _context
@@ -45,10 +45,8 @@ def _check(operations: tuple[Operation, ...]) -> None:
 class _Core:
     """A `proactor.aio.Context` and the operations in it. For one thread."""
 
-    def __init__(
-        self, max_requests: int, engine: str | None, sqpoll: bool = False, max_threads: int | None = None
-    ) -> None:
-        self.context = _context.context(max_requests, engine=engine, sqpoll=sqpoll, max_threads=max_threads)
+    def __init__(self, max_requests: int, engine: str | None, **options: Any) -> None:
+        self.context = _context.context(max_requests, engine=engine, **options)
         self.flying: dict[aio.Op, Operation] = {}
         # Collected, and not yet finished.
         self.ended: deque[tuple[Operation, int, OSError | None]] = deque()
@@ -107,10 +105,12 @@ class QueueContext(AbstractContext):
 
     ENGINE: ClassVar[str | None] = None
 
-    def __init__(self, max_requests: int = _DEFAULT_REQUESTS, *, sqpoll: bool = False) -> None:
+    def __init__(
+        self, max_requests: int = _DEFAULT_REQUESTS, *, sqpoll: bool = False, inline: bool = True
+    ) -> None:
         self._max_requests = _max_requests(max_requests, _DEFAULT_REQUESTS)
         self._sqpoll = sqpoll
-        self._core = _Core(self._max_requests, self.ENGINE, sqpoll)
+        self._core = _Core(self._max_requests, self.ENGINE, sqpoll=sqpoll, inline=inline)
 
     @property
     def max_requests(self) -> int:

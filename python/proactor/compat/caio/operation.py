@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import operator
+import os
 from collections.abc import Callable
+from fcntl import F_GETFL, fcntl
 from typing import TYPE_CHECKING, Any
 
 from proactor import aio
@@ -179,6 +181,30 @@ class Operation(AbstractOperation):
                 self._payload = aio.aligned(self._nbytes, _files.DIRECT_ALIGNMENT_BYTES)
             return aio.Read(self._fd, self._payload, where)
         return aio.Write(self._fd, _files.aligned_copy(self._payload) if direct else self._payload, where)
+
+    def _read_cached(self, context: AbstractContext) -> bool | None:
+        """Do a read now if all of it is in the page cache; whether it was, and None if it cannot be told.
+
+        Files that are read past the cache, pipes and what the system refuses are left to the engine.
+        """
+        if self._kind != _READ or not self._nbytes or self._offset < 0:
+            return None
+        try:
+            if fcntl(self._fd, F_GETFL) & os.O_DIRECT:
+                return None
+            count = os.preadv(self._fd, (self._payload,), self._offset, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return False
+        except (OSError, OverflowError):
+            return None
+        # Less may be the end of the file, or of what is cached: the engine finds out.
+        if count < self._nbytes:
+            return None
+        # An awaited operation calls no callback but the await's own.
+        self._callback = None
+        self._submitted(context)
+        self._finish(count, None)
+        return True
 
     def _submitted(self, context: AbstractContext) -> None:
         self._context = context
