@@ -380,7 +380,7 @@ def _cell(raw: dict[str, Any]) -> Cell:
     what = raw["cell"]
     return Cell(
         **{name: what[name] for name in ("engine", "rw", "size", "bs", "iodepth", "numjobs", "direct")},
-        rounds=tuple(_round(each, what["rw"]) for each in raw["rounds"]),
+        rounds=tuple(_round(each) for each in raw["rounds"]),
         **_common(raw),
     )
 
@@ -389,7 +389,7 @@ def _entry(raw: dict[str, Any]) -> Entry:
     what = raw["cell"]
     return Entry(
         **{name: what[name] for name in ("contender", "task", "cache")},
-        rounds=tuple(_round(each, "") for each in raw["rounds"]),
+        rounds=tuple(_round(each) for each in raw["rounds"]),
         **_common(raw),
     )
 
@@ -405,18 +405,16 @@ def _common(raw: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _round(raw: dict[str, Any], rw: str) -> Round:
+def _round(raw: dict[str, Any]) -> Round:
     every, used = raw["all"], raw["used"]
-    # What is copied counts once, as in the report's own table.
-    moved = raw["write"] if rw == "copy" else every
     times = {name: every[name] for name in ("p50_s", "p90_s", "p99_s", "p999_s", "max_s")}
     costs = ("user_s", "system_s", "voluntary", "involuntary", "peak_rss_bytes")
     return Round(
         elapsed_s=raw["elapsed_s"],
         ios=every["ios"],
-        bytes=moved["bytes"],
+        bytes=every["bytes"],
         iops=every["iops"],
-        bytes_per_s=moved["bytes_per_s"],
+        bytes_per_s=every["bytes_per_s"],
         **times,
         **{name: used[name] for name in costs},
         device_read_bytes=used["process_read_bytes"],

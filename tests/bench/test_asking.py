@@ -20,8 +20,8 @@ def test_list(tmp_path: Path) -> None:
     ("preset", "cells", "line"),
     [
         ("pressure", 5, "linux-aio: copy 32k of 512m, depth 64, direct"),
-        ("iops", 9, "io_uring: randread 4k of 512m, depth 128, direct, for 10 s"),
-        ("throughput", 88, "posix-aio: write 1m of 32m, depth 512, direct"),
+        ("iops", 18, "io_uring: randwrite 4k of 512m, depth 128, direct, for 10 s"),
+        ("throughput", 88, "posix-aio: randwrite 1m of 32m, depth 512, direct"),
         ("idle-gap", 20, "psync-threads: randread 32k of 512m, depth 64, direct, sleeping 1000 us, for 2 s"),
     ],
 )

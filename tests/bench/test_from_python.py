@@ -35,7 +35,7 @@ def test_run(tmp_path: Path) -> None:
     for cell in report.cells:
         assert (cell.rw, cell.size, cell.bs, cell.direct, cell.failed) == ("copy", 1 << 20, 4096, False, None)
         assert len(cell.rounds) == 2
-        assert [(each.ios, each.bytes) for each in cell.rounds] == [(512, 1 << 20)] * 2
+        assert [(each.ios, each.bytes) for each in cell.rounds] == [(512, 2 << 20)] * 2
         assert cell.iops == (cell.rounds[0].iops + cell.rounds[1].iops) / 2
         assert cell.bytes_per_s > 0
         assert cell.p99_s > 0

@@ -122,7 +122,7 @@ def test_fio(place: Path, report: dict[str, Any]) -> None:
 
 
 # What was not measured is left out: render/fio.rs.
-NOT_MEASURED = frozenset({"iodepth_level", "iodepth_submit", "iodepth_complete"})
+NOT_MEASURED = frozenset({"iodepth_submit", "iodepth_complete"})
 
 
 def names(value: dict[str, Any], before: str = "") -> dict[str, type]:

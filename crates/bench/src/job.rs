@@ -312,6 +312,14 @@ impl Cell {
         self.size / self.bs
     }
 
+    /// As many ops as can be in flight in one job: a round that ends with its blocks has no more than these.
+    pub fn reachable_depth(&self) -> u32 {
+        match self.time_based {
+            true => self.iodepth,
+            false => u32::try_from(self.ops_a_job()).map_or(self.iodepth, |ops| ops.min(self.iodepth)),
+        }
+    }
+
     /// How long a round takes at least, as far as it can be known.
     pub fn planned(&self) -> Option<Duration> {
         let runtime = self.runtime_ms.filter(|_| self.time_based)?;

@@ -40,9 +40,10 @@ pub static PRESETS: &[Preset] = &[
     },
     Preset {
         name: "iops",
-        about: "random reads of 4 KiB from 512 MiB, depth 64 and 128, 10 seconds each",
+        about: "random reads and random writes of 4 KiB in 512 MiB, depth 64 and 128, 10 seconds each",
         jobs: || {
             vec![Job {
+                rw: vec![Rw::RandRead, Rw::RandWrite],
                 iodepth: vec![64, 128],
                 runtime: Some(Duration::from_secs(10)),
                 ..Job::of(Task::Iops)
@@ -51,9 +52,10 @@ pub static PRESETS: &[Preset] = &[
     },
     Preset {
         name: "throughput",
-        about: "32 and 512 MiB, read and written: 32 KiB at depth 64, 128 and 512, and 1 MiB at depth 64 and 512",
+        about: "32 and 512 MiB, read and written at random: 32 KiB at depth 64, 128 and 512, and 1 MiB at depth 64 and 512",
         jobs: || {
             let base = Job {
+                rw: vec![Rw::RandRead, Rw::RandWrite],
                 size: vec![32 << 20, 512 << 20],
                 ..Job::of(Task::Throughput)
             };

@@ -78,6 +78,9 @@ pub struct Round {
     /// How often ops were handed over to the engine, many together or one by one; None of what is no engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub submissions: Option<u64>,
+    /// How many ops were in flight when one began; None of what is no engine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depth: Option<Depth>,
     /// What it cost.
     pub used: Used,
     /// What the page cache had of the files before.
@@ -87,6 +90,28 @@ pub struct Round {
     /// How late an event loop ran what was due, at most; None without a loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_max_s: Option<f64>,
+}
+
+/// How many ops were in flight, each counted when it began, with itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Depth {
+    /// The most that were in flight at once, all jobs of the cell together.
+    pub most: u64,
+    /// Ops that began with so many in flight: 1, 2 to 3, 4 to 7, 8 to 15, 16 to 31, 32 to 63, 64 and more in one job.
+    /// An op of a plain call has none beside it in its thread.
+    pub levels: [u64; DEPTH_LEVELS],
+}
+
+/// The classes of [`Depth::levels`], which are fio's `iodepth_level`.
+pub const DEPTH_LEVELS: usize = 7;
+
+impl Depth {
+    /// An op began, and so many are in flight with it.
+    pub fn record(&mut self, in_flight: u64) {
+        assert!(in_flight > 0, "the op itself is in flight");
+        self.most = self.most.max(in_flight);
+        self.levels[(in_flight.ilog2() as usize).min(DEPTH_LEVELS - 1)] += 1;
+    }
 }
 
 /// Ops of one direction.
@@ -152,6 +177,14 @@ impl Counted {
     pub fn per_op(&self) -> f64 {
         self.calls.total as f64 / self.ios.max(1) as f64
     }
+}
+
+/// What came from memory, of all that was to come from a device, is told above this share: a few pages do not matter.
+pub const MEMORY_SHARE: f64 = 0.1;
+
+/// A percentile needs so many ops, or it is the longest of them.
+pub fn ops_needed(percentile: f64) -> u64 {
+    (100.0 / (100.0 - percentile)).round() as u64
 }
 
 /// As fio's, with more at the ends.
@@ -230,20 +263,12 @@ impl Round {
 }
 
 impl CellReport {
-    /// Bytes a second in one of its rounds; what is copied counts once.
-    pub fn bandwidth(&self, round: &Round) -> f64 {
-        match self.cell.copies() {
-            true => round.write.bytes_per_s,
-            false => round.all.bytes_per_s,
-        }
-    }
-
     /// Of each round the number by which it is compared.
     pub fn values(&self, measure: Measure) -> Vec<f64> {
         let value = |round: &Round| match measure {
             Measure::Time => round.elapsed_s,
             Measure::Iops => round.all.iops,
-            Measure::Bandwidth => self.bandwidth(round),
+            Measure::Bandwidth => round.all.bytes_per_s,
             Measure::Latency => round.all.p99_s,
         };
         self.rounds.iter().map(value).collect()
@@ -288,6 +313,9 @@ impl CellReport {
         };
         // A page or two that somebody else has looked at do not matter.
         const SOME: f64 = 1.0;
+        if let Some(words) = self.memory_words() {
+            return format!("{words} (cached before: {before:.0} %, after: {after:.0} %)");
+        }
         let wish = match (direct, cache) {
             (true, _) if after > SOME => "NOT bypassed",
             (true, _) => "bypassed",
@@ -298,6 +326,38 @@ impl CellReport {
             (false, Cache::Left) => "as it was",
         };
         format!("{wish} (cached before: {before:.0} %, after: {after:.0} %)")
+    }
+
+    /// The share of the bytes read that did not come from a device, in the round with the most of it. None where all is
+    /// meant to come from memory, nothing is read, or the kernel does not count.
+    pub fn from_memory(&self) -> Option<f64> {
+        let (direct, cache) = self.cell.cache();
+        if self.cell.io().is_none() || (!direct && cache != Cache::Dropped) {
+            return None;
+        }
+        let share = |round: &Round| {
+            let asked = round.read.bytes;
+            let device = round.used.process_read_bytes?;
+            (asked > 0).then(|| 1.0 - device.min(asked) as f64 / asked as f64)
+        };
+        self.rounds.iter().filter_map(share).reduce(f64::max)
+    }
+
+    /// What to say if bytes that were to come from the device came from memory.
+    fn memory_words(&self) -> Option<String> {
+        let percent = self.from_memory().filter(|share| *share > MEMORY_SHARE)? * 100.0;
+        Some(match self.cell.cache().0 {
+            true => format!(
+                "NOT read from a device: {percent:.0} % of what was read came from memory or from holes, as far as the \
+                 kernel counts"
+            ),
+            false => format!("NOT cold: dropped before, and {percent:.0} % of what was read came from memory"),
+        })
+    }
+
+    /// The fewest ops of a round of which each has a time.
+    pub fn fewest_ops(&self) -> u64 {
+        self.rounds.iter().map(|round| round.all.ios).min().unwrap_or(0)
     }
 
     /// Whether the page cache was not in the state that was asked for.
@@ -352,6 +412,7 @@ mod tests {
             },
             fsyncs: 0,
             submissions: None,
+            depth: None,
             used: Used {
                 peak_rss_bytes: Some(*pages),
                 ..Used::default()

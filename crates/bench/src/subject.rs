@@ -80,7 +80,7 @@ impl Subject {
         }
     }
 
-    /// Whether its bytes are counted once though they are read and written.
+    /// Whether each block is read and written.
     pub fn copies(&self) -> bool {
         matches!(self, Subject::Io(cell) if cell.rw == Rw::Copy)
     }

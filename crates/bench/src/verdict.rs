@@ -1,7 +1,7 @@
 //! What the numbers say, in words, and no more than they say.
 
 use crate::job::Measure;
-use crate::report::{CellReport, Report};
+use crate::report::{ops_needed, CellReport, Report, MEMORY_SHARE};
 use crate::stats::{mann_whitney, Spread, ROUNDS_NEEDED, SIGNIFICANT};
 use crate::units;
 use serde::{Deserialize, Serialize};
@@ -45,6 +45,14 @@ fn verdict(group: &[&CellReport], leader: &CellReport) -> Verdict {
         .iter()
         .filter_map(|cell| Some((*cell, Spread::of(&cell.values(measure))?)))
         .collect();
+    let from_memory: Vec<&CellReport> = ranked
+        .iter()
+        .map(|one| one.0)
+        .filter(|cell| cell.from_memory().is_some_and(|share| share > MEMORY_SHARE))
+        .collect();
+    if !from_memory.is_empty() {
+        return unranked(leader, measure, &from_memory);
+    }
     ranked.sort_by(|a, b| a.1.median.total_cmp(&b.1.median));
     if !less_is_better(measure) {
         ranked.reverse();
@@ -64,6 +72,25 @@ fn verdict(group: &[&CellReport], leader: &CellReport) -> Verdict {
             .map(|c| c.cell.contender())
             .collect(),
         text,
+    }
+}
+
+/// What came from memory says nothing of the device that was to be measured.
+fn unranked(leader: &CellReport, measure: Measure, from_memory: &[&CellReport]) -> Verdict {
+    let share = from_memory.iter().filter_map(|cell| cell.from_memory());
+    let percent = share.fold(0.0, f64::max) * 100.0;
+    let advice = match leader.cell.cache().0 {
+        true => "the file has holes, is in memory itself, or lies on a file system whose reads the kernel does not count",
+        false => "a larger --size or --time_based 0 reads each block once, --pre_read compares reads from memory",
+    };
+    Verdict {
+        work: leader.cell.work(),
+        measure,
+        best: Vec::new(),
+        text: format!(
+            "Not ranked: up to {percent:.0} % of what was read came from memory and not from a device ({}): {advice}.",
+            names(from_memory)
+        ),
     }
 }
 
@@ -197,6 +224,14 @@ fn doubts(ranked: &[(&CellReport, Spread)], measure: Measure) -> String {
                 told(next.median, measure)
             );
         }
+    }
+    let few = ranked
+        .iter()
+        .map(|(cell, _)| cell.fewest_ops())
+        .min()
+        .unwrap_or(0);
+    if measure == Measure::Latency && few < ops_needed(99.0) {
+        text += &format!(" A round has {few} ops, of which the 99th percentile is the longest.");
     }
     let wrong: Vec<&CellReport> = ranked
         .iter()

@@ -57,9 +57,9 @@ pub(crate) fn config(cell: &Cell) -> Config {
     };
     let mut config = Config::default()
         .engine(engine)
-        .depth(cell.iodepth)
+        .depth(cell.reachable_depth())
         .inline(false)
-        .max_threads(cell.iodepth as usize)
+        .max_threads(cell.reachable_depth() as usize)
         .iopoll(cell.engine.iopoll);
     if cell.engine.sqpoll {
         config = config.sqpoll(SqPoll {
@@ -99,8 +99,8 @@ impl Transport for OnDriver {
         let destination = part.destination.map(&mut handle).transpose().map_err(failed)?;
         let bytes = cell.bs as usize;
         let mut buffers: Vec<Option<Buf>> = if cell.engine.fixed {
-            let count =
-                u16::try_from(cell.iodepth).map_err(|_| "at most 65,535 registered buffers".to_owned())?;
+            let count = u16::try_from(cell.reachable_depth())
+                .map_err(|_| "at most 65,535 registered buffers".to_owned())?;
             let made = driver
                 .register_buffers(count, bytes)
                 .map_err(|e| memlock(cell, &e))?;
@@ -111,7 +111,7 @@ impl Transport for OnDriver {
             made.into_iter().map(full).collect()
         } else {
             let one = |_| Some(AlignedBuf::zeroed(bytes, ALIGNMENT).into());
-            (0..cell.iodepth).map(one).collect()
+            (0..cell.reachable_depth()).map(one).collect()
         };
         for (slot, buffer) in buffers.iter_mut().flatten().enumerate() {
             data::fill(

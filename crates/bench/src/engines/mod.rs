@@ -17,6 +17,7 @@ pub use gate::{Gate, Times};
 
 use crate::data;
 use crate::job::{Base, Cell};
+use crate::report::Depth;
 use crate::tally::Tally;
 use crate::work::{Direction, Sequence, Step};
 use driver::OnDriver;
@@ -88,14 +89,18 @@ pub struct Outcome {
     pub fsyncs: u64,
     /// How often ops were handed over: once for all that go together, where the engine takes more than one at a time.
     pub submissions: u64,
+    /// How many ops were in flight in this thread.
+    pub depth: Depth,
+    /// When the first op could begin.
+    pub began: Instant,
     /// When the last op had come back.
     pub ended: Instant,
 }
 
-/// Threads that a job of this cell has.
+/// Threads that a job of this cell has: no more than can have an op at once.
 pub fn threads_a_job(cell: &Cell) -> u32 {
     match cell.engine.base {
-        Base::PsyncThreads => cell.iodepth,
+        Base::PsyncThreads => cell.reachable_depth(),
         _ => 1,
     }
 }
@@ -158,7 +163,7 @@ impl Part<'_> {
             data::fill(&mut buffer, self.seed, self.generation, slot * self.cell.bs);
             buffer
         };
-        (0..u64::from(self.cell.iodepth)).map(block).collect()
+        (0..u64::from(self.cell.reachable_depth())).map(block).collect()
     }
 
     /// How many completions are taken back together at most.

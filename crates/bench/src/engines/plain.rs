@@ -2,6 +2,7 @@
 
 use super::{complaint, sleep, Outcome, Part, Times, Worker, ALIGNMENT};
 use crate::data;
+use crate::report::Depth;
 use crate::tally::Tally;
 use crate::work::{Direction, Step};
 use proactor::buffer::AlignedBuf;
@@ -54,7 +55,9 @@ impl Worker for Plain {
         let between = part.cell.verify || !think.is_zero() || part.cell.fsync > 0;
         let (mut reads, mut writes) = (Tally::default(), Tally::default());
         let mut fsyncs = 0;
-        let mut now = Instant::now();
+        let mut depth = Depth::default();
+        let began = Instant::now();
+        let mut now = began;
         while let Some(Step { direction, offset }) = part.claim(times, now) {
             if direction == Direction::Write {
                 part.fill(&mut self.buffer, offset);
@@ -64,6 +67,7 @@ impl Worker for Plain {
                 self.read(part, offset)?;
                 now = Instant::now();
                 if begun >= times.measured_from {
+                    depth.record(1);
                     reads.record(bytes, now - begun);
                 }
                 part.check(&self.buffer, offset)?;
@@ -77,6 +81,7 @@ impl Worker for Plain {
                 self.write(part.written(), offset)?;
                 now = Instant::now();
                 if begun >= times.measured_from {
+                    depth.record(1);
                     writes.record(bytes, now - begun);
                 }
                 if part.is_sync_due() {
@@ -97,6 +102,8 @@ impl Worker for Plain {
             reads,
             writes,
             fsyncs,
+            depth,
+            began,
             ended,
         })
     }

@@ -5,6 +5,7 @@
 
 use super::{complaint, sleep, Outcome, Part, Times, Worker};
 use crate::job::Base;
+use crate::report::Depth;
 use crate::tally::Tally;
 use crate::work::{Direction, Step};
 use std::fs::File;
@@ -52,6 +53,7 @@ pub(super) trait Transport: Sized {
 
 pub(super) struct Queue<T> {
     transport: T,
+    measured_from: Instant,
     free: Vec<usize>,
     flying: Vec<Option<(Step, Instant)>>,
     /// Syncs and transfers that have not come back.
@@ -59,6 +61,9 @@ pub(super) struct Queue<T> {
     reads: Tally,
     writes: Tally,
     fsyncs: u64,
+    depth: Depth,
+    /// Transfers in flight.
+    transfers: u64,
     /// Taken by the transport and not handed over.
     unsent: u64,
     submissions: u64,
@@ -66,15 +71,18 @@ pub(super) struct Queue<T> {
 
 impl<T: Transport> Queue<T> {
     pub fn ready(part: &Part<'_>) -> Result<Queue<T>, String> {
-        let depth = part.cell.iodepth as usize;
+        let depth = part.cell.reachable_depth() as usize;
         Ok(Queue {
             transport: T::ready(part)?,
+            measured_from: Instant::now(),
             free: (0..depth).rev().collect(),
             flying: vec![None; depth],
             in_flight: 0,
             reads: Tally::default(),
             writes: Tally::default(),
             fsyncs: 0,
+            depth: Depth::default(),
+            transfers: 0,
             unsent: 0,
             submissions: 0,
         })
@@ -94,6 +102,16 @@ impl<T: Transport> Queue<T> {
         }
     }
 
+    fn begin(&mut self, slot: usize, step: Step, now: Instant) {
+        self.flying[slot] = Some((step, now));
+        self.in_flight += 1;
+        self.transfers += 1;
+        self.unsent += 1;
+        if now >= self.measured_from {
+            self.depth.record(self.transfers);
+        }
+    }
+
     /// Sends a slot on its way; of a copy, the first half.
     fn send(&mut self, part: &Part<'_>, slot: usize, step: Step) -> Result<(), String> {
         let way = match step.direction {
@@ -103,9 +121,7 @@ impl<T: Transport> Queue<T> {
                 Way::Write
             }
         };
-        self.flying[slot] = Some((step, Instant::now()));
-        self.in_flight += 1;
-        self.unsent += 1;
+        self.begin(slot, step, Instant::now());
         self.transport.transfer(slot, way, step.offset)
     }
 
@@ -115,6 +131,7 @@ impl<T: Transport> Queue<T> {
             self.fsyncs += u64::from(now >= times.measured_from);
             return ended.result.map(drop).map_err(|e| format!("fsync: {e}"));
         };
+        self.transfers -= 1;
         let (step, begun) = self.flying[slot].take().expect("a slot that is in flight");
         match ended.result {
             Ok(count) if count as u64 == part.cell.bs => {}
@@ -146,9 +163,7 @@ impl<T: Transport> Queue<T> {
             direction: Direction::Write,
             offset,
         };
-        self.flying[slot] = Some((step, now));
-        self.in_flight += 1;
-        self.unsent += 1;
+        self.begin(slot, step, now);
         self.transport.transfer(slot, Way::WriteDestination, offset)
     }
 }
@@ -161,6 +176,8 @@ impl<T: Transport> Worker for Queue<T> {
             batch => batch as usize,
         };
         let mut ended = Vec::with_capacity(self.flying.len());
+        self.measured_from = times.measured_from;
+        let began = Instant::now();
         let (mut now, mut open) = (times.start, true);
         loop {
             let mut sent = 0;
@@ -197,6 +214,8 @@ impl<T: Transport> Worker for Queue<T> {
             writes: std::mem::take(&mut self.writes),
             fsyncs: self.fsyncs,
             submissions: self.submissions,
+            depth: self.depth,
+            began,
             ended: Instant::now(),
         })
     }

@@ -96,7 +96,7 @@ impl Transport for RawAio {
         let cell = part.cell;
         let mut id: libc::c_ulong = 0;
         // SAFETY: the kernel writes one context id to a live, zeroed local.
-        if unsafe { libc::syscall(libc::SYS_io_setup, cell.iodepth, &raw mut id) } < 0 {
+        if unsafe { libc::syscall(libc::SYS_io_setup, cell.reachable_depth(), &raw mut id) } < 0 {
             let e = io::Error::last_os_error();
             return Err(format!(
                 "{}: io_setup for {} ops: {e} (see fs.aio-max-nr)",

@@ -53,7 +53,7 @@ fn ring(cell: &Cell) -> io::Result<IoUring> {
                 builder.setup_single_issuer().setup_defer_taskrun();
             }
         }
-        match builder.build(cell.iodepth) {
+        match builder.build(cell.reachable_depth()) {
             Err(e) if e.raw_os_error() == Some(libc::EINVAL) => last = Some(e),
             made => return made,
         }

@@ -404,6 +404,7 @@ impl One<'_> {
                 all,
                 fsyncs: 0,
                 submissions: None,
+                depth: None,
                 used: ran.used,
                 resident_before,
                 resident_after,

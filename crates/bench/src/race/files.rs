@@ -241,6 +241,7 @@ fn round(
             all,
             fsyncs: 0,
             submissions: None,
+            depth: None,
             used,
             resident_before,
             resident_after: tree::resident(&files),

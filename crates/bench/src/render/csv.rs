@@ -1,4 +1,4 @@
-//! One row for each round of each cell, so that a data frame has all there is.
+//! One row for each round of each cell, so that a data frame has all there is, and one for each cell that failed.
 
 use crate::job::Cell;
 use crate::report::Report;
@@ -8,7 +8,7 @@ pub fn csv(report: &Report) -> String {
     let mut out = String::from(
         "engine,work,rw,size,bs,iodepth,numjobs,direct,thinktime_us,round,elapsed_s,read_ios,read_bytes,write_ios,\
          write_bytes,iops,bytes_per_s,mean_s,p50_s,p90_s,p99_s,p999_s,max_s,user_s,system_s,voluntary,involuntary,\
-         device_read_bytes,peak_rss_bytes,calls_per_op,submissions\n",
+         device_read_bytes,peak_rss_bytes,calls_per_op,submissions,depth_most,failed\n",
     );
     for report in &report.cells {
         let cell = &report.cell;
@@ -17,19 +17,21 @@ pub fn csv(report: &Report) -> String {
             .counted
             .as_ref()
             .map_or(String::new(), |c| c.per_op().to_string());
+        let work = [
+            quoted(&cell.contender()),
+            quoted(&cell.work()),
+            io(&|cell| cell.rw.to_string()),
+            io(&|cell| cell.size.to_string()),
+            io(&|cell| cell.bs.to_string()),
+            io(&|cell| cell.iodepth.to_string()),
+            io(&|cell| cell.numjobs.to_string()),
+            io(&|cell| u8::from(cell.direct).to_string()),
+            io(&|cell| cell.thinktime_us.to_string()),
+        ];
         for (number, round) in report.rounds.iter().enumerate() {
             let optional = |value: Option<u64>| value.map_or(String::new(), |v| v.to_string());
             let all = &round.all;
-            let fields = [
-                quoted(&cell.contender()),
-                quoted(&cell.work()),
-                io(&|cell| cell.rw.to_string()),
-                io(&|cell| cell.size.to_string()),
-                io(&|cell| cell.bs.to_string()),
-                io(&|cell| cell.iodepth.to_string()),
-                io(&|cell| cell.numjobs.to_string()),
-                io(&|cell| u8::from(cell.direct).to_string()),
-                io(&|cell| cell.thinktime_us.to_string()),
+            let numbers = [
                 (number + 1).to_string(),
                 round.elapsed_s.to_string(),
                 round.read.ios.to_string(),
@@ -37,7 +39,7 @@ pub fn csv(report: &Report) -> String {
                 round.write.ios.to_string(),
                 round.write.bytes.to_string(),
                 all.iops.to_string(),
-                report.bandwidth(round).to_string(),
+                all.bytes_per_s.to_string(),
                 all.mean_s.to_string(),
                 all.p50_s.to_string(),
                 all.p90_s.to_string(),
@@ -52,9 +54,16 @@ pub fn csv(report: &Report) -> String {
                 optional(round.used.peak_rss_bytes),
                 calls.clone(),
                 optional(round.submissions),
+                optional(round.depth.map(|depth| depth.most)),
+                String::new(),
             ];
-            out += &fields.join(",");
-            out.push('\n');
+            out += &format!("{},{}\n", work.join(","), numbers.join(","));
+        }
+        // The round that failed has no numbers.
+        if let Some(why) = &report.failed {
+            let columns = out.lines().next().map_or(0, |head| head.split(',').count());
+            let empty = ",".repeat(columns - work.len() - 1);
+            out += &format!("{}{empty},{}\n", work.join(","), quoted(why));
         }
     }
     out
@@ -62,7 +71,7 @@ pub fn csv(report: &Report) -> String {
 
 /// A text as a field.
 fn quoted(text: &str) -> String {
-    match text.contains([',', '"', '\n']) {
+    match text.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
         false => text.to_owned(),
     }

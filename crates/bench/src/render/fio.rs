@@ -1,11 +1,11 @@
 //! In the shape of fio's JSON (`--output-format=json`), for tools that read that. A cell is a job, its rounds together are
 //! its run, and each of them is a sample of its rates.
 //!
-//! Left out is what was not measured: how many ops were in flight, submitted and completed together (`iodepth_level`,
-//! `iodepth_submit`, `iodepth_complete`).
+//! Left out is what was not measured: how many ops were submitted and completed together (`iodepth_submit`,
+//! `iodepth_complete`).
 
 use crate::job::{Base, Cell};
-use crate::report::{CellReport, Distribution, Report, Round, Way};
+use crate::report::{CellReport, Distribution, Report, Round, Way, DEPTH_LEVELS};
 use crate::run::seconds_of;
 use crate::stats::Sample;
 use serde_json::{json, Map, Value};
@@ -15,7 +15,7 @@ pub fn fio(report: &Report) -> String {
     let jobs: Vec<Value> = report
         .cells
         .iter()
-        .filter(|c| !c.rounds.is_empty())
+        .filter(|c| !c.rounds.is_empty() || c.failed.is_some())
         .enumerate()
         .filter_map(job)
         .collect();
@@ -51,10 +51,11 @@ fn job((number, report): (usize, &CellReport)) -> Option<Value> {
     if let (Some(ms), Some(map)) = (cell.runtime_ms, options.as_object_mut()) {
         map.insert("runtime".into(), format!("{ms}ms").into());
     }
-    Some(json!({
+    let mut job = json!({
         "jobname": format!("{} {}", cell.engine, cell.work()),
         "groupid": number,
-        "error": 0,
+        // fio has an errno here. Ours is in words, in the key `error_text`, which fio does not have.
+        "error": if report.failed.is_some() { libc::EIO } else { 0 },
         "eta": 0,
         "elapsed": elapsed_s.ceil() as u64,
         "job options": options,
@@ -67,6 +68,7 @@ fn job((number, report): (usize, &CellReport)) -> Option<Value> {
         "ctx": sum(&|r| (r.used.voluntary + r.used.involuntary) as f64) as u64,
         "majf": sum(&|r| r.used.major_faults as f64) as u64,
         "minf": sum(&|r| r.used.minor_faults as f64) as u64,
+        "iodepth_level": levels(report),
         "latency_depth": cell.iodepth,
         "latency_target": 0,
         "latency_percentile": 100.0,
@@ -76,7 +78,27 @@ fn job((number, report): (usize, &CellReport)) -> Option<Value> {
         "latency_ms": classes(report, 1_000_000, 2000),
         // How long they took is in the latency of what they hold up, and nowhere by itself.
         "sync": {"total_ios": sum(&|r| r.fsyncs as f64) as u64, "lat_ns": times(None)},
-    }))
+    });
+    if let (Some(why), Some(map)) = (&report.failed, job.as_object_mut()) {
+        map.insert("error_text".into(), why.as_str().into());
+    }
+    Some(job)
+}
+
+/// Of all ops the share, in percent, that began with so many in flight, named after the lower bound as fio does.
+fn levels(report: &CellReport) -> Map<String, Value> {
+    const NAMES: [&str; DEPTH_LEVELS] = ["1", "2", "4", "8", "16", "32", ">=64"];
+    let count = |level: usize| -> u64 {
+        let depths = report.rounds.iter().filter_map(|round| round.depth);
+        depths.map(|depth| depth.levels[level]).sum()
+    };
+    let all: u64 = (0..DEPTH_LEVELS).map(count).sum();
+    let share = |level| count(level) as f64 / all.max(1) as f64 * 100.0;
+    NAMES
+        .iter()
+        .enumerate()
+        .map(|(level, name)| ((*name).to_owned(), Value::from(share(level))))
+        .collect()
 }
 
 /// Of all ops the share, in percent, in each class of this unit, named after its upper bound as fio does. The last class of

@@ -2,7 +2,9 @@
 
 use super::chart::{self, escaped, PALETTE};
 use super::figures::{contenders, figures};
+use super::grid::grids;
 use super::rows::{costs, notes, remarks, sections, Section};
+use super::ways;
 use crate::report::Report;
 use crate::units;
 
@@ -26,6 +28,10 @@ pub fn html(report: &Report) -> String {
             escaped(&verdict.work),
             escaped(&verdict.text)
         );
+    }
+    for grid in grids(report) {
+        let head: Vec<&str> = grid.head.iter().map(String::as_str).collect();
+        body += &format!("<h2>{}</h2>\n{}", escaped(&grid.title), tabled(&head, &grid.rows));
     }
     for section in sections(report) {
         body += &part(&section, &contenders);
@@ -69,19 +75,12 @@ fn part(section: &Section<'_>, contenders: &[String]) -> String {
 }
 
 fn table(section: &Section<'_>) -> String {
-    let mut out = String::from("<div class=\"wide\"><table>\n<tr>");
-    for name in section.head() {
-        out += &format!("<th>{name}</th>");
+    let mut out = tabled(section.head(), &section.rows());
+    let ways = ways::rows(section);
+    if !ways.is_empty() {
+        out += &format!("<p>{}</p>\n{}", escaped(ways::NOTE), tabled(&ways::HEAD, &ways));
     }
-    out += "</tr>\n";
-    for row in section.rows() {
-        out += "<tr>";
-        for cell in row {
-            out += &format!("<td>{}</td>", escaped(&cell));
-        }
-        out += "</tr>\n";
-    }
-    out += "</table></div>\n<ul>\n";
+    out += "<ul>\n";
     for note in notes(section) {
         out += &format!("<li>{}</li>\n", escaped(&note));
     }
@@ -91,6 +90,22 @@ fn table(section: &Section<'_>) -> String {
         }
     }
     out + "</ul>\n"
+}
+
+fn tabled(head: &[&str], rows: &[Vec<String>]) -> String {
+    let mut out = String::from("<div class=\"wide\"><table>\n<tr>");
+    for name in head {
+        out += &format!("<th>{}</th>", escaped(name));
+    }
+    out += "</tr>\n";
+    for row in rows {
+        out += "<tr>";
+        for cell in row {
+            out += &format!("<td>{}</td>", escaped(cell));
+        }
+        out += "</tr>\n";
+    }
+    out + "</table></div>\n"
 }
 
 fn style() -> String {

@@ -4,10 +4,12 @@ mod chart;
 mod csv;
 mod figures;
 mod fio;
+mod grid;
 mod html;
 mod pictures;
 mod rows;
 mod text;
+mod ways;
 
 pub use csv::csv;
 pub use fio::fio;

@@ -2,12 +2,12 @@
 
 use crate::counters::{Seen, Times};
 use crate::job::Measure;
-use crate::report::{CellReport, Report, Round};
+use crate::report::{ops_needed, CellReport, Report, Round};
 use crate::stats::Spread;
 use crate::units;
 use std::collections::BTreeMap;
 
-const HEAD: [&str; 12] = [
+const HEAD: [&str; 14] = [
     "engine",
     "depth",
     "time",
@@ -20,6 +20,8 @@ const HEAD: [&str; 12] = [
     "CPU/op",
     "calls/op",
     "switches/op",
+    "calls",
+    "switches",
 ];
 
 /// Cells that differ in engine and depth only.
@@ -30,7 +32,7 @@ pub(super) struct Section<'a> {
 }
 
 /// That of `bench files` and `bench cp`, where nothing has a depth.
-const HEAD_OF_ENTRIES: [&str; 11] = [
+const HEAD_OF_ENTRIES: [&str; 13] = [
     "contender",
     "time",
     "ops/s",
@@ -42,6 +44,8 @@ const HEAD_OF_ENTRIES: [&str; 11] = [
     "CPU/op",
     "calls/op",
     "switches/op",
+    "calls",
+    "switches",
 ];
 
 impl Section<'_> {
@@ -88,22 +92,62 @@ fn row(cell: &CellReport) -> Vec<String> {
     let show = |value: Option<f64>, how: &dyn Fn(f64) -> String| value.map_or("-".into(), how);
     // Not every contender takes the time of an op.
     let latency = |value: &dyn Fn(&Round) -> f64| median(value).filter(|time| *time > 0.0);
-    let switches = |r: &Round| (r.used.voluntary + r.used.involuntary) as f64 / r.all.ios.max(1) as f64;
+    let switches = |r: &Round| (r.used.voluntary + r.used.involuntary) as f64;
+    let few = cell.fewest_ops();
     let mut row = vec![cell.cell.contender()];
-    row.extend(cell.cell.depth().map(|depth| depth.to_string()));
+    row.extend(cell.cell.depth().map(|depth| depth_words(cell, depth)));
     row.extend([
         show(median(&|r| r.elapsed_s), &units::seconds),
         show(median(&|r| r.all.iops), &units::number),
-        show(median(&|r| cell.bandwidth(r) / 1e9), &units::number),
+        show(median(&|r| r.all.bytes_per_s / 1e9), &units::number),
         spread(cell),
-        show(latency(&|r| r.all.p50_s), &units::seconds),
-        show(latency(&|r| r.all.p99_s), &units::seconds),
-        show(latency(&|r| r.all.p999_s), &units::seconds),
+        percentile(latency(&|r| r.all.p50_s), 50.0, few),
+        percentile(latency(&|r| r.all.p99_s), 99.0, few),
+        percentile(latency(&|r| r.all.p999_s), 99.9, few),
         show(median(&Round::cpu_per_op), &units::seconds),
         show(cell.counted.as_ref().map(|c| c.per_op()), &units::number),
-        show(median(&switches), &units::number),
+        show(median(&|r| switches(r) / r.all.ios.max(1) as f64), &units::number),
+        show(cell.counted.as_ref().map(|c| c.calls.total as f64), &whole),
+        show(median(&switches), &whole),
     ]);
     row
+}
+
+fn whole(count: f64) -> String {
+    units::thousands(count.round() as i64)
+}
+
+/// What stands behind a percentile that is the longest of too few ops.
+const LONGEST: &str = "(max)";
+
+/// A percentile in a table, which says if it is the longest op.
+pub(super) fn percentile(time_s: Option<f64>, percentile: f64, fewest_ops: u64) -> String {
+    match time_s {
+        None => "-".into(),
+        Some(time_s) if fewest_ops < ops_needed(percentile) => {
+            format!("{} {LONGEST}", units::seconds(time_s))
+        }
+        Some(time_s) => units::seconds(time_s),
+    }
+}
+
+/// The most ops that were at once, if that is less than the depth.
+fn unreached(cell: &CellReport) -> Option<u64> {
+    let asked = cell
+        .cell
+        .io()
+        .map(|io| u64::from(io.iodepth) * u64::from(io.numjobs))?;
+    let depths = cell.rounds.iter().filter_map(|round| round.depth);
+    let most = depths.map(|depth| depth.most).max()?;
+    (most < asked).then_some(most)
+}
+
+/// `512`, or `512 (32)` where no more than 32 were at once.
+fn depth_words(cell: &CellReport, depth: u32) -> String {
+    match unreached(cell) {
+        Some(most) => format!("{depth} ({most})"),
+        None => depth.to_string(),
+    }
 }
 
 /// From the worst to the best round, of the number that counts.
@@ -137,7 +181,38 @@ pub(super) fn notes(section: &Section<'_>) -> Vec<String> {
                 .map(|(cell, state)| format!("page cache, {}: {state}", name(cell))),
         ),
     }
+    notes.extend(measured.iter().filter_map(|cell| {
+        let most = unreached(cell)?;
+        Some(format!(
+            "{}: at most {most} at once, the depth was not reached: {}",
+            name(cell),
+            unreached_because(cell)
+        ))
+    }));
+    let marks = |column: &String| column.ends_with(LONGEST);
+    if section.rows().iter().flatten().any(marks) {
+        notes.push(format!(
+            "{LONGEST}: a round has too few ops for this percentile (99 takes {}, 99.9 takes {}), so it is the longest op",
+            ops_needed(99.0),
+            ops_needed(99.9)
+        ));
+    }
+    if measured.iter().any(|cell| cell.cell.copies()) {
+        notes.push(
+            "a block that is copied is two ops: IOPS and GB/s count what is read and what is written".into(),
+        );
+    }
     notes
+}
+
+/// Why fewer ops were at once than the depth allows.
+fn unreached_because(cell: &CellReport) -> String {
+    match cell.cell.io() {
+        Some(io) if io.reachable_depth() < io.iodepth => {
+            format!("a round has {} ops in each job", io.reachable_depth())
+        }
+        _ => "completions came back sooner than ops were submitted".into(),
+    }
 }
 
 /// Of the whole report.

@@ -1,14 +1,24 @@
 //! Tables for a terminal, and in Markdown.
 
+use super::grid::grids;
 use super::rows::{costs, notes, remarks, sections};
+use super::ways;
 use crate::report::Report;
 
 /// For a terminal.
 pub fn text(report: &Report) -> String {
     let mut out = String::new();
+    for grid in grids(report) {
+        let head: Vec<&str> = grid.head.iter().map(String::as_str).collect();
+        out += &format!("{}\n{}\n", grid.title, aligned(&head, &grid.rows));
+    }
     for section in sections(report) {
         out += &format!("{}\n", section.title);
         out += &aligned(section.head(), &section.rows());
+        let ways = ways::rows(&section);
+        if !ways.is_empty() {
+            out += &format!("  {}\n{}", ways::NOTE, aligned(&ways::HEAD, &ways));
+        }
         for note in notes(&section) {
             out += &format!("  {note}\n");
         }
@@ -58,17 +68,20 @@ pub fn markdown(report: &Report) -> String {
     for verdict in &report.verdicts {
         out += &format!("- **{}**: {}\n", verdict.work, escaped(&verdict.text));
     }
+    for grid in grids(report) {
+        let head: Vec<&str> = grid.head.iter().map(String::as_str).collect();
+        out += &format!("\n## {}\n\n{}", grid.title, piped(&head, &grid.rows));
+    }
     for section in sections(report) {
-        out += &format!("\n## {}\n\n", section.title);
         out += &format!(
-            "| {} |\n|{}\n",
-            section.head().join(" | "),
-            " --- |".repeat(section.head().len())
+            "\n## {}\n\n{}\n",
+            section.title,
+            piped(section.head(), &section.rows())
         );
-        for row in section.rows() {
-            out += &format!("| {} |\n", row.join(" | "));
+        let ways = ways::rows(&section);
+        if !ways.is_empty() {
+            out += &format!("{}\n\n{}\n", ways::NOTE, piped(&ways::HEAD, &ways));
         }
-        out.push('\n');
         for note in notes(&section) {
             out += &format!("- {}\n", escaped(&note));
         }
@@ -90,6 +103,14 @@ pub fn markdown(report: &Report) -> String {
         out += &format!("- {}\n", escaped(&remark));
     }
     out += &format!("\n```\n{}\n```\n", report.command.join(" "));
+    out
+}
+
+fn piped(head: &[&str], rows: &[Vec<String>]) -> String {
+    let mut out = format!("| {} |\n|{}\n", head.join(" | "), " --- |".repeat(head.len()));
+    for row in rows {
+        out += &format!("| {} |\n", row.join(" | "));
+    }
     out
 }
 

@@ -8,7 +8,7 @@ use crate::counters::{Calls, Method, Seen, Tracer};
 use crate::data;
 use crate::engines::{self, Gate, Outcome, Part, Shared};
 use crate::job::{Cache, Cell, Rw};
-use crate::report::{CellReport, Round, Way};
+use crate::report::{CellReport, Depth, Round, Way};
 use crate::subject::Subject;
 use crate::tally::Tally;
 use crate::target::Target;
@@ -241,6 +241,18 @@ fn resident(files: &[Pair], cell: &Cell) -> Option<Resident> {
         })
 }
 
+/// Of all threads: each has its own part of what is in flight at once.
+fn depth(outcomes: &[Outcome]) -> Depth {
+    let mut all = Depth::default();
+    for one in outcomes.iter().map(|outcome| &outcome.depth) {
+        all.most += one.most;
+        for (sum, count) in all.levels.iter_mut().zip(one.levels) {
+            *sum += count;
+        }
+    }
+    all
+}
+
 fn summed(
     outcomes: &[Outcome],
     from: Instant,
@@ -254,6 +266,9 @@ fn summed(
     }
     let mut all = reads.clone();
     all.add(&writes);
+    // Threads are woken one after the other: the time begins with the first one's first op.
+    let began = outcomes.iter().map(|outcome| outcome.began).min();
+    let from = began.unwrap_or(from).max(from);
     let ended = outcomes.iter().map(|outcome| outcome.ended).max().unwrap_or(from);
     let elapsed_s = ended.saturating_duration_since(from).as_secs_f64();
     Raw {
@@ -264,6 +279,7 @@ fn summed(
             all: Way::of(&all, elapsed_s),
             fsyncs: outcomes.iter().map(|outcome| outcome.fsyncs).sum(),
             submissions: Some(outcomes.iter().map(|outcome| outcome.submissions).sum()),
+            depth: Some(depth(outcomes)),
             used,
             resident_before: None,
             resident_after: None,

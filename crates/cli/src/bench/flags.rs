@@ -1,6 +1,6 @@
 //! The flags of `proactor bench io`, each described once.
 
-use super::outputs::Outputs;
+use super::outputs::{FioOutput, Outputs};
 use clap::{ArgAction, Args, ValueEnum};
 use proactor_bench::job::{EngineSpec, Rw, Task};
 use proactor_bench::preset::{Preset, PRESETS};
@@ -186,6 +186,8 @@ pub(super) struct Io {
 
     #[command(flatten)]
     pub outputs: Outputs,
+    #[command(flatten)]
+    pub fio: FioOutput,
     /// Show how far it is
     #[arg(
         long,

@@ -103,6 +103,10 @@ struct Show {
     report: PathBuf,
     #[command(flatten)]
     outputs: outputs::Outputs,
+    #[command(flatten)]
+    fio: outputs::FioOutput,
+    #[arg(hide = true)]
+    word: Option<PathBuf>,
 }
 
 /// 0 if all was measured, 1 if anything was not, 2 for what cannot be done, 129, 130 or 143 if a signal ended it.
@@ -112,19 +116,42 @@ pub(crate) fn run(args: &Bench, command: &[OsString], host: &Host<'_>) -> u8 {
         Command::Files(files) => run_files(files, &shown(command), host),
         Command::Cp(cp) => run_cp(cp, &shown(command), host),
         Command::Compare(args) => run_compare(args),
-        Command::Show(args) => read(&args.report).and_then(|report| {
-            if report.cells.iter().all(|cell| cell.cell.io().is_none()) {
-                args.outputs.refuse_fio().map_err(misuse)?;
-            }
-            args.outputs.check()?;
-            args.outputs.write(&report).map_err(|e| (FAILURE, e))?;
-            Ok(0)
-        }),
+        Command::Show(args) => show(args),
     };
     done.unwrap_or_else(|(status, why)| {
         crate::complain(&format!("proactor bench: {why}"));
         status
     })
+}
+
+fn show(args: &Show) -> Outcome {
+    let fio = Some(&args.fio);
+    if let Some(word) = &args.word {
+        args.outputs.refuse_word(fio, word).map_err(misuse)?;
+    }
+    let report = read(&args.report)?;
+    if report.cells.iter().all(|cell| cell.cell.io().is_none()) {
+        args.fio.refuse().map_err(misuse)?;
+    }
+    args.outputs.check(fio)?;
+    args.outputs.write(fio, &report).map_err(|e| (FAILURE, e))?;
+    Ok(0)
+}
+
+/// Fails for an output of a command that measures nothing.
+fn refuse_outputs(
+    list: bool,
+    dry_run: bool,
+    outputs: &outputs::Outputs,
+    fio: Option<&outputs::FioOutput>,
+) -> Result<(), (u8, String)> {
+    let option = match (list, dry_run) {
+        (true, true) => return Err(misuse("--list and --dry-run: one of them".into())),
+        (true, false) => "--list",
+        (false, true) => "--dry-run",
+        (false, false) => return Ok(()),
+    };
+    outputs.refuse(fio, option).map_err(misuse)
 }
 
 type Outcome = Result<u8, (u8, String)>;
@@ -141,52 +168,68 @@ fn shown(command: &[OsString]) -> Vec<String> {
 }
 
 fn run_io(io: &flags::Io, command: &[String]) -> Outcome {
+    let fio = Some(&io.fio);
+    refuse_outputs(io.list, io.dry_run, &io.outputs, fio)?;
+    if let Some(word) = io.job_file.as_ref().filter(|path| !path.exists()) {
+        if io.outputs.is_to_stdout(fio) {
+            io.outputs.refuse_word(fio, word).map_err(misuse)?;
+        }
+    }
     if io.list {
         crate::print(&list());
         return Ok(0);
     }
-    io.outputs.check()?;
+    io.outputs.check(fio)?;
     let plan = plan::plan(io, command).map_err(misuse)?;
     plan.check(&Environment::look(plan.path())).map_err(misuse)?;
     if io.dry_run {
         crate::print(&plan::described(&plan));
         return Ok(0);
     }
-    reported(&io.outputs, io.progress, |stop, told| {
+    reported(&io.outputs, fio, io.progress, |stop, told| {
         measure::run(&plan, stop, told)
     })
 }
 
 fn run_files(files: &race::Files, command: &[String], host: &Host<'_>) -> Outcome {
+    let shared = &files.shared;
+    refuse_outputs(shared.list, shared.dry_run, &shared.outputs, None)?;
+    shared.refuse_word().map_err(misuse)?;
     if files.shared.list {
         crate::print(&files.list(host).map_err(misuse)?);
         return Ok(0);
     }
-    files.shared.outputs.check()?;
+    files.shared.outputs.check(None)?;
     let plan = files.plan(host, command).map_err(misuse)?;
     plan.check().map_err(misuse)?;
     if files.shared.dry_run {
         crate::print(&race::files_described(&plan));
         return Ok(0);
     }
-    reported(&files.shared.outputs, files.shared.progress, |stop, told| {
-        proactor_bench::race::files::run(&plan, stop, told)
-    })
+    reported(
+        &files.shared.outputs,
+        None,
+        files.shared.progress,
+        |stop, told| proactor_bench::race::files::run(&plan, stop, told),
+    )
 }
 
 fn run_cp(cp: &race::Cp, command: &[String], host: &Host<'_>) -> Outcome {
+    let shared = &cp.shared;
+    refuse_outputs(shared.list, shared.dry_run, &shared.outputs, None)?;
+    shared.refuse_word().map_err(misuse)?;
     if cp.shared.list {
         crate::print(&cp.list(host).map_err(misuse)?);
         return Ok(0);
     }
-    cp.shared.outputs.check()?;
+    cp.shared.outputs.check(None)?;
     let plan = cp.plan(host, command).map_err(misuse)?;
     plan.check().map_err(misuse)?;
     if cp.shared.dry_run {
         crate::print(&race::cp_described(&plan));
         return Ok(0);
     }
-    reported(&cp.shared.outputs, cp.shared.progress, |stop, told| {
+    reported(&cp.shared.outputs, None, cp.shared.progress, |stop, told| {
         proactor_bench::race::copiers::run(&plan, stop, told)
     })
 }
@@ -194,6 +237,7 @@ fn run_cp(cp: &race::Cp, command: &[String], host: &Host<'_>) -> Outcome {
 /// Measures until it is done or a signal comes, and writes the report.
 fn reported(
     outputs: &outputs::Outputs,
+    fio: Option<&outputs::FioOutput>,
     progress: flags::When,
     measure: impl FnOnce(&AtomicBool, &mut dyn FnMut(&Progress)) -> Result<Report, String>,
 ) -> Outcome {
@@ -207,7 +251,7 @@ fn reported(
         (Err(_), Some(status)) => return Err((status, "interrupted before anything was measured".into())),
         (Err(why), None) => return Err(misuse(why)),
     };
-    outputs.write(&report).map_err(|e| (FAILURE, e))?;
+    outputs.write(fio, &report).map_err(|e| (FAILURE, e))?;
     let failed = report.cells.iter().any(|cell| cell.failed.is_some());
     Ok(signals.status().unwrap_or(if failed { FAILURE } else { 0 }))
 }

@@ -25,10 +25,6 @@ pub(super) struct Outputs {
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-",
           help_heading = "What is said")]
     markdown: Option<PathBuf>,
-    /// Write what fio's --output-format=json would have
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-",
-          help_heading = "What is said")]
-    fio_json: Option<PathBuf>,
     /// Write a page with charts, in one file that needs no other
     #[arg(long, value_name = "FILE", help_heading = "What is said")]
     html: Option<PathBuf>,
@@ -38,6 +34,25 @@ pub(super) struct Outputs {
     /// Write each chart as a PNG file into this directory, by rsvg-convert, resvg, inkscape or chromium, if one is installed
     #[arg(long, value_name = "DIR", help_heading = "What is said")]
     png: Option<PathBuf>,
+}
+
+/// The form that only reports of `bench io` have.
+#[derive(Args)]
+pub(super) struct FioOutput {
+    /// Write what fio's --output-format=json would have
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-",
+          help_heading = "What is said")]
+    fio_json: Option<PathBuf>,
+}
+
+impl FioOutput {
+    /// Fails if it is asked for of what fio has no words for.
+    pub fn refuse(&self) -> Result<(), String> {
+        match self.fio_json {
+            Some(_) => Err("--fio-json: fio's reports are of `bench io` only".into()),
+            None => Ok(()),
+        }
+    }
 }
 
 /// For writing at the end, and whether it was made. What is there is no new file, nor is a link that leads to nothing.
@@ -52,31 +67,55 @@ fn open(path: &Path) -> io::Result<(File, bool)> {
 }
 
 impl Outputs {
-    fn wanted(&self) -> Vec<(&Path, Render)> {
-        let all: [(&Option<PathBuf>, Render); 5] = [
-            (&self.json, Report::to_json),
-            (&self.csv, render::csv),
-            (&self.markdown, render::markdown),
-            (&self.fio_json, render::fio),
-            (&self.html, render::html),
+    fn wanted<'a>(&'a self, fio: Option<&'a FioOutput>) -> Vec<(&'a Path, Render)> {
+        let fio = fio.and_then(|fio| fio.fio_json.as_ref());
+        let all: [(Option<&PathBuf>, Render); 5] = [
+            (self.json.as_ref(), Report::to_json),
+            (self.csv.as_ref(), render::csv),
+            (self.markdown.as_ref(), render::markdown),
+            (fio, render::fio),
+            (self.html.as_ref(), render::html),
         ];
         let named = all
             .into_iter()
-            .filter_map(|(path, render)| Some((path.as_deref()?, render)));
+            .filter_map(|(path, render)| Some((path?.as_path(), render)));
         named.collect()
     }
 
-    /// For what fio has no words for.
-    pub fn refuse_fio(&self) -> Result<(), String> {
-        match self.fio_json {
-            Some(_) => Err("--fio-json: fio's reports are of `bench io` only".into()),
-            None => Ok(()),
+    /// Fails for a word that stands behind an option whose FILE needs a `=`.
+    pub fn refuse_word(&self, fio: Option<&FioOutput>, word: &Path) -> Result<(), String> {
+        let fio = fio.and_then(|fio| fio.fio_json.as_deref());
+        let forms = [
+            ("--json", self.json.as_deref()),
+            ("--csv", self.csv.as_deref()),
+            ("--markdown", self.markdown.as_deref()),
+            ("--fio-json", fio),
+        ];
+        let word = word.display();
+        match forms.iter().find(|(_, path)| *path == Some(Path::new("-"))) {
+            Some((option, _)) => Err(format!("{word}: a file for {option} is named by {option}={word}")),
+            None => Err(format!("{word}: not expected here")),
+        }
+    }
+
+    /// Whether a report goes to stdout.
+    pub fn is_to_stdout(&self, fio: Option<&FioOutput>) -> bool {
+        self.wanted(fio).iter().any(|(path, _)| *path == Path::new("-"))
+    }
+
+    /// Fails if anything is to be written, where nothing is measured.
+    pub fn refuse(&self, fio: Option<&FioOutput>, option: &str) -> Result<(), String> {
+        match self.wanted(fio).is_empty() && self.svg.is_none() && self.png.is_none() {
+            true => Ok(()),
+            false => Err(format!(
+                "{option} measures nothing, so there is no report to write"
+            )),
         }
     }
 
     /// That it can be written, before an hour is spent on it.
-    pub fn check(&self) -> Result<(), (u8, String)> {
-        let wanted = self.wanted();
+    pub fn check(&self, fio: Option<&FioOutput>) -> Result<(), (u8, String)> {
+        let wanted = self.wanted(fio);
         if wanted.iter().filter(|(path, _)| *path == Path::new("-")).count() > 1 {
             return Err(misuse("only one report can go to stdout".into()));
         }
@@ -114,8 +153,8 @@ impl Outputs {
 
     /// Writes all of it; the table goes to stdout unless something else does. What fails keeps nothing else from being
     /// written, and the first failure is returned.
-    pub fn write(&self, report: &Report) -> Result<(), String> {
-        let wanted = self.wanted();
+    pub fn write(&self, fio: Option<&FioOutput>, report: &Report) -> Result<(), String> {
+        let wanted = self.wanted(fio);
         let taken = wanted.iter().any(|(path, _)| *path == Path::new("-"));
         if !taken {
             crate::print(&render::text(report));

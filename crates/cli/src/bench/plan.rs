@@ -1,7 +1,7 @@
 //! From flags to a plan: the preset's or the task's jobs, with what was said put over them.
 
 use super::flags::{CounterChoice, Io};
-use proactor_bench::job::{without_repeats, Cache, Cell, EngineSpec, Job, Rw, Task};
+use proactor_bench::job::{without_repeats, Base, Cache, Cell, EngineSpec, Job, Rw, Task};
 use proactor_bench::jobfile::JobFile;
 use proactor_bench::refuse;
 use proactor_bench::run::{Counters, Plan};
@@ -78,7 +78,21 @@ fn refuse_without_effect(io: &Io, cells: &[Cell]) -> Result<(), String> {
     let writes = any(|c| c.rw.writes());
     let buffered = any(|c| !c.direct);
     let on = |flag: &Option<String>| flag.as_deref() == Some("1");
+    let has_depth = any(|c| c.engine.base != Base::Sync);
+    let has_queue = any(|c| !matches!(c.engine.base, Base::Sync | Base::PsyncThreads));
     let checks = [
+        (
+            io.iodepth.iter().flatten().any(|depth| *depth != 1) && !has_depth,
+            "--iodepth: sync has one op at a time; psync-threads has as many threads as the depth",
+        ),
+        (
+            io.batch.is_some_and(|batch| batch != 1) && !has_queue,
+            "--iodepth_batch: plain calls are submitted one by one",
+        ),
+        (
+            io.complete_max.is_some_and(|most| most != 1) && !has_queue,
+            "--iodepth_batch_complete_max: plain calls come back one by one",
+        ),
         (
             io.fsync.is_some_and(|n| n > 0) && !writes,
             "--fsync: nothing is written",

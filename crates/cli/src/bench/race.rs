@@ -79,6 +79,8 @@ pub(super) struct Shared {
 
     #[command(flatten)]
     pub outputs: Outputs,
+    #[arg(hide = true)]
+    word: Option<PathBuf>,
     /// Show how far it is
     #[arg(
         long,
@@ -140,8 +142,15 @@ pub(super) struct Cp {
 }
 
 impl Shared {
+    /// Fails for a word that belongs to no option.
+    pub fn refuse_word(&self) -> Result<(), String> {
+        match &self.word {
+            Some(word) => self.outputs.refuse_word(None, word),
+            None => Ok(()),
+        }
+    }
+
     fn common(&self, command: &[String]) -> Result<Common, String> {
-        self.outputs.refuse_fio()?;
         Ok(Common {
             directory: self.directory.clone(),
             rounds: self
@@ -192,6 +201,9 @@ impl Wanted<'_> {
     }
 }
 
+/// The tasks of `bench files` that check every byte with `--verify`.
+const VERIFIED: [&str; 2] = ["small-files", "random"];
+
 const NO_PYTHON: &str = "bench files measures Python packages, and this binary has no Python: \
     run it from the package (pip install proactor; python -m proactor bench files), or name an interpreter \
     that has the package with --python FILE";
@@ -219,6 +231,12 @@ impl Files {
         let task = Wanted(&self.task);
         task.check("--task", tasks.iter().map(|task| task.name.as_str()))?;
         tasks.retain(|each| task.has(&each.name));
+        if self.verify && !tasks.iter().any(|task| VERIFIED.contains(&task.name.as_str())) {
+            return Err(format!(
+                "--verify: of these tasks none checks bytes; {} do",
+                VERIFIED.join(" and ")
+            ));
+        }
         let only = Wanted(&self.only);
         let all = tasks.iter().flat_map(|task| &task.contenders);
         only.check("--only", all.clone().map(|each| each.name.as_str()))?;

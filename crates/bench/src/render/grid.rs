@@ -1,0 +1,85 @@
+//! One table for cells that differ in engine, depth and block size only: the number that counts, a row for each engine.
+
+use crate::job::Cell;
+use crate::report::{CellReport, Report};
+use crate::stats::Spread;
+use crate::subject::Subject;
+use crate::units;
+use crate::verdict;
+
+/// A table.
+pub(super) struct Grid {
+    pub title: String,
+    pub head: Vec<String>,
+    pub rows: Vec<Vec<String>>,
+}
+
+/// Depth and block size, as a column.
+type Column = (u32, u64);
+
+/// One for each kind of work that was measured with more than one block size.
+pub(super) fn grids(report: &Report) -> Vec<Grid> {
+    let mut groups: Vec<(Cell, Vec<(&Cell, &CellReport)>)> = Vec::new();
+    for cell in &report.cells {
+        let Some(io) = cell.cell.io() else { continue };
+        // What two cells of a grid have in common.
+        let common = Cell {
+            engine: report.cells[0].cell.io().map_or(io.engine, |first| first.engine),
+            bs: 0,
+            iodepth: 0,
+            ..io.clone()
+        };
+        match groups.iter_mut().find(|group| group.0 == common) {
+            Some(group) => group.1.push((io, cell)),
+            None => groups.push((common, vec![(io, cell)])),
+        }
+    }
+    groups.retain(|group| group.1.iter().any(|one| one.0.bs != group.1[0].0.bs));
+    groups.iter().map(|group| grid(&group.1)).collect()
+}
+
+fn grid(cells: &[(&Cell, &CellReport)]) -> Grid {
+    let mut columns: Vec<Column> = Vec::new();
+    let mut engines = Vec::new();
+    let any_depth = |cell: &Cell| Subject::Io(cell.clone()).has_no_depth();
+    let depths = cells.iter().any(|one| !any_depth(one.0));
+    for (cell, _) in cells {
+        let column = (cell.iodepth, cell.bs);
+        // `sync` has no depth: it takes part in the columns of the others.
+        let takes_part_in_others = depths && any_depth(cell);
+        if !takes_part_in_others && !columns.contains(&column) {
+            columns.push(column);
+        }
+        if !engines.contains(&cell.engine) {
+            engines.push(cell.engine);
+        }
+    }
+    let measure = cells[0].0.measure;
+    let value = |engine, (depth, bs): Column| {
+        let found = cells.iter().find(|(cell, _)| {
+            cell.engine == engine && cell.bs == bs && (cell.iodepth == depth || any_depth(cell))
+        });
+        let spread = found.and_then(|(_, report)| Spread::of(&report.values(measure)));
+        spread.map_or("-".into(), |spread| verdict::told(spread.median, measure))
+    };
+    let head = columns
+        .iter()
+        .map(|(depth, bs)| format!("{} x {depth}", units::bytes(*bs)));
+    let first = cells[0].0;
+    let title = Subject::Io(first.clone()).title();
+    let block = format!("{} {} of", first.rw, units::bytes(first.bs));
+    Grid {
+        title: format!(
+            "{}: {measure} by block size and depth",
+            title.replacen(&block, &format!("{} of", first.rw), 1)
+        ),
+        head: std::iter::once("engine".to_owned()).chain(head).collect(),
+        rows: engines
+            .iter()
+            .map(|engine| {
+                let values = columns.iter().map(|column| value(*engine, *column));
+                std::iter::once(engine.to_string()).chain(values).collect()
+            })
+            .collect(),
+    }
+}
