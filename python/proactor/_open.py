@@ -203,6 +203,6 @@ def open(
     def wrap(buffer: BinaryFile) -> TextFile:
         # As `io` does on a terminal, which has no positions: other files need not be asked.
         by_lines = buffering == 1 or (buffering < 0 and not buffer.seekable() and buffer.isatty())
-        return TextFile(buffer, *settings, newline, mode=mode, line_buffering=by_lines)
+        return TextFile(buffer, *settings, newline, mode=mode, line_buffering=by_lines, buffering=buffering)
 
     return TextOpening(opening, wrap)

@@ -45,8 +45,11 @@ class TextFile(Positioned):
         mode: str,
         line_buffering: bool = False,
         write_through: bool = False,
+        buffering: int = -1,
     ) -> None:
         self.mode = mode
+        self._buffering = buffering
+        self._io_buffer = None
         self._configure(encoding, errors, newline, line_buffering, write_through)
 
     def _configure(
@@ -67,32 +70,43 @@ class TextFile(Positioned):
         self._encode_as(self._quick if plain_writes else None)
 
     async def _begin(self) -> None:
-        """A file that is appended to has its byte order mark already."""
+        """A file that is appended to has its byte order mark. In UTF-16 and 32 `io` gives a pipe none."""
         buffer = self._open_buffer()
-        if buffer.writable() and buffer.seekable() and await buffer.tell() != 0:
+        if not buffer.writable():
+            return
+        if buffer.seekable():
+            has_mark = await buffer.tell() != 0
+        else:
+            has_mark = codecs.lookup(self._encoding).name in ("utf-16", "utf-32")
+        if has_mark:
             self._make_encoder().setstate(0)
 
     # Reading
 
-    async def _decode_more(self, buffer: BinaryFile, wanted: int = 0, stops: str = "") -> bool:
+    async def _decode_more(
+        self, buffer: BinaryFile, wanted: int = 0, stops: str = "", *, sized: bool = False
+    ) -> bool:
         """A chunk behind what is decoded; more until `wanted` characters are unread or one of `stops` came.
 
         False at the end of the file.
         """
         if self._at_end:
             return False
-        while not isinstance(decoded := self._decode_as_is(), bool):
-            await decoded
-            self._go_on()
-        if decoded:
-            return True
+        hint = wanted - len(self._decoded) + self._used if sized else 0
+        if hint <= CHUNK_BYTES:
+            while not isinstance(decoded := self._decode_as_is(), bool):
+                await decoded
+                self._go_on()
+            if decoded:
+                return True
         self._drop_used()
         # Joined once: a line may be long.
         parts = [self._decoded]
         total = len(self._decoded)
         try:
             while total - self._used < wanted or len(parts) == 1:
-                text = await self._decode_chunk(buffer, total)
+                hint = wanted - total + self._used if sized else 0
+                text = await self._decode_chunk(buffer, total, hint)
                 parts.append(text)
                 total += len(text)
                 if self._at_end or any(stop in text for stop in stops):
@@ -101,17 +115,27 @@ class TextFile(Positioned):
             self._decoded = "".join(parts)
         return not self._at_end
 
-    async def _decode_chunk(self, buffer: BinaryFile, start: int) -> str:
-        """The text of the next chunk, behind `start` characters."""
+    async def _decode_chunk(self, buffer: BinaryFile, start: int, hint: int) -> str:
+        """The text of the next chunk, behind `start` characters. It has about `hint` characters, or more."""
         decoder = self._make_decoder()
         kept, flags = decoder.getstate()
-        place = await buffer.tell() - len(kept) if buffer.seekable() else 0
-        data = await buffer.read1(CHUNK_BYTES)
+        place = await buffer.tell() if buffer.seekable() else 0
+        size = max(CHUNK_BYTES, min(int(max(self._ratio, 1.0) * hint), PIECE))
+        if self._io_buffer is not None:
+            begin, end = self._io_buffer
+            if begin <= place < end:
+                size = min(size, end - place)
+            else:
+                self._io_buffer = None
+        data = await buffer._read_chunk(size)
         # No await from here on: a cancellation finds all or nothing done.
-        self._chunks.append(Chunk(start, place, flags, kept + data))
-        self._at_end = not data
+        self._chunks.append(Chunk(start, place - len(kept), flags, kept + data))
         text: str = decoder.decode(data, not data)
-        self._ascii_as_is = self._quick is not None and is_idle(decoder)
+        self._ratio = len(data) / len(text) if text else 0.0
+        self._snapshot = self._snapshot or not self._iterating
+        # What the decoder had kept comes first.
+        self._at_end = not data and not text
+        self._ascii_as_is = self._quick is not None and self._io_buffer is None and is_idle(decoder)
         return text
 
     def _drop_used(self) -> None:
@@ -144,8 +168,9 @@ class TextFile(Positioned):
             if size < 0:
                 text: str = await self._read_all(buffer, in_lines=False)
                 return text
-            while len(self._decoded) - self._used < size and await self._decode_more(buffer, size):
-                pass
+            while len(self._decoded) - self._used < size:
+                if not await self._decode_more(buffer, size, sized=True):
+                    break
             return self._take(size)
 
     async def _read_all(self, buffer: BinaryFile, *, in_lines: bool) -> Any:
@@ -155,7 +180,7 @@ class TextFile(Positioned):
             return await self._decode_long(buffer, decoder, data, in_lines)
         # Decoded at once, as io does.
         text: str = self._decoded[self._used :] + decoder.decode(data, True)
-        self._forget()
+        self._has_read_all()
         return lines_of(text, self._newline, 0, final=True)[0] if in_lines else text
 
     async def _decode_long(self, buffer: BinaryFile, decoder: Any, data: bytes, in_lines: bool) -> Any:
@@ -170,24 +195,40 @@ class TextFile(Positioned):
             decoder.setstate(before)
             await ended(asyncio.ensure_future(buffer.seek(-len(data), 1)))
             raise
-        self._forget()
+        self._has_read_all()
         return found
+
+    def _has_read_all(self) -> None:
+        """The position is the binary file's."""
+        self._forget()
+        self._iterating = self._snapshot = False
+        self._io_buffer = None
 
     async def _read_line(self, buffer: BinaryFile, limit: int) -> str:
         self._at_end = False
         searched = self._used
         wanted = sys.maxsize if limit < 0 else limit
         while True:
-            end = line_end(self._decoded, self._newline, searched)
-            if end is None and (limit < 0 or len(self._decoded) - self._used < limit):
+            stop = None if limit < 0 else self._used + limit
+            end = line_end(self._decoded, self._newline, searched, stop)
+            # (Even of no characters `io` reads a chunk, if it has none.)
+            wants = limit < 0 or len(self._decoded) - self._used < limit or not self._decoded
+            if end is None and wants:
                 # What is searched moves when what is used is dropped.
                 behind = max(len(self._decoded) - 1 - self._used, 0)
                 if await self._decode_more(buffer, wanted, self._stops()):
                     searched = self._used + behind
                     continue
-                end = line_end(self._decoded, self._newline, self._used)
+                return self._take_last()
             length = (len(self._decoded) if end is None else end) - self._used
             return self._take(length if limit < 0 else min(length, limit))
+
+    def _take_last(self) -> str:
+        """What is left, at the end of the file. The position is the binary file's."""
+        text = self._decoded[self._used :]
+        self._forget()
+        self._iterating = self._snapshot = False
+        return text
 
     def _stops(self) -> str:
         """Characters of which one is in every line end."""
@@ -220,29 +261,28 @@ class TextFile(Positioned):
 
     async def _some_lines(self, buffer: BinaryFile, hint: int) -> list[str]:
         """Lines until they have more than `hint` characters. A cancelled call takes none of them."""
+        self._iterating = True
         lines: list[str] = []
         # Counted from what is used, which moves when that is dropped.
         total = searched = 0
         more = True
-        while more and total <= hint:
+        while total <= hint:
             end = line_end(self._decoded, self._newline, self._used + searched)
             if end is None:
+                if not more:
+                    break
                 searched = max(len(self._decoded) - 1 - self._used, total)
                 # About as much as is wanted, then the rest of the last line: each is joined once.
                 enough = len(self._decoded) - self._used >= hint
                 more = await self._decode_more(
                     buffer, sys.maxsize if enough else hint, self._stops() if enough else ""
                 )
-                if more:
-                    continue
-                # What the decoder had kept may have come with the end.
-                end = line_end(self._decoded, self._newline, self._used + total)
-            start, end = self._used + total, len(self._decoded) if end is None else end
-            if end > start:
-                lines.append(self._decoded[start:end])
+                continue
+            lines.append(self._decoded[self._used + total : end])
             total = searched = end - self._used
-            more = more or end < len(self._decoded)
         self._take(total)
+        if total <= hint and (last := self._take_last()):
+            lines.append(last)
         return lines
 
     def __aiter__(self) -> TextFile:
@@ -282,11 +322,13 @@ class TextFile(Positioned):
         return len(text)
 
     def _written(self) -> None:
-        """What was read ahead is behind what was written now."""
-        if self._chunks or self._used:
+        """What was read ahead is behind what was written now; as in `io`, an iteration keeps it."""
+        self._io_buffer = None
+        if self._snapshot:
             self._forget()
-            if self._decoder is not None:
-                self._decoder.reset()
+            self._snapshot = False
+        if self._decoder is not None and not self._iterating:
+            self._decoder.reset()
 
     async def writelines(self, lines: Iterable[str] | AsyncIterable[str], /) -> None:
         """Writes strings one after the other, from an iterable of either kind. No line ends are added."""
@@ -295,7 +337,8 @@ class TextFile(Positioned):
     async def flush(self) -> None:
         """Brings what was written to the kernel (not to the device)."""
         async with self._turn:
-            await self._open_buffer().flush()
+            await self._flush(self._open_buffer())
+            self._iterating = False
 
     async def fsync(self) -> None:
         """Flushes, and brings data and metadata to the device: fsync(2)."""

@@ -31,16 +31,16 @@ async def write_lines(file: Any, lines: Iterable[Any] | AsyncIterable[Any]) -> N
             await file.write(line)
 
 
-def line_end(text: str, newline: str | None, start: int) -> int | None:
-    """Behind the next line end at or after `start`; None if there is none yet."""
+def line_end(text: str, newline: str | None, start: int, stop: int | None = None) -> int | None:
+    """Behind the next line end at or after `start`, before `stop`; None if there is none yet."""
     if newline is None or newline == "\n":
-        at = text.find("\n", start)
+        at = text.find("\n", start, stop)
         return at + 1 if at >= 0 else None
     if newline == "":
         # The decoder never leaves a lone "\r" at the end unless it is one.
-        found = ANY_END.search(text, start)
+        found = ANY_END.search(text, start, len(text) if stop is None else stop)
         return found.end() if found else None
-    at = text.find(newline, start)
+    at = text.find(newline, start, stop)
     return at + len(newline) if at >= 0 else None
 
 

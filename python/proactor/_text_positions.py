@@ -9,7 +9,7 @@ import operator
 import os
 from typing import TYPE_CHECKING, Any
 
-from proactor._cookie import Chunk, Cookie, cookie_of
+from proactor._cookie import Chunk, Cookie, after_read, place_of
 from proactor._native import TextCore
 from proactor._text_base import Attributes
 
@@ -24,6 +24,10 @@ class Positioned(Attributes, TextCore):
     _encoder: codecs.IncrementalEncoder | None
     _quick: str | None
     _at_end: bool
+    # As it was given to `open`.
+    _buffering: int
+    # The part of the file that the buffer of `io` would have. It ends a chunk, on which positions depend.
+    _io_buffer: tuple[int, int] | None
 
     def _forget(self) -> None:
         """What was decoded is not what comes next any more."""
@@ -77,11 +81,17 @@ class Positioned(Attributes, TextCore):
         return buffer
 
     async def _tell(self, buffer: BinaryFile) -> int:
-        await buffer.flush()
+        await self._flush(buffer)
         chunk = next((c for c in reversed(self._chunks) if c.start <= self._used), None)
         if chunk is None or self._decoder is None:
             return await buffer.tell()
-        return cookie_of(self._decoder, chunk, self._used - chunk.start, self._quick is not None)
+        skip = self._used - chunk.start
+        return place_of(self._decoder, chunk, skip, self._ratio, self._quick is not None).pack()
+
+    async def _flush(self, buffer: BinaryFile) -> None:
+        await buffer.flush()
+        if buffer.writable():
+            self._io_buffer = None
 
     async def seek(self, cookie: int, whence: int = 0, /) -> int:
         """Goes to where `tell` was, to the end (0, 2), or nowhere (0, 1). Returns where it is then."""
@@ -95,12 +105,14 @@ class Positioned(Attributes, TextCore):
             elif whence == 2:
                 if cookie != 0:
                     raise io.UnsupportedOperation("can't do nonzero end-relative seeks")
-                place = await buffer.seek(0, 2)
+                end = await buffer.seek(0, 2)
                 self._forget()
+                self._iterating = self._snapshot = False
+                self._io_buffer = None
                 if self._decoder is not None:
                     self._decoder.reset()
-                self._reset_encoder(place)
-                return place
+                self._reset_encoder(end == 0)
+                return end
             elif whence != 0:
                 raise ValueError(f"invalid whence ({whence}, should be 0, 1 or 2)")
             if not isinstance(cookie, int):
@@ -108,9 +120,10 @@ class Positioned(Attributes, TextCore):
             cookie = int(cookie)
             if cookie < 0:
                 raise ValueError(f"negative seek position {cookie}")
-            await buffer.flush()
-            await self._go_to(buffer, Cookie.unpack(cookie))
-            self._reset_encoder(cookie)
+            await self._flush(buffer)
+            place = Cookie.unpack(cookie)
+            await self._go_to(buffer, place)
+            self._reset_encoder(place.is_start())
             return cookie
 
     async def _go_to(self, buffer: BinaryFile, cookie: Cookie) -> None:
@@ -118,32 +131,35 @@ class Positioned(Attributes, TextCore):
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), self.name)
         await buffer.seek(cookie.place)
         self._forget()
-        data = await buffer.read(cookie.feed) if cookie.feed else b""
-        if cookie == Cookie(0):
-            if self._decoder is not None:
-                # Its first state need not be zero: UTF-16 looks for a byte order mark.
-                self._decoder.reset()
-            return
+        self._iterating = False
+        # A write forgets what is decoded from here.
+        self._snapshot = True
         if not buffer.readable():
             return
-        # No flags, too, are a state: a new UTF-16 decoder would look for a byte order mark.
         decoder = self._make_decoder()
-        decoder.setstate((b"", cookie.flags))
+        cookie.restore(decoder)
         if not cookie.skip:
-            # `tell` is to say the same state.
-            self._chunks = [Chunk(0, cookie.place, cookie.flags, b"")] if cookie.flags else []
+            self._chunks = [Chunk(0, cookie.place, cookie.flags, b"")]
             return
+        data = await buffer.read(cookie.feed)
+        self._io_buffer = after_read(self._io_buffer, cookie.place, cookie.feed, self._io_block())
         self._decoded = decoder.decode(data, cookie.at_end)
         self._chunks = [Chunk(0, cookie.place, cookie.flags, data)]
         if len(self._decoded) < cookie.skip:
             raise OSError("can't restore logical file position")
         self._used = cookie.skip
 
-    def _reset_encoder(self, place: int) -> None:
+    def _io_block(self) -> int:
+        """The size of the buffer that `io` would have."""
+        if self._buffering > 1:
+            return self._buffering
+        return os.fstat(self.fileno()).st_blksize
+
+    def _reset_encoder(self, at_start: bool) -> None:
         if self._open_buffer().writable():
             # A new one, too, would begin with a byte order mark.
             encoder = self._make_encoder()
-            if place != 0:
-                encoder.setstate(0)
-            else:
+            if at_start:
                 encoder.reset()
+            else:
+                encoder.setstate(0)

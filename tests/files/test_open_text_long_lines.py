@@ -26,9 +26,9 @@ def joins(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     lengths: list[int] = []
     original = TextFile._decode_more
 
-    async def decode_more(self: TextFile, *arguments: Any) -> bool:
+    async def decode_more(self: TextFile, *arguments: Any, **options: Any) -> bool:
         lengths.append(len(self._decoded))
-        return await original(self, *arguments)
+        return await original(self, *arguments, **options)
 
     monkeypatch.setattr(TextFile, "_decode_more", decode_more)
     return lengths

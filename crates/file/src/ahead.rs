@@ -149,6 +149,7 @@ impl Buffered {
         if let Some(used) = self.input.append(landed) {
             self.keep(used.into());
         }
+        self.was_short = false;
         self.ahead.end = Some(self.read_until());
         self.read_on(count);
         true

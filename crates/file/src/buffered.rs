@@ -104,6 +104,8 @@ pub struct Buffered {
     pub(crate) missing: usize,
     /// The last read found the end.
     pub(crate) at_end: bool,
+    /// The last read brought less than it was to.
+    pub(crate) was_short: bool,
     pub(crate) read_error: Option<Error>,
     pub(crate) write_error: Option<Error>,
     /// How far the long read has come that is over.
@@ -141,6 +143,7 @@ impl Buffered {
             flight: None,
             missing: 0,
             at_end: false,
+            was_short: false,
             read_error: None,
             write_error: None,
             long: None,
@@ -391,6 +394,7 @@ impl Buffered {
             (Some(Flight::Long { have }), _) => self.long = Some(result.map(|_| have + count)),
             (Some(Flight::Fill), Some(Op::Read(read))) => {
                 let asked = read.buffer.len();
+                self.was_short = count < asked;
                 self.input.filled(read.buffer, count);
                 let stale = std::mem::take(&mut self.fill_is_stale);
                 if stale {

@@ -83,6 +83,23 @@ impl Buffered {
         }
     }
 
+    /// Sees to it that `count` bytes are unread, or all up to the end; of a pipe, what it has. Says how many of the `count`
+    /// there are. 0 is the end.
+    ///
+    /// # Errors
+    /// As [`fill`](Self::fill).
+    pub fn fill_chunk(&mut self, count: usize) -> Result<Step<usize>, Error> {
+        // A read that was short has met the end: to ask again would cost a call for each file.
+        if !self.seekable || self.was_short && !self.unread().is_empty() {
+            let step = self.fill_some(count)?;
+            return Ok(match step {
+                Step::Ready(unread) => Step::Ready(unread.min(count)),
+                Step::Blocked => Step::Blocked,
+            });
+        }
+        self.fill(count)
+    }
+
     /// Makes room for `count` bytes in all to be unread at once. (No room is no error: it is tried again later.)
     pub fn expect(&mut self, count: usize) {
         if self.flight.is_none() {

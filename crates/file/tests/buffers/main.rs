@@ -21,6 +21,7 @@ enum Act {
     /// Past the buffer, to the end of it or given up after so many ops.
     ReadLong(usize, Option<usize>),
     ReadSome(usize),
+    Chunk(usize),
     Line(usize),
     Peek,
     Write(Vec<u8>),
@@ -43,6 +44,7 @@ fn reading() -> impl Strategy<Value = Act> {
         4 => (0..30_usize).prop_map(Act::Read),
         2 => ((1..90_usize), prop::option::weighted(0.1, 0..3_usize)).prop_map(|(count, ops)| Act::ReadLong(count, ops)),
         2 => (0..40_usize).prop_map(Act::ReadSome),
+        2 => (1..40_usize).prop_map(Act::Chunk),
         2 => Just(usize::MAX).prop_map(Act::Line),
         1 => Just(Act::Peek),
     ]
@@ -53,6 +55,7 @@ fn act() -> impl Strategy<Value = Act> {
         4 => prop_oneof![0..40_usize, Just(usize::MAX)].prop_map(Act::Read),
         3 => ((1..90_usize), prop::option::of(0..3_usize)).prop_map(|(count, ops)| Act::ReadLong(count, ops)),
         2 => (0..40_usize).prop_map(Act::ReadSome),
+        2 => (1..40_usize).prop_map(Act::Chunk),
         4 => prop_oneof![Just(usize::MAX), 0..20_usize].prop_map(Act::Line),
         1 => Just(Act::Peek),
         6 => bytes(30).prop_map(Act::Write),
@@ -104,6 +107,14 @@ fn run(rig: &mut Rig, model: &mut Model, act: &Act, append: bool) {
         Act::ReadSome(count) => {
             let found = rig.until(|file| file.fill_some(*count)).min(*count);
             assert_eq!(found == 0, *count == 0 || model.rest().is_empty());
+            assert_eq!(&rig.file.unread()[..found], &model.rest()[..found]);
+            rig.file.consume(found);
+            model.at += found;
+        }
+        Act::Chunk(count) => {
+            // Shorter where a read was, which the simulator sees to.
+            let found = rig.until(|file| file.fill_chunk(*count));
+            assert_eq!(found == 0, model.rest().is_empty());
             assert_eq!(&rig.file.unread()[..found], &model.rest()[..found]);
             rig.file.consume(found);
             model.at += found;

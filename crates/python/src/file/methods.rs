@@ -74,6 +74,12 @@ impl BinaryFile {
         FileCall::new(slf, "read1", Verb::ReadSome { count, long: None })
     }
 
+    /// What a text file decodes at a time.
+    fn _read_chunk<'py>(slf: &Bound<'py, Self>, count: usize) -> PyResult<Bound<'py, FileCall>> {
+        slf.borrow().check_readable(slf.py())?;
+        FileCall::new(slf, "read1", Verb::Chunk { count })
+    }
+
     /// Reads into a writable buffer and returns the number of bytes: as many as it has room for, fewer only at the end.
     #[pyo3(signature = (buffer, /))]
     fn readinto<'py>(slf: &Bound<'py, Self>, buffer: &Bound<'_, PyAny>) -> PyResult<Bound<'py, FileCall>> {

@@ -165,6 +165,39 @@ impl TextCore {
     }
 
     #[getter]
+    fn _ratio(&self, py: Python<'_>) -> PyResult<f64> {
+        Ok(self.0.borrow(py)?.ratio)
+    }
+
+    #[setter(_ratio)]
+    fn set_ratio(&self, py: Python<'_>, ratio: f64) -> PyResult<()> {
+        self.0.borrow_mut(py)?.ratio = ratio;
+        Ok(())
+    }
+
+    #[getter]
+    fn _iterating(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.0.borrow(py)?.iterating)
+    }
+
+    #[setter(_iterating)]
+    fn set_iterating(&self, py: Python<'_>, iterating: bool) -> PyResult<()> {
+        self.0.borrow_mut(py)?.iterating = iterating;
+        Ok(())
+    }
+
+    #[getter]
+    fn _snapshot(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.0.borrow(py)?.snapshot)
+    }
+
+    #[setter(_snapshot)]
+    fn set_snapshot(&self, py: Python<'_>, snapshot: bool) -> PyResult<()> {
+        self.0.borrow_mut(py)?.snapshot = snapshot;
+        Ok(())
+    }
+
+    #[getter]
     fn _turn(&self, py: Python<'_>) -> PyResult<Py<Users>> {
         Ok(self.0.borrow(py)?.turn.clone_ref(py))
     }

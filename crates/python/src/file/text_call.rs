@@ -96,6 +96,7 @@ impl Call {
     fn take_line(&mut self, py: Python<'_>, turn: Option<HasTurn>) -> PyResult<Outcome> {
         let file = self.file(py)?.clone();
         let mut text = file.get().0.borrow_mut(py)?;
+        text.iterating |= matches!(self.verb, Verb::Next);
         let slow = match &self.verb {
             Verb::Next | Verb::Line { size: -1 } => match text.line_at_hand(py, turn.is_some())? {
                 Ok(line) => return Ok(Outcome::Return(Some(line.unbind()))),
@@ -215,7 +216,11 @@ reused! { TextCall =>
         let value = {
             let mut text = file.get().0.get(py)?;
             match &call.verb {
-                Verb::Next | Verb::Line { size: -1 } => text.line_at_once(py),
+                Verb::Next => {
+                    text.iterating = true;
+                    text.line_at_once(py)
+                }
+                Verb::Line { size: -1 } => text.line_at_once(py),
                 Verb::Write { text: what } => text.put_at_once(py, what.bind(py)),
                 Verb::Line { .. } | Verb::Written => None,
             }?

@@ -73,6 +73,12 @@ pub(super) struct Text {
     pub(super) run: Option<Run>,
     /// Bytes below 128 are characters now, with nothing to be remembered of them.
     pub(super) ascii_as_is: bool,
+    /// Bytes for each character in the last chunk, by which `io` looks for a position.
+    pub(super) ratio: f64,
+    /// A step of an iteration was the last to read. As in `io`, a write does not forget what it has read ahead.
+    pub(super) iterating: bool,
+    /// Something else has read ahead, or has gone somewhere: a write forgets what is decoded.
+    pub(super) snapshot: bool,
     pub(super) line_end: LineEnd,
     pub(super) encoder: Encoder,
 }
@@ -90,6 +96,9 @@ impl Text {
             chunks: PyList::empty(py).unbind(),
             run: None,
             ascii_as_is: false,
+            ratio: 0.0,
+            iterating: false,
+            snapshot: false,
             line_end: LineEnd::LineFeed,
             encoder: Encoder::Slow,
         }
@@ -206,7 +215,8 @@ impl Text {
         if left > MOST_BYTES {
             return Ok(Err(Slow::Ask));
         }
-        let most = CHUNK_BYTES.max(left).min(MOST_BYTES);
+        // Whole chunks, where those of `io` end: positions depend on it.
+        let most = (left / CHUNK_BYTES).max(1) * CHUNK_BYTES;
         if !filled(&file, most)? {
             return Ok(Err(Slow::Ask));
         }
@@ -226,6 +236,8 @@ impl Text {
             return Ok(Err(Slow::Ask));
         };
         self.decoded = joined(py, &old[cut..], data)?;
+        self.ratio = 1.0;
+        self.snapshot |= !self.iterating;
         self.used -= cut;
         let count = data.len();
         this.core.consume(count);
@@ -304,7 +316,7 @@ fn whole_chunks(data: &[u8]) -> &[u8] {
     &data[..end.min(data.len())]
 }
 
-/// Whether something is read ahead, after one read of at most so many bytes if it was not and that needs no waiting.
+/// Whether so many bytes are read ahead, or all up to the end, after reads that need no waiting.
 fn filled(file: &Bound<'_, BinaryFile>, most: usize) -> PyResult<bool> {
     let mut this = file.borrow_mut();
     if this.busy || !this.facts.readable {
@@ -312,7 +324,7 @@ fn filled(file: &Bound<'_, BinaryFile>, most: usize) -> PyResult<bool> {
     }
     this.core.begin();
     loop {
-        match this.core.fill_some(most) {
+        match this.core.fill_chunk(most) {
             Err(e) => return Err(this.error(file.py(), &e)),
             Ok(Step::Ready(count)) => {
                 if this.core.wants_op() {

@@ -25,6 +25,10 @@ pub(super) enum Verb {
         count: usize,
         long: Option<Reading>,
     },
+    /// What a text file decodes at a time: so many bytes, or all up to the end, or what a pipe has.
+    Chunk {
+        count: usize,
+    },
     ReadInto {
         /// Ours alone unless it is filled by a long read.
         target: Arc<Exported>,
@@ -157,6 +161,7 @@ impl Verb {
         let done = match self {
             Verb::Read { count, .. } => read(py, core, *count),
             Verb::ReadSome { count, .. } => some(py, core, *count),
+            Verb::Chunk { count } => chunk(py, core, *count),
             Verb::ReadInto { target, some, .. } => read_into(py, core, target, *some),
             Verb::Peek => core
                 .fill_some(1)
@@ -258,6 +263,11 @@ fn read(py: Python<'_>, core: &mut Buffered, count: Option<usize>) -> Result<Ste
 fn some(py: Python<'_>, core: &mut Buffered, count: usize) -> Result<Step<Value>, Error> {
     let step = core.fill_some(count)?;
     Ok(map(step, |found| take(py, core, found.min(count))))
+}
+
+fn chunk(py: Python<'_>, core: &mut Buffered, count: usize) -> Result<Step<Value>, Error> {
+    let step = core.fill_chunk(count)?;
+    Ok(map(step, |found| take(py, core, found)))
 }
 
 fn line(py: Python<'_>, core: &mut Buffered, limit: usize) -> Result<Step<Value>, Error> {
