@@ -1,5 +1,6 @@
 //! From the engine's errors to Python's. The one place where an `OSError` is made.
 
+use crate::python_code;
 use proactor::{errno_of, Error, Refusal};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::ffi;
@@ -73,7 +74,7 @@ pub(crate) fn refusal(py: Python<'_>, refusal: &Refusal) -> PyErr {
 /// Warns from a destructor, where an exception that the warning has become cannot be raised.
 pub(crate) fn warn_in_drop<T: PyTypeInfo>(py: Python<'_>, text: &str) {
     let category = py.get_type::<T>();
-    let warned = CString::new(text).map(|text| PyErr::warn(py, &category, &text, 1));
+    let warned = CString::new(text).map(|text| python_code::warn(&category, &text));
     if let Ok(Err(e)) = warned {
         e.write_unraisable(py, None);
     }

@@ -11,6 +11,7 @@ mod file;
 mod files;
 mod memory;
 mod path;
+mod python_code;
 mod ready;
 mod reused;
 mod thread_bound;
@@ -18,8 +19,11 @@ mod thread_bound;
 pub(crate) use aio::descriptor as aio_descriptor;
 pub(crate) use aio::parse_engine as aio_engine;
 
+use pyo3::exceptions::PyImportError;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use std::ffi::OsString;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 /// Runs the `proactor` command with `argv`, the program's name first. Returns the exit status.
 #[pyfunction]
@@ -60,8 +64,23 @@ fn chosen_engine(py: Python<'_>) -> PyResult<(&'static str, String)> {
     Ok((chosen.engine.name(), chosen.reason))
 }
 
+/// Refuses all interpreters of a process but the first that imports this: the module's statics hold that one's objects.
+fn check_interpreter() -> PyResult<()> {
+    static FIRST: AtomicI64 = AtomicI64::new(-1);
+    // SAFETY: the thread is attached, as the interpreter is importing.
+    let this = unsafe { ffi::PyInterpreterState_GetID(ffi::PyInterpreterState_Get()) };
+    let first = FIRST.compare_exchange(-1, this, Ordering::Relaxed, Ordering::Relaxed);
+    match first {
+        Err(first) if first != this => Err(PyImportError::new_err(
+            "proactor is used by another interpreter of this process already, and supports one",
+        )),
+        _ => Ok(()),
+    }
+}
+
 #[pymodule(gil_used = true)]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    check_interpreter()?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_function(wrap_pyfunction!(cli_main, module)?)?;
     module.add_function(wrap_pyfunction!(engines, module)?)?;

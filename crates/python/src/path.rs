@@ -1,7 +1,6 @@
 //! Paths: `str`, `bytes` or anything with `__fspath__`.
 
 use pyo3::exceptions::PyValueError;
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyString};
@@ -62,14 +61,7 @@ fn encodes_in_utf8(py: Python<'_>) -> PyResult<bool> {
     is_utf8.copied()
 }
 
-/// `os.fspath`: a `str` or `bytes`.
-///
-/// # Errors
-/// TypeError for another type, and what `__fspath__` raises.
-pub(crate) fn fspath<'py>(path: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    // SAFETY: a live object; the result is a new reference, or NULL with an exception set.
-    unsafe { Bound::from_owned_ptr_or_err(path.py(), ffi::PyOS_FSPath(path.as_ptr())) }
-}
+pub(crate) use crate::python_code::fspath;
 
 /// What a function of `os` says of something that cannot be a path, in its own words; it does not get as far as to ask the
 /// system. `otherwise` if it has none.

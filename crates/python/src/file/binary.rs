@@ -4,11 +4,13 @@ use super::turn::Units;
 use super::verb::Verb;
 use crate::errors;
 use crate::files::driver::{self, LoopDriver, LoopFuture, Waiter};
+use crate::python_code;
 use proactor::op::Op;
 use proactor::{Completion, Error, Token};
 use proactor_file::{Buffered, Step};
 use pyo3::exceptions::{PyOverflowError, PyResourceWarning, PyRuntimeError, PyValueError};
 use pyo3::gc::PyVisit;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::PyTraverseError;
 use std::collections::VecDeque;
@@ -394,7 +396,11 @@ fn report(py: Python<'_>, error: &PyErr, file: &Bound<'_, BinaryFile>) -> PyResu
     context.set_item("exception", error.value(py))?;
     context.set_item("file", file)?;
     let event_loop = py.import("asyncio")?.call_method0("get_event_loop")?;
-    event_loop.call_method1("call_exception_handler", (context,))?;
+    python_code::call_method(
+        &event_loop,
+        intern!(py, "call_exception_handler"),
+        [context.as_any()],
+    )?;
     Ok(())
 }
 

@@ -5,7 +5,7 @@
 
 use super::binary::BinaryFile;
 use crate::coroutine::Outcome;
-use pyo3::ffi;
+use crate::python_code::{self, Sent};
 use pyo3::gc::PyVisit;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -24,26 +24,20 @@ impl Limited {
 
     pub(super) fn send(&self, value: &Bound<'_, PyAny>) -> PyResult<Outcome> {
         let py = value.py();
-        let mut result = std::ptr::null_mut();
-        // SAFETY: live objects; `result` becomes a new reference unless it is an error.
-        let (status, result) = unsafe {
-            let status = ffi::PyIter_Send(self.0.as_ptr(), value.as_ptr(), &raw mut result);
-            (status, Bound::from_owned_ptr_or_opt(py, result))
-        };
-        match (status, result) {
-            (ffi::PySendResult::PYGEN_NEXT, Some(what)) => Ok(Outcome::Suspend(what.unbind())),
-            (ffi::PySendResult::PYGEN_RETURN, Some(value)) => Ok(Outcome::Return(Some(value.unbind()))),
-            _ => Err(PyErr::fetch(py)),
+        match python_code::send(self.0.bind(py), value)? {
+            Sent::Suspended(what) => Ok(Outcome::Suspend(what.unbind())),
+            Sent::Returned(value) => Ok(Outcome::Return(Some(value.unbind()))),
         }
     }
 
     /// What it suspends on, if it goes on all the same.
     pub(super) fn throw(&self, py: Python<'_>, error: PyErr) -> PyResult<Py<PyAny>> {
-        self.0.call_method1(py, intern!(py, "throw"), (error,))
+        let error = error.into_value(py).into_bound(py);
+        python_code::call_method(self.0.bind(py), intern!(py, "throw"), [error.as_any()]).map(Bound::unbind)
     }
 
     pub(super) fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.0.call_method0(py, intern!(py, "close")).map(drop)
+        python_code::call_method(self.0.bind(py), intern!(py, "close"), []).map(drop)
     }
 
     pub(super) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {

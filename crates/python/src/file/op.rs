@@ -7,9 +7,10 @@ use super::limited::Limited;
 use crate::coroutine::{coroutine_methods, Coroutine, Outcome};
 use crate::errors;
 use crate::files::driver::{self, LoopDriver, LoopFuture, Waiter};
+use crate::python_code::{self, Sent};
 use proactor::op::Op;
 use proactor::{Completion, Error, Token};
-use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning, PyStopIteration};
+use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning};
 use pyo3::gc::PyVisit;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -232,12 +233,12 @@ impl FileOp {
     /// Goes on with a flush.
     fn settle(slf: &Bound<'_, Self>, flush: Py<PyAny>, others: Vec<Py<BinaryFile>>) -> PyResult<Outcome> {
         let py = slf.py();
-        match flush.call_method1(py, intern!(py, "send"), (py.None(),)) {
-            Ok(future) => {
+        match python_code::send(flush.bind(py), py.None().bind(py)) {
+            Ok(Sent::Suspended(future)) => {
                 slf.borrow_mut().state = State::Settling { flush, others };
-                return Ok(Outcome::Suspend(future));
+                return Ok(Outcome::Suspend(future.unbind()));
             }
-            Err(e) if e.is_instance_of::<PyStopIteration>(py) => {}
+            Ok(Sent::Returned(_)) => {}
             Err(e) => slf.borrow_mut().job.unsettled(e)?,
         }
         Self::settle_next(slf, others)
@@ -409,7 +410,11 @@ fn report(op: &Bound<'_, FileOp>, error: &PyErr) -> PyResult<()> {
     context.set_item("exception", error.value(py))?;
     context.set_item("file", FileOp::file(op))?;
     let event_loop = py.import("asyncio")?.call_method0("get_event_loop")?;
-    event_loop.call_method1("call_exception_handler", (context,))?;
+    python_code::call_method(
+        &event_loop,
+        intern!(py, "call_exception_handler"),
+        [context.as_any()],
+    )?;
     Ok(())
 }
 

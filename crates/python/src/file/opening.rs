@@ -13,6 +13,7 @@ use crate::coroutine::{coroutine_methods, Coroutine, Outcome};
 use crate::errors;
 use crate::files::driver::{self, LoopDriver, LoopFuture, Waiter};
 use crate::path::{c_path, fspath};
+use crate::python_code;
 use proactor::op::{File, FileKind, Open};
 use proactor::{Error, Token};
 use proactor_file::{Buffered, Direct, Options};
@@ -91,8 +92,7 @@ pub(super) fn open_binary(
         ));
     }
     // As with `io`, the file's name is a str, bytes or number.
-    let descriptor = descriptor_of(file)?;
-    let (file, state) = match descriptor {
+    let (file, state) = match descriptor_of(file)? {
         Some(fd) => (file.clone(), State::Descriptor(fd)),
         None => {
             let file = fspath(file)?;
@@ -149,7 +149,8 @@ fn by_path(file: &Bound<'_, PyAny>, closefd: bool, opener: Option<Bound<'_, PyAn
 }
 
 /// An opener's descriptor; the errors of `io`.
-fn opener_gave(fd: &Bound<'_, PyAny>) -> PyResult<RawFd> {
+fn ask_opener(opener: &Bound<'_, PyAny>, path: Py<PyAny>, flags: i32) -> PyResult<RawFd> {
+    let fd = python_code::call(opener, &(path, flags).into_pyobject(opener.py())?)?;
     if !fd.is_instance_of::<PyInt>() {
         return Err(PyTypeError::new_err("expected integer from opener"));
     }
@@ -189,8 +190,7 @@ impl Opening {
             State::Opener { opener, path } => {
                 // Before there is a descriptor that an error here would leave open.
                 let driver = driver::current(py, self.plan.engine.as_deref())?;
-                let fd = opener.bind(py).call1((path, self.plan.flags()))?;
-                let fd = opener_gave(&fd)?;
+                let fd = ask_opener(opener.bind(py), path, self.plan.flags())?;
                 // SAFETY: the opener gives it to us.
                 let owned = unsafe { given(fd, true) };
                 let owned = owned.and_then(not_inherited);

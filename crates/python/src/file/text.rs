@@ -7,6 +7,7 @@ use super::text_call::{TextCall, Verb};
 use super::text_state::{Encoder, Run, Slow, Text};
 use crate::attached::Attached;
 use crate::errors;
+use crate::python_code;
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::gc::PyVisit;
@@ -66,7 +67,7 @@ impl Drop for HasTurn {
             return;
         }
         errors::in_drop(|py| {
-            if let Err(e) = turn.call_method0(py, intern!(py, "leave")) {
+            if let Err(e) = python_code::call_method(turn.bind(py).as_any(), intern!(py, "leave"), []) {
                 e.write_unraisable(py, None);
             }
         });

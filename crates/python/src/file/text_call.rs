@@ -6,9 +6,9 @@ use super::text_state::{Put, Slow};
 use crate::attached::Attached;
 use crate::coroutine::{coroutine_methods, Coroutine, Outcome};
 use crate::errors;
+use crate::python_code::{self, Sent};
 use crate::reused::{self, make, reused, Call as _};
 use pyo3::exceptions::{PyException, PyRuntimeError, PyRuntimeWarning};
-use pyo3::ffi;
 use pyo3::gc::PyVisit;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -146,20 +146,12 @@ impl Call {
 
     /// Drives Python's coroutine.
     fn send_on(&mut self, coroutine: Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<Outcome> {
-        let py = coroutine.py();
-        let mut result = std::ptr::null_mut();
-        // SAFETY: live objects; `result` becomes a new reference unless it is an error.
-        let (status, result) = unsafe {
-            let status = ffi::PyIter_Send(coroutine.as_ptr(), value.as_ptr(), &raw mut result);
-            (status, Bound::from_owned_ptr_or_opt(py, result))
-        };
-        match (status, result) {
-            (ffi::PySendResult::PYGEN_NEXT, Some(what)) => {
+        match python_code::send(&coroutine, value)? {
+            Sent::Suspended(what) => {
                 self.state = State::Slow(coroutine.unbind());
                 Ok(Outcome::Suspend(what.unbind()))
             }
-            (ffi::PySendResult::PYGEN_RETURN, Some(value)) => Ok(Outcome::Return(Some(value.unbind()))),
-            _ => Err(PyErr::fetch(py)),
+            Sent::Returned(value) => Ok(Outcome::Return(Some(value.unbind()))),
         }
     }
 }
@@ -172,9 +164,10 @@ impl Coroutine for TextCall {
     fn stop(slf: &Bound<'_, Self>) -> PyResult<()> {
         let mut this = slf.get().0.borrow_mut(slf.py())?;
         match std::mem::replace(&mut this.state, State::Done) {
-            State::Slow(coroutine) => coroutine
-                .call_method0(slf.py(), intern!(slf.py(), "close"))
-                .map(drop),
+            State::Slow(coroutine) => {
+                let coroutine = coroutine.bind(slf.py());
+                python_code::call_method(coroutine, intern!(slf.py(), "close"), []).map(drop)
+            }
             _ => Ok(()),
         }
     }
@@ -183,9 +176,12 @@ impl Coroutine for TextCall {
         let mut this = slf.get().0.borrow_mut(slf.py())?;
         match std::mem::replace(&mut this.state, State::Done) {
             State::Slow(coroutine) => {
-                let what = coroutine.call_method1(slf.py(), intern!(slf.py(), "throw"), (error,))?;
+                let py = slf.py();
+                let error = error.into_value(py).into_bound(py);
+                let what =
+                    python_code::call_method(coroutine.bind(py), intern!(py, "throw"), [error.as_any()])?;
                 this.state = State::Slow(coroutine);
-                Ok(what)
+                Ok(what.unbind())
             }
             _ => Err(error),
         }

@@ -10,6 +10,7 @@ pub(crate) use super::waiter::Waiter;
 use crate::aio_engine;
 use crate::errors;
 use crate::file::Turn;
+use crate::python_code;
 use crate::thread_bound::ThreadBound;
 use proactor::op::Op;
 use proactor::{Completion, Config, Options, Refusal, SubmitError, Token};
@@ -18,7 +19,7 @@ use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyWeakrefReference};
+use pyo3::types::{PyDict, PyString, PyWeakrefReference};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
@@ -75,9 +76,9 @@ pub(crate) fn current<'py>(py: Python<'py>, engine: Option<&str>) -> PyResult<Bo
             .call0()?
             .unbind())
     })?;
-    let per_engine = registry
-        .bind(py)
-        .call_method1("setdefault", (&event_loop, PyDict::new(py)))?;
+    let none_yet = PyDict::new(py);
+    let args = [&event_loop, none_yet.as_any()];
+    let per_engine = python_code::call_method(registry.bind(py), intern!(py, "setdefault"), args)?;
     let per_engine = per_engine.cast_into::<PyDict>()?;
     let name = engine.unwrap_or("auto");
     let known = per_engine
@@ -126,7 +127,7 @@ impl LoopDriver {
         if let Some(engine) = aio_engine(engine)? {
             config = config.engine(engine);
         }
-        // Not every kernel lets the limit be set (Linux 5.15), and not every engine has one.
+        // Kernels before 5.15 and some engines have no such limit.
         let mut driver = match config.clone().io_workers(IO_WORKERS, 0).build() {
             Ok(driver) => driver,
             Err(_) => config.build().map_err(|e| errors::no_engine(&e))?,
@@ -146,18 +147,16 @@ impl LoopDriver {
             turn: Turn::default(),
         };
         let this = Bound::new(py, this)?;
-        let reader = Reader {
-            driver: this.clone().unbind(),
-        };
-        event_loop
-            .call_method1("add_reader", (fd, Bound::new(py, reader)?))
-            .map_err(|e| {
-                if e.is_instance_of::<PyNotImplementedError>(py) {
-                    PyRuntimeError::new_err("proactor needs an event loop with add_reader()")
-                } else {
-                    e
-                }
-            })?;
+        let driver = this.clone().unbind();
+        let (fd, reader) = (fd.into_pyobject(py)?, Bound::new(py, Reader { driver })?);
+        let args = [fd.as_any(), reader.as_any()];
+        python_code::call_method(event_loop, intern!(py, "add_reader"), args).map_err(|e| {
+            if e.is_instance_of::<PyNotImplementedError>(py) {
+                PyRuntimeError::new_err("proactor needs an event loop with add_reader()")
+            } else {
+                e
+            }
+        })?;
         Ok(this)
     }
 
@@ -284,9 +283,9 @@ impl LoopDriver {
     fn collect(&mut self) -> PyResult<io::Result<Done>> {
         let driver = self.driver.get()?;
         let mut done = Vec::new();
-        match driver.wait(0, BATCH, Some(Duration::ZERO), &mut done) {
-            Err(e) if e.kind() != io::ErrorKind::Interrupted => return Ok(Err(e)),
-            _ => {}
+        let waited = driver.wait(0, BATCH, Some(Duration::ZERO), &mut done);
+        if let Some(e) = waited.err().filter(|e| e.kind() != io::ErrorKind::Interrupted) {
+            return Ok(Err(e));
         }
         let with_waiter = |c: Completion| (self.waiting.remove(&c.token), c);
         Ok(Ok(done.into_iter().map(with_waiter).collect()))
@@ -327,17 +326,13 @@ impl Drop for Reader {
 
 /// Sees to it that the op just submitted reaches the kernel in this loop iteration.
 pub(crate) fn schedule_flush(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
-    let py = slf.py();
     let mut this = slf.borrow_mut();
     if this.flush_scheduled {
         return Ok(());
     }
     this.flush_scheduled = true;
     drop(this);
-    let scheduled = running_loop(py).and_then(|event_loop| {
-        let wake = slf.getattr(intern!(py, "_wake"))?;
-        event_loop.call_method1(intern!(py, "call_soon"), (wake,))
-    });
+    let scheduled = call_soon(slf, intern!(slf.py(), "_wake"));
     let mut this = slf.borrow_mut();
     this.flush_scheduled = scheduled.is_ok();
     this.flushes += u32::from(scheduled.is_ok());
@@ -346,7 +341,14 @@ pub(crate) fn schedule_flush(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
         this.flush_now()?;
     }
     drop(this);
-    scheduled.map(drop)
+    scheduled
+}
+
+/// Has the running loop call a method of the driver.
+fn call_soon(slf: &Bound<'_, LoopDriver>, method: &Bound<'_, PyString>) -> PyResult<()> {
+    let event_loop = running_loop(slf.py())?;
+    let method = slf.getattr(method)?;
+    python_code::call_method(&event_loop, intern!(slf.py(), "call_soon"), [&method]).map(drop)
 }
 
 /// What a call suspends on that lets the loop go round.
@@ -371,10 +373,7 @@ pub(crate) fn wait_in_line<'py>(slf: &Bound<'py, LoopDriver>) -> PyResult<Bound<
 }
 
 fn schedule_turn(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
-    let py = slf.py();
-    let next = slf.getattr(intern!(py, "_next_turn"))?;
-    running_loop(py)?.call_method1(intern!(py, "call_soon"), (next,))?;
-    Ok(())
+    call_soon(slf, intern!(slf.py(), "_next_turn"))
 }
 
 /// The loop runs in another thread now: its engine is left to the old one, and whoever waits for it hears so.
@@ -383,9 +382,9 @@ fn leave_thread(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
     let mut this = slf.borrow_mut();
     let (waiting, fd) = (this.end(), this.watched.as_ref().map_or(-1, AsRawFd::as_raw_fd));
     drop(this);
-    let mut outcome = running_loop(py)?
-        .call_method1(intern!(py, "remove_reader"), (fd,))
-        .map(drop);
+    let fd = fd.into_pyobject(py)?.into_any();
+    let remove = intern!(py, "remove_reader");
+    let mut outcome = python_code::call_method(&running_loop(py)?, remove, [&fd]).map(drop);
     for (token, waiter) in waiting {
         outcome = outcome.and(waiter.loop_moved(slf, token));
     }

@@ -4,12 +4,13 @@
 //! Here one handle of the loop, the driver's, wakes all whose ops have come: [`from_the_loop`]. A task may only be
 //! stepped where no other is running, so what is woken from within a task goes through `call_soon`, as asyncio's do.
 
+use crate::python_code;
 use pyo3::exceptions::{PyRuntimeError, PyStopIteration};
 use pyo3::gc::PyVisit;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyDict;
+use pyo3::types::PyTuple;
 use pyo3::PyTraverseError;
 use std::cell::RefCell;
 
@@ -247,8 +248,11 @@ fn tell_now(future: &Bound<'_, LoopFuture>) -> PyResult<()> {
     let mut callbacks = std::mem::take(&mut future.borrow_mut().callbacks).into_iter();
     while let Some((callback, context)) = callbacks.next() {
         let told = match context {
-            Some(context) => context.call_method1(py, intern!(py, "run"), (callback, future)),
-            None => callback.call1(py, (future,)),
+            Some(context) => {
+                let args = [callback.bind(py), future.as_any()];
+                python_code::call_method(context.bind(py), intern!(py, "run"), args)
+            }
+            None => PyTuple::new(py, [future]).and_then(|args| python_code::call(callback.bind(py), &args)),
         };
         if let Err(e) = told {
             future.borrow_mut().callbacks.extend(callbacks);
@@ -268,9 +272,13 @@ fn tell_soon(future: &Bound<'_, LoopFuture>) -> PyResult<()> {
 fn call_soon(future: &Bound<'_, LoopFuture>, (callback, context): &Callback) -> PyResult<()> {
     let py = future.py();
     let event_loop = future.borrow().event_loop.clone_ref(py);
-    let options = PyDict::new(py);
-    options.set_item(intern!(py, "context"), context)?;
-    event_loop.call_method(py, intern!(py, "call_soon"), (callback, future), Some(&options))?;
+    static NAMES: PyOnceLock<Py<PyTuple>> = PyOnceLock::new();
+    let names = NAMES.get_or_try_init(py, || PyTuple::new(py, ["context"]).map(Bound::unbind))?;
+    let none = py.None();
+    let context = context.as_ref().unwrap_or(&none).bind(py);
+    let args = [callback.bind(py), future.as_any(), context];
+    let call_soon = intern!(py, "call_soon");
+    python_code::call_method_with(event_loop.bind(py), call_soon, args, Some(names.bind(py)))?;
     Ok(())
 }
 

@@ -10,6 +10,7 @@ use super::read_many::ReadMany;
 use crate::errors;
 use crate::memory::BytesAllocator;
 use crate::path::c_path;
+use crate::python_code;
 use proactor::op::{ReadCached, ReadFile};
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -115,7 +116,7 @@ impl ReadMany {
         let mut failure = None;
         for _ in 0..size {
             // The caller's iterator may do anything, so nothing is borrowed here.
-            let path = match paths.clone().next() {
+            let path = match python_code::next(paths.as_any()).transpose() {
                 Some(Ok(path)) => path,
                 end => {
                     failure = end.and_then(Result::err);

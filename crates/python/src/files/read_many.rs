@@ -10,6 +10,7 @@ use super::help::Help;
 use crate::coroutine::{bytes_len, coroutine_methods, Coroutine, Outcome};
 use crate::file::Turn;
 use crate::path::c_path;
+use crate::python_code;
 use proactor::op::ReadFile;
 use pyo3::exceptions::{PyRuntimeError, PyStopAsyncIteration, PyTypeError, PyValueError};
 use pyo3::gc::PyVisit;
@@ -241,7 +242,7 @@ impl ReadMany {
         let py = slf.py();
         let paths = slf.borrow().paths.clone_ref(py);
         // The caller's iterator may do anything, so nothing is borrowed here.
-        let Some(path) = paths.into_bound(py).next().transpose()? else {
+        let Some(path) = python_code::next(paths.bind(py).as_any())? else {
             slf.borrow_mut().exhausted = true;
             return Ok(None);
         };
