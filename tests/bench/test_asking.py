@@ -100,7 +100,9 @@ def test_a_link_to_the_report(tmp_path: Path, place: str) -> None:
 
 def test_a_job_file(tmp_path: Path) -> None:
     require("linux_aio")
-    (tmp_path / "job").write_text("[global]\nsize=1m\n[a]\nrw=randread\niodepth=4\n[b]\nrw=write\nbs=64k\n")
+    (tmp_path / "job").write_text(
+        "[global]\nsize=1m\n[a]\nrw=randread\niodepth=4\n[b]\nstonewall\nrw=write\nbs=64k\n"
+    )
     said = bench(tmp_path, "io", "job", "--engine", "libaio,sync", "--bs", "8k", "--dry-run").stdout
     assert said.splitlines()[:3] == [
         "linux-aio: randread 8k of 1m, depth 4, buffered, cache dropped, one by one",
@@ -187,7 +189,7 @@ def test_a_job_file_and_options_over_it(tmp_path: Path) -> None:
 def test_sections_that_differ_in_their_time_only(tmp_path: Path) -> None:
     """They are told apart, so they have a table and a verdict each."""
     (tmp_path / "job").write_text(
-        "[global]\nrw=randread\nsize=1m\ntime_based\n[a]\nruntime=50ms\n[b]\nruntime=60ms\n"
+        "[global]\nrw=randread\nsize=1m\ntime_based\n[a]\nruntime=50ms\n[b]\nstonewall\nruntime=60ms\n"
     )
     report = measured(
         tmp_path, "job", "--engine", "sync,psync-threads", "--rounds", "1", "--counters", "none"

@@ -54,6 +54,8 @@ named! {
         RandWrite => "randwrite",
         /// Reads and writes, as `rwmixread` says.
         RandRw => "randrw",
+        /// The same in order: reads from the start to the end, and writes likewise.
+        Mixed => "rw" | "readwrite",
         /// Each block read from one file and written to another.
         Copy => "copy",
     }
@@ -63,6 +65,11 @@ impl Rw {
     /// Whether the order looks like chance.
     pub fn is_random(self) -> bool {
         matches!(self, Rw::RandRead | Rw::RandWrite | Rw::RandRw)
+    }
+
+    /// Whether `rwmixread` divides reads from writes.
+    pub fn is_mixed(self) -> bool {
+        matches!(self, Rw::RandRw | Rw::Mixed)
     }
 
     /// Whether anything is written.

@@ -46,6 +46,12 @@ pub struct Job {
     pub end_fsync: bool,
     /// The share of reads in `randrw`, in percent.
     pub rwmixread: u8,
+    /// Bytes of ops in a round of one job, if not `size`.
+    pub io_size: Option<u64>,
+    /// How often a round does all of that.
+    pub loops: u64,
+    /// The most ops a second, for each job.
+    pub rate_iops: Option<u32>,
     /// The most time of a round.
     pub runtime: Option<Duration>,
     /// Go round the file until `runtime` is over.
@@ -79,6 +85,9 @@ impl Job {
             fsync: 0,
             end_fsync: false,
             rwmixread: 50,
+            io_size: None,
+            loops: 1,
+            rate_iops: None,
             runtime: Some(Duration::from_secs(2)),
             time_based: true,
             ramp_time: Duration::ZERO,
@@ -116,6 +125,11 @@ impl Job {
 
     /// Every combination. `sync` has no depth, so it is there once for all of them.
     pub fn cells(&self) -> Vec<Cell> {
+        without_repeats(self.product())
+    }
+
+    /// Every combination of the lists. Jobs with lists of the same lengths have their cells in the same order.
+    pub fn product(&self) -> Vec<Cell> {
         let mut cells: Vec<Cell> = Vec::new();
         for &rw in &self.rw {
             for &direct in &self.direct {
@@ -134,7 +148,7 @@ impl Job {
                 }
             }
         }
-        without_repeats(cells)
+        cells
     }
 
     #[allow(clippy::too_many_arguments)] // One for each list.
@@ -165,6 +179,10 @@ impl Job {
             fsync: if rw.writes() { self.fsync } else { 0 },
             end_fsync: self.end_fsync && rw.writes(),
             rwmixread: self.rwmixread,
+            io_bytes: (self.io_size.is_some() || self.loops != 1)
+                .then(|| self.io_size.unwrap_or(size).saturating_mul(self.loops)),
+            rate_iops: self.rate_iops,
+            beside: Vec::new(),
             runtime_ms: self.runtime.map(|t| t.as_millis() as u64),
             time_based: self.time_based,
             ramp_ms: self.ramp_time.as_millis() as u64,
@@ -177,8 +195,8 @@ impl Job {
 }
 
 /// Each once, where it came first.
-pub fn without_repeats(cells: Vec<Cell>) -> Vec<Cell> {
-    let mut seen: Vec<Cell> = Vec::new();
+pub fn without_repeats<T: PartialEq>(cells: Vec<T>) -> Vec<T> {
+    let mut seen: Vec<T> = Vec::new();
     for cell in cells {
         if !seen.contains(&cell) {
             seen.push(cell);
@@ -225,6 +243,15 @@ pub struct Cell {
     pub end_fsync: bool,
     /// The share of reads in `randrw`, in percent.
     pub rwmixread: u8,
+    /// Bytes of ops in a round of one job, if not `size`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub io_bytes: Option<u64>,
+    /// The most ops a second, for each job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_iops: Option<u32>,
+    /// What other sections of a job file do at the same time, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<String>,
     /// The most time of a round.
     pub runtime_ms: Option<u64>,
     /// Go round the file until the time is over.
@@ -261,7 +288,7 @@ impl Cell {
             units::bytes(self.bs),
             units::bytes(self.size)
         );
-        if self.rw == Rw::RandRw {
+        if self.rw.is_mixed() {
             text += &format!(" ({} % reads)", self.rwmixread);
         }
         text += &format!(", depth {}", self.iodepth);
@@ -301,15 +328,25 @@ impl Cell {
         if self.ramp_ms > 0 {
             text += &format!(" after {}", told(self.ramp_ms));
         }
+        if let Some(bytes) = self.io_bytes {
+            text += &format!(", {} in all", units::bytes(bytes));
+        }
+        if let Some(rate) = self.rate_iops {
+            text += &format!(", {rate} ops a second at most");
+        }
         if self.verify {
             text += ", verified";
+        }
+        if !self.beside.is_empty() {
+            text += &format!(", at once with {}", self.beside.join(" and with "));
         }
         text
     }
 
-    /// Ops of one job in a round that nothing cuts short: each block once. Copying one block is one.
+    /// Ops of one job in a round that nothing cuts short: each block once, unless `io_bytes` says otherwise. Copying one
+    /// block is one.
     pub fn ops_a_job(&self) -> u64 {
-        self.size / self.bs
+        self.io_bytes.unwrap_or(self.size) / self.bs
     }
 
     /// As many ops as can be in flight in one job: a round that ends with its blocks has no more than these.

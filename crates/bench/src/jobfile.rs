@@ -1,30 +1,52 @@
 //! fio's job files, for the common options: each section becomes a [`Job`] with fio's defaults.
 //!
 //! What is not understood is refused by name and line, because a benchmark that leaves out an option measures something
-//! else. Sections run one after the other, as with fio's `stonewall`.
+//! else. Sections run at once, as with fio, and one with `stonewall` waits for those before it.
 
 use crate::job::{Base, Cache, EngineSpec, Job, Measure, Rw, Task};
 use crate::units::{parse_bytes, parse_micros, parse_seconds};
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What a file asks for.
+/// What a file asks for. Printed, it is a job file that asks for the same.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobFile {
     /// Each section, in order.
-    pub jobs: Vec<Job>,
+    pub sections: Vec<Section>,
     /// The file to work in, if one is named.
     pub filename: Option<PathBuf>,
     /// The directory to work in, if one is named.
     pub directory: Option<PathBuf>,
 }
 
+/// A section that is a job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Section {
+    /// What stands in the brackets.
+    pub name: String,
+    /// What it asks for.
+    pub job: Job,
+    /// Its size as a share of the file's, in percent; `job.size` is 0 then.
+    pub size_percent: Option<u8>,
+    /// Whether it begins when those before it have ended, and not at once with them.
+    pub waits: bool,
+}
+
+impl Section {
+    /// The share that `size_percent` is of a file of this length, as `job.size`.
+    pub fn resolve(&mut self, file_bytes: u64) {
+        if let Some(percent) = self.size_percent.take() {
+            let bytes = u128::from(file_bytes) * u128::from(percent) / 100;
+            self.job.size = vec![bytes as u64];
+        }
+    }
+}
+
 /// What changes nothing here: names, how fio reports, and what we do anyway.
 const IGNORED: &[&str] = &[
     "name",
     "description",
-    "stonewall",
-    "wait_for_previous",
     "thread",
     "randrepeat",
     "refill_buffers",
@@ -48,12 +70,12 @@ impl JobFile {
     /// The first line that is not understood, with its number.
     pub fn parse(text: &str) -> Result<JobFile, String> {
         let mut file = JobFile {
-            jobs: Vec::new(),
+            sections: Vec::new(),
             filename: None,
             directory: None,
         };
         let mut global = defaults();
-        let mut section: Option<Section> = None;
+        let mut section: Option<Read> = None;
         for (number, line) in text.lines().enumerate() {
             let at = |why: String| format!("line {}: {why}", number + 1);
             let line = without_comment(line);
@@ -61,17 +83,11 @@ impl JobFile {
                 continue;
             }
             if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-                file.jobs.extend(
-                    section
-                        .take()
-                        .map(|done| done.end(&mut global))
-                        .transpose()
-                        .map_err(at)?
-                        .flatten(),
-                );
-                section = Some(Section {
+                let done = section.take().map(|done| done.end(&mut global));
+                file.sections.extend(done.transpose().map_err(at)?.flatten());
+                section = Some(Read {
                     name: name.to_owned(),
-                    job: global.clone(),
+                    ..global.clone()
                 });
                 continue;
             }
@@ -83,18 +99,11 @@ impl JobFile {
                 Some((key, value)) => (key.trim(), Some(value.trim())),
                 None => (line.as_str(), None),
             };
-            set(
-                &mut current.job,
-                &mut file.filename,
-                &mut file.directory,
-                key,
-                value,
-            )
-            .map_err(at)?;
+            set(current, &mut file.filename, &mut file.directory, key, value).map_err(at)?;
         }
-        file.jobs
-            .extend(section.map(|done| done.end(&mut global)).transpose()?.flatten());
-        if file.jobs.is_empty() {
+        let last = section.map(|done| done.end(&mut global)).transpose()?;
+        file.sections.extend(last.flatten());
+        if file.sections.is_empty() {
             return Err("no job: a section that is not [global]".into());
         }
         Ok(file)
@@ -121,32 +130,55 @@ fn with_variables(line: &str) -> Result<String, String> {
     Ok(text + rest)
 }
 
-struct Section {
+/// A section while it is read.
+#[derive(Clone)]
+struct Read {
     name: String,
     job: Job,
+    /// Of writes, where `bs` has two.
+    bs_of_writes: Option<u64>,
+    size_percent: Option<u8>,
+    waits: bool,
 }
 
-impl Section {
+impl Read {
     /// A job, unless it is what all that follow begin with.
-    fn end(self, global: &mut Job) -> Result<Option<Job>, String> {
+    fn end(self, global: &mut Read) -> Result<Option<Section>, String> {
         if self.name == "global" {
-            *global = self.job;
+            *global = self;
             return Ok(None);
         }
-        if self.job.size == [0] {
+        let mut job = self.job;
+        if job.size == [0] && self.size_percent.is_none() {
             return Err(format!("[{}] has no size", self.name));
         }
-        let random = self.job.rw.iter().all(|rw| rw.is_random());
-        Ok(Some(Job {
-            measure: if random { Measure::Iops } else { Measure::Bandwidth },
-            ..self.job
+        let rw = job.rw[0];
+        match self.bs_of_writes {
+            Some(bs) if rw.is_mixed() && job.bs != [bs] => {
+                return Err(format!(
+                    "[{}] bs: one size for reads and writes, where a section does both",
+                    self.name
+                ));
+            }
+            Some(bs) if rw.writes() => job.bs = vec![bs],
+            _ => {}
+        }
+        job.measure = match rw.is_random() {
+            true => Measure::Iops,
+            false => Measure::Bandwidth,
+        };
+        Ok(Some(Section {
+            name: self.name,
+            job,
+            size_percent: self.size_percent,
+            waits: self.waits,
         }))
     }
 }
 
 /// fio's.
-fn defaults() -> Job {
-    Job {
+fn defaults() -> Read {
+    let job = Job {
         engine: vec![EngineSpec::plain(Base::Sync)],
         rw: vec![Rw::Read],
         size: vec![0],
@@ -157,11 +189,46 @@ fn defaults() -> Job {
         runtime: None,
         time_based: false,
         ..Job::of(Task::Iops)
+    };
+    Read {
+        name: String::new(),
+        job,
+        bs_of_writes: None,
+        size_percent: None,
+        waits: false,
+    }
+}
+
+/// `50%`.
+fn parse_percent(text: &str) -> Option<Result<u8, String>> {
+    let number = text.trim().strip_suffix('%')?.parse();
+    Some(match number {
+        Ok(percent @ 1..=100) => Ok(percent),
+        _ => Err(format!("{text:?}: from 1% to 100%")),
+    })
+}
+
+/// `4k`, `4k,16k`, `4k,16k,64k`: of reads, of writes, of trims, which there are none of.
+fn set_block_sizes(section: &mut Read, text: &str) -> Result<(), String> {
+    let mut sizes = text.split(',').map(str::trim);
+    let reads = sizes.next().filter(|size| !size.is_empty());
+    if let Some(size) = reads {
+        section.job.bs = vec![parse_bytes(size)?];
+        section.bs_of_writes = None;
+    }
+    if let Some(size) = sizes.next().filter(|size| !size.is_empty()) {
+        section.bs_of_writes = Some(parse_bytes(size)?);
+    }
+    sizes.next().map(parse_bytes).transpose()?;
+    match (reads, sizes.next()) {
+        (_, Some(_)) => Err(format!("{text:?}: three block sizes at most")),
+        (None, _) if section.bs_of_writes.is_none() => Err(format!("{text:?}: a block size")),
+        _ => Ok(()),
     }
 }
 
 fn set(
-    job: &mut Job,
+    section: &mut Read,
     filename: &mut Option<PathBuf>,
     directory: &mut Option<PathBuf>,
     key: &str,
@@ -176,12 +243,37 @@ fn set(
         Some(other) => Err(format!("{key}={other}: 0 or 1")),
     };
     let given = || value.ok_or_else(|| format!("{key} needs a value"));
-    let number = || given()?.parse().map_err(|_| format!("{key}: no whole number"));
+    let number = || {
+        given()?
+            .parse::<u32>()
+            .map_err(|_| format!("{key}: no whole number"))
+    };
+    match key {
+        "bs" | "blocksize" => return set_block_sizes(section, given()?),
+        "size" => {
+            section.size_percent = parse_percent(given()?).transpose()?;
+            section.job.size = vec![match section.size_percent {
+                Some(_) => 0,
+                None => parse_bytes(given()?)?,
+            }];
+            return Ok(());
+        }
+        "stonewall" | "wait_for_previous" => {
+            section.waits = flag()?;
+            return Ok(());
+        }
+        _ => {}
+    }
+    let job = &mut section.job;
     match key {
         "ioengine" => job.engine = vec![given()?.parse()?],
         "rw" | "readwrite" => job.rw = vec![given()?.parse()?],
-        "bs" | "blocksize" => job.bs = vec![parse_bytes(given()?)?],
-        "size" => job.size = vec![parse_bytes(given()?)?],
+        "io_size" | "io_limit" => {
+            job.io_size = Some(parse_bytes(given()?)?).filter(|bytes| *bytes > 0);
+        }
+        "loops" => job.loops = u64::from(number()?.max(1)),
+        // fio's are for reads, writes and trims; without a mixture there is one way.
+        "rate_iops" => job.rate_iops = Some(number()?).filter(|rate| *rate > 0),
         "iodepth" => job.iodepth = vec![number()?],
         "iodepth_batch" | "iodepth_batch_submit" => job.batch = number()?,
         "iodepth_batch_complete_max" => job.complete_max = number()?,
@@ -231,6 +323,61 @@ fn once(place: &mut Option<PathBuf>, key: &str, value: &str) -> Result<(), Strin
     Ok(())
 }
 
+impl fmt::Display for JobFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (key, place) in [("filename", &self.filename), ("directory", &self.directory)] {
+            if let Some(path) = place {
+                let text = path.to_string_lossy().replace(':', r"\:");
+                writeln!(f, "[global]\n{key}={text}")?;
+            }
+        }
+        self.sections.iter().try_for_each(|section| section.fmt(f))
+    }
+}
+
+impl fmt::Display for Section {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let job = &self.job;
+        writeln!(f, "[{}]", self.name)?;
+        writeln!(
+            f,
+            "ioengine={}\nrw={}\nbs={}",
+            job.engine[0], job.rw[0], job.bs[0]
+        )?;
+        match self.size_percent {
+            Some(percent) => writeln!(f, "size={percent}%")?,
+            None => writeln!(f, "size={}", job.size[0])?,
+        }
+        writeln!(f, "io_size={}\nloops={}", job.io_size.unwrap_or(0), job.loops)?;
+        writeln!(f, "iodepth={}\niodepth_batch={}", job.iodepth[0], job.batch)?;
+        writeln!(f, "iodepth_batch_complete_max={}", job.complete_max)?;
+        writeln!(
+            f,
+            "numjobs={}\ndirect={}",
+            job.numjobs[0],
+            u8::from(job.direct[0])
+        )?;
+        writeln!(f, "fsync={}\nend_fsync={}", job.fsync, u8::from(job.end_fsync))?;
+        writeln!(
+            f,
+            "rwmixread={}\nrate_iops={}",
+            job.rwmixread,
+            job.rate_iops.unwrap_or(0)
+        )?;
+        let runtime = job.runtime.unwrap_or_default().as_millis();
+        writeln!(f, "runtime={runtime}ms\ntime_based={}", u8::from(job.time_based))?;
+        writeln!(f, "ramp_time={}ms", job.ramp_time.as_millis())?;
+        writeln!(f, "thinktime={}us", job.thinktime[0].as_micros())?;
+        f.write_str(match job.cache {
+            Cache::Dropped => "invalidate=1\n",
+            Cache::Left => "invalidate=0\n",
+            Cache::Warmed => "pre_read=1\n",
+        })?;
+        writeln!(f, "norandommap={}", u8::from(job.norandommap))?;
+        writeln!(f, "stonewall={}", u8::from(self.waits))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -240,9 +387,11 @@ mod tests {
         let text = "; a comment\n[global]\nioengine=libaio\ndirect=1\nsize=64m\nruntime=10\ntime_based\n\n\
                     [first]\nrw=randread\nbs=4k\niodepth=16\n\n# another\n[second]\nrw = write\nbuffered=1\nbs=1M\nstonewall\n";
         let file = JobFile::parse(text).unwrap();
-        let [first, second] = file.jobs.as_slice() else {
+        let [first, second] = file.sections.as_slice() else {
             panic!("{file:?}")
         };
+        assert_eq!((first.waits, second.waits), (false, true));
+        let (first, second) = (&first.job, &second.job);
         assert_eq!((first.iodepth[0], first.bs[0], first.direct[0]), (16, 4096, true));
         assert_eq!(
             (first.rw[0], first.measure, first.batch),
@@ -253,7 +402,7 @@ mod tests {
             (1, 1 << 20, false)
         );
         assert_eq!((second.rw[0], second.measure), (Rw::Write, Measure::Bandwidth));
-        for job in &file.jobs {
+        for job in file.sections.iter().map(|section| &section.job) {
             assert_eq!(job.engine[0].base, Base::LinuxAio);
             assert_eq!(job.runtime, Some(Duration::from_secs(10)));
             assert!(job.time_based && job.size[0] == 64 << 20);
@@ -269,7 +418,7 @@ mod tests {
         let file = JobFile::parse(text).unwrap();
         assert_eq!(file.directory, Some(format!("{here}/x").into()));
         assert_eq!(file.filename, Some("a:b".into()));
-        let job = &file.jobs[0];
+        let job = &file.sections[0].job;
         assert_eq!((job.size[0], job.rw[0], job.rwmixread), (1 << 20, Rw::RandRw, 70));
     }
 

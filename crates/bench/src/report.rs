@@ -81,6 +81,9 @@ pub struct Round {
     /// How many ops were in flight when one began; None of what is no engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depth: Option<Depth>,
+    /// Of all that ran at once, itself included; None if nothing did. `used` is of all of that then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub together: Option<Together>,
     /// What it cost.
     pub used: Used,
     /// What the page cache had of the files before.
@@ -90,6 +93,15 @@ pub struct Round {
     /// How late an event loop ran what was due, at most; None without a loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_max_s: Option<f64>,
+}
+
+/// Of all cells that ran at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Together {
+    /// Ops.
+    pub ios: u64,
+    /// Bytes that were read.
+    pub read_bytes: u64,
 }
 
 /// How many ops were in flight, each counted when it began, with itself.
@@ -258,7 +270,17 @@ impl Distribution {
 impl Round {
     /// CPU seconds for each read or write.
     pub fn cpu_per_op(&self) -> f64 {
-        (self.used.user_s + self.used.system_s) / self.all.ios.max(1) as f64
+        (self.used.user_s + self.used.system_s) / self.ops_of_costs().max(1) as f64
+    }
+
+    /// Context switches for each read or write.
+    pub fn switches_per_op(&self) -> f64 {
+        (self.used.voluntary + self.used.involuntary) as f64 / self.ops_of_costs().max(1) as f64
+    }
+
+    /// The ops that `used` is of.
+    pub fn ops_of_costs(&self) -> u64 {
+        self.together.map_or(self.all.ios, |together| together.ios)
     }
 }
 
@@ -336,7 +358,7 @@ impl CellReport {
             return None;
         }
         let share = |round: &Round| {
-            let asked = round.read.bytes;
+            let asked = round.together.map_or(round.read.bytes, |all| all.read_bytes);
             let device = round.used.process_read_bytes?;
             (asked > 0).then(|| 1.0 - device.min(asked) as f64 / asked as f64)
         };
@@ -413,6 +435,7 @@ mod tests {
             fsyncs: 0,
             submissions: None,
             depth: None,
+            together: None,
             used: Used {
                 peak_rss_bytes: Some(*pages),
                 ..Used::default()

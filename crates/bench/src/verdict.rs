@@ -180,12 +180,7 @@ fn why(best: &CellReport, ranked: &[(&CellReport, Spread)], ties: &[&CellReport]
         &|c| Some(c.counted.as_ref()?.per_op()),
         units::number,
     );
-    let switches = |c: &CellReport| {
-        let each = |r: &crate::report::Round| {
-            (r.used.voluntary + r.used.involuntary) as f64 / r.all.ios.max(1) as f64
-        };
-        c.spread(each).map(|s| s.median)
-    };
+    let switches = |c: &CellReport| c.spread(crate::report::Round::switches_per_op).map(|s| s.median);
     fact("context switches", &switches, units::number);
     fact(
         "of CPU",

@@ -69,6 +69,9 @@ impl Sequence {
 
     /// Op number `i`, counted from 0 without an end.
     pub fn step(&self, i: u64) -> Step {
+        if self.rw == Rw::Mixed {
+            return self.step_of_mix(i);
+        }
         let (pass, place) = (i / self.blocks, i % self.blocks);
         let block = match (self.rw.is_random(), self.independent) {
             (false, _) => place,
@@ -81,6 +84,20 @@ impl Sequence {
         }
     }
 
+    /// Reads are spread evenly among the writes, and each way goes through the file by itself.
+    fn step_of_mix(&self, i: u64) -> Step {
+        let reads_before = |i: u64| (u128::from(i) * u128::from(self.mix_read) / 100) as u64;
+        let (reads, is_read) = (reads_before(i), reads_before(i + 1) > reads_before(i));
+        let (direction, number) = match is_read {
+            true => (Direction::Read, reads),
+            false => (Direction::Write, i - reads),
+        };
+        Step {
+            direction,
+            offset: number % self.blocks * self.block_bytes,
+        }
+    }
+
     fn direction(&self, i: u64) -> Direction {
         match self.rw {
             Rw::Read | Rw::RandRead => Direction::Read,
@@ -89,7 +106,7 @@ impl Sequence {
             Rw::RandRw if scale(mix(self.seed.rotate_left(32) ^ mix(i)), 100) < u64::from(self.mix_read) => {
                 Direction::Read
             }
-            Rw::RandRw => Direction::Write,
+            Rw::RandRw | Rw::Mixed => Direction::Write,
         }
     }
 }
@@ -170,6 +187,18 @@ mod tests {
         let sequence = Sequence::new(Rw::Write, 7, 0, 3 * 4096, 4096);
         assert_eq!(blocks(&sequence, 0..7), [0, 1, 2, 0, 1, 2, 0]);
         assert_eq!(sequence.step(0).direction, Direction::Write);
+    }
+
+    #[test]
+    fn a_mixture_in_order() {
+        let sequence = Sequence::new(Rw::Mixed, 7, 0, 8 * 4096, 4096).mix_read(25);
+        let steps: Vec<Step> = (0..16).map(|i| sequence.step(i)).collect();
+        let of = |direction| -> Vec<u64> {
+            let those = steps.iter().filter(|step| step.direction == direction);
+            those.map(|step| step.offset / 4096).collect()
+        };
+        assert_eq!(of(Direction::Read), [0, 1, 2, 3]);
+        assert_eq!(of(Direction::Write), [0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! Nobody waits for a thread that will not come: what cannot be made and what panics [cancels](Gate::cancel) the rest.
 
+use crate::job::Cell;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,6 +16,19 @@ pub struct Times {
     pub measured_from: Instant,
     /// No op begins after.
     pub deadline: Option<Instant>,
+}
+
+impl Times {
+    /// Of a cell whose first op may begin now.
+    pub(super) fn of(start: Instant, cell: &Cell) -> Times {
+        let measured_from = start + Duration::from_millis(cell.ramp_ms);
+        let runtime = cell.runtime_ms.map(Duration::from_millis);
+        Times {
+            start,
+            measured_from,
+            deadline: runtime.and_then(|runtime| measured_from.checked_add(runtime)),
+        }
+    }
 }
 
 /// For a number of threads and one that watches.
@@ -31,7 +45,7 @@ struct State {
     ready: usize,
     done: usize,
     /// Set when they may begin.
-    times: Option<Times>,
+    start: Option<Instant>,
     released: bool,
     /// One could not be made ready.
     failed: bool,
@@ -66,15 +80,8 @@ impl Gate {
     }
 
     /// Lets them begin. For the watcher.
-    pub fn begin(&self, ramp: Duration, runtime: Option<Duration>) {
-        let start = Instant::now();
-        let measured_from = start + ramp;
-        let deadline = runtime.and_then(|runtime| measured_from.checked_add(runtime));
-        self.lock().times = Some(Times {
-            start,
-            measured_from,
-            deadline,
-        });
+    pub fn begin(&self) {
+        self.lock().start = Some(Instant::now());
         self.for_threads.notify_all();
     }
 
@@ -101,14 +108,14 @@ impl Gate {
         Present(self)
     }
 
-    /// For a thread that is ready, or not: the times if all are.
-    pub(super) fn ready(&self, ready: bool) -> Option<Times> {
+    /// For a thread that is ready, or not: when it may begin if all are.
+    pub(super) fn ready(&self, ready: bool) -> Option<Instant> {
         let mut state = self.lock();
         state.failed |= !ready;
         state.ready += 1;
         self.tell_watcher(state.ready);
-        let state = wait(&self.for_threads, state, |state| state.times.is_none());
-        state.times.filter(|_| !state.failed && !state.cancelled)
+        let state = wait(&self.for_threads, state, |state| state.start.is_none());
+        state.start.filter(|_| !state.failed && !state.cancelled)
     }
 
     /// For a thread that has done its part.
@@ -173,7 +180,7 @@ mod tests {
                 std::panic::resume_unwind(Box::new("on the way"));
             });
             gate.all_ready();
-            gate.begin(Duration::ZERO, None);
+            gate.begin();
             gate.all_done();
             gate.release();
             assert!(fell.join().is_err());

@@ -78,6 +78,13 @@ impl Shared {
     }
 }
 
+/// An op that is this thread's to do.
+struct Claimed {
+    step: Step,
+    /// Not before this time, where `rate_iops` bounds the rate.
+    due: Option<Instant>,
+}
+
 /// What one thread has done.
 #[derive(Debug)]
 pub struct Outcome {
@@ -128,7 +135,8 @@ fn between_the_gates<W: Worker>(
     part: &Part<'_>,
     ready: Result<W, String>,
 ) -> Result<Option<Outcome>, String> {
-    let times = part.gate.ready(ready.is_ok());
+    let start = part.gate.ready(ready.is_ok());
+    let times = start.map(|start| Times::of(start, part.cell));
     let done = match (ready, times) {
         (Ok(mut worker), Some(times)) => {
             let outcome = worker.run(part, &times);
@@ -145,15 +153,30 @@ fn between_the_gates<W: Worker>(
 
 impl Part<'_> {
     /// The next op, unless there is none or it is too late.
-    fn claim(&self, times: &Times, now: Instant) -> Option<Step> {
+    fn claim(&self, times: &Times, now: Instant) -> Option<Claimed> {
         if times.deadline.is_some_and(|deadline| now >= deadline) || self.stop.load(Ordering::Relaxed) {
             return None;
         }
         let i = self.shared.next.fetch_add(1, Ordering::Relaxed);
-        if !self.cell.time_based && i >= self.sequence.blocks() {
+        if !self.cell.time_based && i >= self.cell.ops_a_job() {
             return None;
         }
-        Some(self.sequence.step(i))
+        let due = self.cell.rate_iops.map(|rate| {
+            let ns = u128::from(i) * 1_000_000_000 / u128::from(rate.max(1));
+            times.start + Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
+        });
+        Some(Claimed {
+            step: self.sequence.step(i),
+            due,
+        })
+    }
+
+    /// Sleeps until an op is due, and says whether it may still begin.
+    fn sleep_until(&self, due: Instant, times: &Times) -> bool {
+        let end = times.deadline.map_or(due, |deadline| due.min(deadline));
+        sleep(end.saturating_duration_since(Instant::now()), self.stop);
+        let is_over = times.deadline.is_some_and(|deadline| due >= deadline);
+        !is_over && !self.stop.load(Ordering::Relaxed)
     }
 
     /// A block of memory for each slot, with contents.

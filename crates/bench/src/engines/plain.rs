@@ -1,6 +1,6 @@
 //! `pread` and `pwrite`, one op after the other: `sync` is one such thread, `psync-threads` are many that share a job's ops.
 
-use super::{complaint, sleep, Outcome, Part, Times, Worker, ALIGNMENT};
+use super::{complaint, sleep, Claimed, Outcome, Part, Times, Worker, ALIGNMENT};
 use crate::data;
 use crate::report::Depth;
 use crate::tally::Tally;
@@ -52,13 +52,18 @@ impl Worker for Plain {
         let think = Duration::from_micros(part.cell.thinktime_us);
         // The end of an op is the start of the next, unless something comes between: a look at the clock is a tenth of
         // a cached read.
-        let between = part.cell.verify || !think.is_zero() || part.cell.fsync > 0;
+        let between =
+            part.cell.verify || !think.is_zero() || part.cell.fsync > 0 || part.cell.rate_iops.is_some();
         let (mut reads, mut writes) = (Tally::default(), Tally::default());
         let mut fsyncs = 0;
         let mut depth = Depth::default();
         let began = Instant::now();
         let mut now = began;
-        while let Some(Step { direction, offset }) = part.claim(times, now) {
+        while let Some(Claimed { step, due }) = part.claim(times, now) {
+            let Step { direction, offset } = step;
+            if due.is_some_and(|due| due > now && !part.sleep_until(due, times)) {
+                break;
+            }
             if direction == Direction::Write {
                 part.fill(&mut self.buffer, offset);
             }

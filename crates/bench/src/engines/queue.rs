@@ -3,7 +3,7 @@
 //! A slot has one buffer and at most one op: as many slots as the depth, and what finds none waits. How a slot's op is
 //! done is a [`Transport`]'s business.
 
-use super::{complaint, sleep, Outcome, Part, Times, Worker};
+use super::{complaint, sleep, Claimed, Outcome, Part, Times, Worker};
 use crate::job::Base;
 use crate::report::Depth;
 use crate::tally::Tally;
@@ -175,6 +175,7 @@ impl<T: Transport> Worker for Queue<T> {
             0 => usize::MAX,
             batch => batch as usize,
         };
+        let mut pending: Option<Claimed> = None;
         let mut ended = Vec::with_capacity(self.flying.len());
         self.measured_from = times.measured_from;
         let began = Instant::now();
@@ -182,10 +183,23 @@ impl<T: Transport> Worker for Queue<T> {
         loop {
             let mut sent = 0;
             while let (true, Some(&slot)) = (open, self.free.last()) {
-                let Some(step) = part.claim(times, now) else {
+                let claimed = pending.take().or_else(|| part.claim(times, now));
+                let Some(claimed) = claimed else {
                     open = false;
                     break;
                 };
+                if let Some(due) = claimed.due.filter(|due| *due > now) {
+                    if self.in_flight > 0 {
+                        pending = Some(claimed);
+                        break;
+                    }
+                    open = part.sleep_until(due, times);
+                    now = Instant::now();
+                    if !open {
+                        break;
+                    }
+                }
+                let step = claimed.step;
                 self.free.pop();
                 self.send(part, slot, step)?;
                 sent += 1;

@@ -270,13 +270,14 @@ pub fn run(plan: &Plan, stop: &AtomicBool, told: &mut dyn FnMut(&Progress)) -> R
     let schedule = Schedule {
         subjects: pairs.iter().map(subject).collect(),
         planned: vec![None; pairs.len()],
+        groups: vec![1; pairs.len()],
         rounds: plan.common.rounds,
         counting: frame.counts(),
         seed: plan.common.seed,
         stop,
     };
     let mut number = 0;
-    let cells = schedule.measure(told, &mut |index, counts| {
+    let cells = schedule.measure_each(told, &mut |index, counts| {
         number += 1;
         let (source, copier) = pairs[index];
         let target = place.path().join(format!("run{number}"));
@@ -405,6 +406,7 @@ impl One<'_> {
                 fsyncs: 0,
                 submissions: None,
                 depth: None,
+                together: None,
                 used: ran.used,
                 resident_before,
                 resident_after,

@@ -168,12 +168,13 @@ pub fn run(plan: &Plan, stop: &AtomicBool, told: &mut dyn FnMut(&Progress)) -> R
     let schedule = Schedule {
         subjects: pairs.iter().map(subject).collect(),
         planned: vec![None; pairs.len()],
+        groups: vec![1; pairs.len()],
         rounds: plan.common.rounds,
         counting: frame.counts(),
         seed: plan.common.seed,
         stop,
     };
-    let cells = schedule.measure(told, &mut |index, counts| {
+    let cells = schedule.measure_each(told, &mut |index, counts| {
         let (task, contender) = pairs[index];
         round(plan, task, contender, place.path(), frame.device(), counts, stop)
     });
@@ -242,6 +243,7 @@ fn round(
             fsyncs: 0,
             submissions: None,
             depth: None,
+            together: None,
             used,
             resident_before,
             resident_after: tree::resident(&files),

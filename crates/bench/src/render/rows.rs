@@ -106,7 +106,7 @@ fn row(cell: &CellReport) -> Vec<String> {
         percentile(latency(&|r| r.all.p999_s), 99.9, few),
         show(median(&Round::cpu_per_op), &units::seconds),
         show(cell.counted.as_ref().map(|c| c.per_op()), &units::number),
-        show(median(&|r| switches(r) / r.all.ios.max(1) as f64), &units::number),
+        show(median(&Round::switches_per_op), &units::number),
         show(cell.counted.as_ref().map(|c| c.calls.total as f64), &whole),
         show(median(&switches), &whole),
     ]);
@@ -196,6 +196,12 @@ pub(super) fn notes(section: &Section<'_>) -> Vec<String> {
             ops_needed(99.0),
             ops_needed(99.9)
         ));
+    }
+    let together = |cell: &&CellReport| cell.rounds.iter().any(|round| round.together.is_some());
+    if measured.iter().any(|cell| together(cell)) {
+        notes.push(
+            "sections of a job file that ran at once: CPU, calls, switches and memory are those of all of them".into(),
+        );
     }
     if measured.iter().any(|cell| cell.cell.copies()) {
         notes.push(

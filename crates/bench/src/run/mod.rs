@@ -49,6 +49,8 @@ pub enum Counters {
 pub struct Plan {
     /// What.
     pub cells: Vec<Cell>,
+    /// How many cells that follow each other run at once.
+    pub groups: Vec<usize>,
     /// Where.
     pub place: Place,
     /// How often.
@@ -64,13 +66,23 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The cells that run at once, group by group.
+    pub fn group_cells(&self) -> impl Iterator<Item = &[Cell]> {
+        let mut rest = self.cells.as_slice();
+        self.groups.iter().map(move |size| {
+            let (group, behind) = rest.split_at(*size);
+            rest = behind;
+            group
+        })
+    }
+
     /// What the files have to be good for.
     pub fn needs(&self) -> Needs {
         let any = |what: fn(&Cell) -> bool| self.cells.iter().any(what);
         let most = |what: fn(&Cell) -> u64| self.cells.iter().map(what).max().unwrap_or(0);
         Needs {
             size: most(|c| c.size),
-            jobs: most(|c| u64::from(c.numjobs)) as u32,
+            jobs: self.group_cells().map(jobs_of).max().unwrap_or(0),
             copies: any(|c| c.rw == Rw::Copy),
             writes: any(|c| c.rw.writes() && c.rw != Rw::Copy),
             verify: any(|c| c.verify),
@@ -92,6 +104,11 @@ impl Plan {
             return Err("there is nothing to measure".into());
         }
         check_rounds(self.rounds)?;
+        assert_eq!(
+            self.groups.iter().sum::<usize>(),
+            self.cells.len(),
+            "each is in one group"
+        );
         let checked = self.cells.iter().filter(|c| c.verify).count();
         if checked != 0 && checked != self.cells.len() {
             return Err("--verify is for all cells or for none: others would write other bytes".into());
@@ -106,6 +123,11 @@ impl Plan {
             Place::Directory(path) | Place::File { path, .. } => path,
         }
     }
+}
+
+/// Jobs of cells that run at once.
+fn jobs_of(group: &[Cell]) -> u32 {
+    group.iter().map(|cell| cell.numjobs).fold(0, u32::saturating_add)
 }
 
 /// How to count, and what that cannot see; or why not at all.

@@ -6,6 +6,7 @@ use crate::data;
 use crate::report::{CellReport, Counted, Distribution, Round};
 use crate::subject::Subject;
 use crate::tally::Tally;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,8 @@ pub(crate) struct Schedule<'a> {
     pub subjects: Vec<Subject>,
     /// How long a round of each takes, where that is known.
     pub planned: Vec<Option<Duration>>,
+    /// How many subjects that follow each other run at once.
+    pub groups: Vec<usize>,
     pub rounds: u32,
     /// Whether there is one more round, whose system calls are counted.
     pub counting: bool,
@@ -40,38 +43,66 @@ struct Kept {
 }
 
 impl Schedule<'_> {
-    /// `one` is a round of the subject with this number; its second argument is whether to count.
-    pub fn measure(
+    /// As [`measure`](Self::measure) where each subject runs alone.
+    pub fn measure_each(
         self,
         told: &mut dyn FnMut(&Progress),
         one: &mut dyn FnMut(usize, bool) -> Result<Raw, String>,
     ) -> Vec<CellReport> {
+        self.measure(told, &mut |group, counts| {
+            assert_eq!(group.len(), 1, "alone");
+            one(group.start, counts).map(|raw| vec![raw])
+        })
+    }
+
+    /// `one` is a round of the subjects with these numbers; its second argument is whether to count.
+    pub fn measure(
+        self,
+        told: &mut dyn FnMut(&Progress),
+        one: &mut dyn FnMut(Range<usize>, bool) -> Result<Vec<Raw>, String>,
+    ) -> Vec<CellReport> {
         let count = self.subjects.len();
+        assert_eq!(self.groups.iter().sum::<usize>(), count, "each is in one group");
+        let starts = self.groups.iter().scan(0, |next, size| {
+            let start = *next;
+            *next += size;
+            Some(start..*next)
+        });
+        let groups: Vec<Range<usize>> = starts.collect();
         let rounds = self.rounds + u32::from(self.counting);
         let mut clock = Clock::new(&self.planned, rounds);
         let mut kept: Vec<Kept> = (0..count).map(|_| Kept::default()).collect();
         for number in 0..rounds {
             let counts = number == self.rounds;
-            for index in shuffled(count, self.seed, number) {
+            for place in shuffled(groups.len(), self.seed, number) {
+                let group = groups[place].clone();
                 if self.stop.load(Ordering::Relaxed) {
                     break;
                 }
-                if kept[index].failed.is_some() {
-                    clock.skip(index);
+                if group.clone().any(|index| kept[index].failed.is_some()) {
+                    group.for_each(|index| clock.skip(index));
                     continue;
                 }
                 let which = match counts {
                     true => "counting".into(),
                     false => format!("round {}/{}", number + 1, self.rounds),
                 };
-                let subject = &self.subjects[index];
+                let subject = &self.subjects[group.start];
                 let what = format!("{which}: {}, {}", subject.contender(), subject.work());
                 told(&clock.progress(what));
                 let begun = Instant::now();
-                let raw = one(index, counts);
-                clock.took(index, begun.elapsed());
-                if !self.stop.load(Ordering::Relaxed) {
-                    kept[index].take(raw, counts);
+                let raws = one(group.clone(), counts);
+                let took = begun.elapsed() / group.len() as u32;
+                group.clone().for_each(|index| clock.took(index, took));
+                if self.stop.load(Ordering::Relaxed) {
+                    continue;
+                }
+                match raws {
+                    Ok(raws) => {
+                        let each = group.zip(raws);
+                        each.for_each(|(index, raw)| kept[index].take(Ok(raw), counts));
+                    }
+                    Err(why) => group.for_each(|index| kept[index].take(Err(why.clone()), counts)),
                 }
             }
         }
@@ -86,7 +117,7 @@ impl Kept {
             Err(why) => self.failed = Some(why),
             Ok(raw) if counted => {
                 self.counted = raw.calls.map(|(calls, seen)| Counted {
-                    ios: raw.round.all.ios,
+                    ios: raw.round.ops_of_costs(),
                     elapsed_s: raw.round.elapsed_s,
                     calls,
                     seen,

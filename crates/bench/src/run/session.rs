@@ -8,13 +8,14 @@ use crate::counters::{Calls, Method, Seen, Tracer};
 use crate::data;
 use crate::engines::{self, Gate, Outcome, Part, Shared};
 use crate::job::{Cache, Cell, Rw};
-use crate::report::{CellReport, Depth, Round, Way};
+use crate::report::{CellReport, Depth, Round, Together, Way};
 use crate::subject::Subject;
 use crate::tally::Tally;
 use crate::target::Target;
 use crate::usage::{self, Mark};
 use crate::work::{Direction, Sequence};
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -37,48 +38,71 @@ impl Session<'_> {
         let plan = self.plan;
         let schedule = Schedule {
             subjects: plan.cells.iter().cloned().map(Subject::Io).collect(),
-            planned: plan.cells.iter().map(Cell::planned).collect(),
+            planned: plan
+                .group_cells()
+                .flat_map(|group| {
+                    let share = group.len() as u32;
+                    group.iter().map(move |cell| Some(cell.planned()? / share))
+                })
+                .collect(),
+            groups: plan.groups.clone(),
             rounds: plan.rounds,
             counting: self.method.is_some(),
             seed: plan.seed,
             stop: self.stop,
         };
-        schedule.measure(told, &mut |index, counts| self.round(&plan.cells[index], counts))
+        schedule.measure(told, &mut |group, counts| self.round(&plan.cells[group], counts))
     }
 
-    fn round(&mut self, cell: &Cell, counting: bool) -> Result<Raw, String> {
+    /// A round of cells that run at once.
+    fn round(&mut self, cells: &[Cell], counting: bool) -> Result<Vec<Raw>, String> {
         usage::wait_for_threads_to_end(&self.known_threads);
-        if cell.rw.writes() {
+        if cells.iter().any(|cell| cell.rw.writes()) {
             self.generation += 1;
         }
-        let files = self.files(cell)?;
-        self.prepare_cache(cell, &files)
+        let lanes = self.lanes(cells)?;
+        self.prepare_cache(&lanes)
             .map_err(|e| format!("preparing the page cache: {e}"))?;
-        let sequences: Vec<Sequence> = (0..cell.numjobs)
-            .map(|job| {
-                Sequence::new(cell.rw, self.plan.seed, job, cell.size, cell.bs)
-                    .mix_read(cell.rwmixread)
-                    .independent(cell.norandommap)
-            })
-            .collect();
-        let shared: Vec<Shared> = (0..cell.numjobs).map(|_| Shared::new(cell)).collect();
-        let resident_before = resident(&files, cell);
-        // On a thread of its own, so that what it counts is this cell's threads and no others.
-        let stage = || self.stage(cell, counting, &files, &sequences, &shared);
-        let mut raw = thread::scope(|scope| {
+        let before: Vec<Option<Resident>> = lanes.iter().map(Lane::resident).collect();
+        // On a thread of its own, so that what it counts is these cells' threads and no others.
+        let stage = || self.stage(&lanes, counting);
+        let mut raws = thread::scope(|scope| {
             let stage = thread::Builder::new().spawn_scoped(scope, stage);
             let stage = stage.map_err(|e| format!("making a thread: {e}"))?;
             stage.join().expect("no panic")
         })?;
-        raw.round.resident_before = resident_before;
-        raw.round.resident_after = resident(&files, cell);
-        if cell.verify && cell.rw.writes() {
-            self.verify(cell, &files, &sequences, &shared)?;
+        for ((raw, lane), before) in raws.iter_mut().zip(&lanes).zip(before) {
+            raw.round.resident_before = before;
+            raw.round.resident_after = lane.resident();
+            if lane.cell.verify && lane.cell.rw.writes() {
+                self.verify(lane)?;
+            }
         }
-        Ok(raw)
+        Ok(raws)
     }
 
-    fn files(&self, cell: &Cell) -> Result<Vec<Pair>, String> {
+    /// Each cell with files of its own, as far as the target has them.
+    fn lanes<'c>(&self, cells: &'c [Cell]) -> Result<Vec<Lane<'c>>, String> {
+        let mut first = 0;
+        let lane = |cell: &'c Cell| {
+            let jobs = first..first + cell.numjobs;
+            first = jobs.end;
+            let sequence = |job| {
+                Sequence::new(cell.rw, self.plan.seed, job, cell.size, cell.bs)
+                    .mix_read(cell.rwmixread)
+                    .independent(cell.norandommap)
+            };
+            Ok(Lane {
+                cell,
+                files: self.files(cell, jobs.clone())?,
+                sequences: jobs.clone().map(sequence).collect(),
+                shared: jobs.map(|_| Shared::new(cell)).collect(),
+            })
+        };
+        cells.iter().map(lane).collect()
+    }
+
+    fn files(&self, cell: &Cell, jobs: Range<u32>) -> Result<Vec<Pair>, String> {
         let failed = |e: std::io::Error| format!("{}: {e}", self.target.place.display());
         let pair = |job| {
             let writes = cell.rw.writes() && cell.rw != Rw::Copy;
@@ -89,59 +113,41 @@ impl Session<'_> {
             };
             Ok(Pair { source, destination })
         };
-        (0..cell.numjobs).map(|job| pair(job).map_err(failed)).collect()
+        jobs.map(|job| pair(job).map_err(failed)).collect()
     }
 
-    fn prepare_cache(&self, cell: &Cell, files: &[Pair]) -> std::io::Result<()> {
-        if !cell.direct && cell.cache == Cache::Left {
+    fn prepare_cache(&self, lanes: &[Lane<'_>]) -> std::io::Result<()> {
+        let is_left = |lane: &Lane<'_>| !lane.cell.direct && lane.cell.cache == Cache::Left;
+        if lanes.iter().all(is_left) {
             return Ok(());
         }
         self.target.settle()?;
-        if cell.direct || cell.cache == Cache::Dropped {
-            return Ok(());
-        }
-        let read = || {
-            files.iter().try_for_each(|pair| {
-                cache::warm(&pair.source, cell.size, self.stop)?;
-                pair.destination
-                    .iter()
-                    .try_for_each(|file| cache::warm(file, cell.size, self.stop))
-            })
-        };
-        cache::fill(read, || resident(files, cell), self.stop)
+        let warmed = |lane: &&Lane<'_>| !lane.cell.direct && lane.cell.cache == Cache::Warmed;
+        lanes.iter().filter(warmed).try_for_each(|lane| {
+            let warm = |file| cache::warm(file, lane.cell.size, self.stop);
+            let read = || {
+                lane.files.iter().try_for_each(|pair| {
+                    warm(&pair.source)?;
+                    pair.destination.iter().try_for_each(warm)
+                })
+            };
+            cache::fill(read, || lane.resident(), self.stop)
+        })
     }
 
-    /// The cell's threads, from start to end.
-    fn stage(
-        &self,
-        cell: &Cell,
-        counting: bool,
-        files: &[Pair],
-        sequences: &[Sequence],
-        shared: &[Shared],
-    ) -> Result<Raw, String> {
+    /// The cells' threads, from start to end.
+    fn stage(&self, lanes: &[Lane<'_>], counting: bool) -> Result<Vec<Raw>, String> {
         let method = self.method.filter(|_| counting);
         let mut counters = method.map(Tracer::prepare).transpose()?;
-        let each = engines::threads_a_job(cell) as usize;
-        let threads = each * cell.numjobs as usize;
+        let threads = lanes.iter().map(|lane| lane.threads()).sum();
         let gate = Gate::new(threads);
         let device = self.device.as_deref();
         thread::scope(|scope| {
             let _present = gate.enter();
             let mut workers = Vec::new();
-            for job in 0..cell.numjobs as usize {
-                for _ in 0..each {
-                    let part = Part {
-                        cell,
-                        sequence: &sequences[job],
-                        shared: &shared[job],
-                        source: &files[job].source,
-                        destination: files[job].destination.as_ref(),
-                        seed: self.plan.seed,
-                        generation: self.generation,
-                        gate: &gate,
-                        stop: self.stop,
-                    };
+            for lane in lanes {
+                for number in 0..lane.threads() {
+                    let part = self.part(lane, number / lane.threads_a_job(), &gate);
                     let builder = thread::Builder::new().name("bench job".into());
                     let worker = builder.spawn_scoped(scope, move || engines::work(&part));
                     workers.push(worker.map_err(|e| {
@@ -153,11 +159,12 @@ impl Session<'_> {
             gate.all_ready();
             let mut before = Mark::start(device);
             let mut start = || counters.as_mut().map(Tracer::start).transpose();
-            let ramp = Duration::from_millis(cell.ramp_ms);
+            let ramp_ms = lanes.iter().map(|lane| lane.cell.ramp_ms).max();
+            let ramp = Duration::from_millis(ramp_ms.unwrap_or(0));
             // What a ramp does is not measured, and so not counted.
             let mut started = if ramp.is_zero() { start() } else { Ok(None) };
             let begun = Instant::now();
-            gate.begin(ramp, cell.runtime_ms.map(Duration::from_millis));
+            gate.begin();
             if !ramp.is_zero() {
                 engines::sleep(ramp.saturating_sub(begun.elapsed()), self.stop);
                 started = start();
@@ -171,21 +178,41 @@ impl Session<'_> {
                 .into_iter()
                 .map(|worker| worker.join().expect("no panic"))
                 .collect();
-            let outcomes: Vec<Outcome> = outcomes?.into_iter().flatten().collect();
-            let measured_from = begun + ramp;
+            let mut outcomes = outcomes?.into_iter();
             started?;
-            Ok(summed(&outcomes, measured_from, used, counted?))
+            let counted = counted?;
+            let each = lanes.iter().map(|lane| {
+                let own: Vec<Outcome> = outcomes.by_ref().take(lane.threads()).flatten().collect();
+                let measured_from = begun + Duration::from_millis(lane.cell.ramp_ms);
+                summed(&own, measured_from, used.clone(), counted.clone())
+            });
+            Ok(together(each.collect()))
         })
     }
 
+    /// One thread's part.
+    fn part<'p>(&'p self, lane: &'p Lane<'_>, job: usize, gate: &'p Gate) -> Part<'p> {
+        Part {
+            cell: lane.cell,
+            sequence: &lane.sequences[job],
+            shared: &lane.shared[job],
+            source: &lane.files[job].source,
+            destination: lane.files[job].destination.as_ref(),
+            seed: self.plan.seed,
+            generation: self.generation,
+            gate,
+            stop: self.stop,
+        }
+    }
+
     /// Reads back what was written, past whatever is cached.
-    fn verify(
-        &self,
-        cell: &Cell,
-        files: &[Pair],
-        sequences: &[Sequence],
-        shared: &[Shared],
-    ) -> Result<(), String> {
+    fn verify(&self, lane: &Lane<'_>) -> Result<(), String> {
+        let Lane {
+            cell,
+            files,
+            sequences,
+            shared,
+        } = lane;
         self.target.settle().map_err(|e| format!("writing back: {e}"))?;
         let mut buffer = vec![0; cell.bs as usize];
         for (job, sequence) in sequences.iter().enumerate() {
@@ -227,18 +254,51 @@ struct Pair {
     destination: Option<File>,
 }
 
-fn resident(files: &[Pair], cell: &Cell) -> Option<Resident> {
-    let all = files
-        .iter()
-        .flat_map(|pair| std::iter::once(&pair.source).chain(&pair.destination));
-    all.map(|file| cache::resident(file, cell.size))
-        .try_fold(Resident { pages: 0, of: 0 }, |sum, one| {
-            let one = one?;
-            Some(Resident {
-                pages: sum.pages + one.pages,
-                of: sum.of + one.of,
-            })
-        })
+/// What one cell needs for a round.
+struct Lane<'c> {
+    cell: &'c Cell,
+    /// Of each job.
+    files: Vec<Pair>,
+    sequences: Vec<Sequence>,
+    shared: Vec<Shared>,
+}
+
+impl Lane<'_> {
+    fn threads_a_job(&self) -> usize {
+        engines::threads_a_job(self.cell) as usize
+    }
+
+    fn threads(&self) -> usize {
+        self.threads_a_job() * self.cell.numjobs as usize
+    }
+
+    fn resident(&self) -> Option<Resident> {
+        let pairs = self.files.iter();
+        let all = pairs.flat_map(|pair| std::iter::once(&pair.source).chain(&pair.destination));
+        all.map(|file| cache::resident(file, self.cell.size)).try_fold(
+            Resident { pages: 0, of: 0 },
+            |sum, one| {
+                let one = one?;
+                Some(Resident {
+                    pages: sum.pages + one.pages,
+                    of: sum.of + one.of,
+                })
+            },
+        )
+    }
+}
+
+/// What was used is of all that ran at once, so each is told how much that was.
+fn together(mut raws: Vec<Raw>) -> Vec<Raw> {
+    if raws.len() > 1 {
+        let sum = |of: fn(&Raw) -> u64| raws.iter().map(of).sum();
+        let all = Together {
+            ios: sum(|raw| raw.round.all.ios),
+            read_bytes: sum(|raw| raw.round.read.bytes),
+        };
+        raws.iter_mut().for_each(|raw| raw.round.together = Some(all));
+    }
+    raws
 }
 
 /// Of all threads: each has its own part of what is in flight at once.
@@ -280,6 +340,7 @@ fn summed(
             fsyncs: outcomes.iter().map(|outcome| outcome.fsyncs).sum(),
             submissions: Some(outcomes.iter().map(|outcome| outcome.submissions).sum()),
             depth: Some(depth(outcomes)),
+            together: None,
             used,
             resident_before: None,
             resident_after: None,

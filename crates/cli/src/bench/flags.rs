@@ -49,7 +49,8 @@ fn preset_names() -> String {
 #[derive(Args)]
 #[command(args_override_self = true)]
 pub(super) struct Io {
-    /// A job file of fio's, for its common options: its sections are measured with fio's defaults for what they do not say
+    /// A job file of fio's, for its common options: its sections are measured with fio's defaults for what they do not say,
+    /// at once unless stonewall divides them
     #[arg(value_name = "JOBFILE", conflicts_with_all = ["preset", "task"])]
     pub job_file: Option<PathBuf>,
 
@@ -69,7 +70,7 @@ pub(super) struct Io {
     )]
     pub engine: Option<Vec<EngineSpec>>,
 
-    /// read, write, randread, randwrite, randrw, copy
+    /// read, write, randread, randwrite, randrw, rw (a mixture in order), copy
     #[arg(
         long,
         visible_alias = "readwrite",
@@ -117,7 +118,7 @@ pub(super) struct Io {
     #[arg(long = "end_fsync", value_parser = ["0", "1"], num_args = 0..=1, default_missing_value = "1",
           value_name = "0|1", help_heading = "The work")]
     pub end_fsync: Option<String>,
-    /// The share of reads in randrw, in percent [default: 50]
+    /// The share of reads in randrw and rw, in percent [default: 50]
     #[arg(long, value_name = "PERCENT", help_heading = "The work")]
     pub rwmixread: Option<u8>,
     /// Sleep this long (microseconds) after submitting, before looking for completions

@@ -1,13 +1,14 @@
 //! From flags to a plan: the preset's or the task's jobs, with what was said put over them.
 
 use super::flags::{CounterChoice, Io};
-use proactor_bench::job::{without_repeats, Base, Cache, Cell, EngineSpec, Job, Rw, Task};
+use proactor_bench::job::{without_repeats, Base, Cache, Cell, EngineSpec, Job, Task};
 use proactor_bench::jobfile::JobFile;
 use proactor_bench::refuse;
 use proactor_bench::run::{Counters, Plan};
 use proactor_bench::target::Place;
 use proactor_bench::units;
 use std::fs;
+use std::io::{Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -22,8 +23,10 @@ const QUICK: Duration = Duration::from_millis(500);
 /// An engine that was named and does not work here.
 pub(super) fn plan(io: &Io, command: &[String]) -> Result<Plan, String> {
     let file = io.job_file.as_deref().map(read).transpose()?;
+    let place = place(io, file.as_ref())?;
+    let file = file.map(|file| resolved(file, &place)).transpose()?;
     let mut jobs = match (&file, io.preset) {
-        (Some(file), _) => file.jobs.clone(),
+        (Some(file), _) => file.sections.iter().map(|section| section.job.clone()).collect(),
         (None, Some(preset)) => preset.jobs(),
         (None, None) => vec![Job::of(io.task.unwrap_or(Task::Iops))],
     };
@@ -34,7 +37,7 @@ pub(super) fn plan(io: &Io, command: &[String]) -> Result<Plan, String> {
             Some(named.clone())
         }
         (None, Some(file)) => {
-            let named = file.jobs.iter().flat_map(|job| &job.engine);
+            let named = file.sections.iter().flat_map(|section| &section.job.engine);
             named.into_iter().try_for_each(|spec| refuse::engine(*spec))?;
             None
         }
@@ -54,11 +57,17 @@ pub(super) fn plan(io: &Io, command: &[String]) -> Result<Plan, String> {
             shorten(job, io);
         }
     }
-    let cells: Vec<Cell> = jobs.iter().flat_map(Job::cells).collect();
+    let groups = match &file {
+        Some(file) => at_once(file, &jobs),
+        None => jobs.iter().flat_map(Job::cells).map(|cell| vec![cell]).collect(),
+    };
+    let groups = without_repeats(groups);
+    let cells: Vec<Cell> = groups.iter().flatten().cloned().collect();
     refuse_without_effect(io, &cells)?;
     Ok(Plan {
-        cells: without_repeats(cells),
-        place: place(io, file.as_ref())?,
+        cells,
+        groups: groups.iter().map(Vec::len).collect(),
+        place,
         rounds: io.rounds.unwrap_or(if io.quick { QUICK_ROUNDS } else { ROUNDS }),
         seed: io.seed.unwrap_or(1),
         counters: match io.counters {
@@ -70,6 +79,66 @@ pub(super) fn plan(io: &Io, command: &[String]) -> Result<Plan, String> {
         command: command.iter().map(|word| quoted(word)).collect(),
         left_out,
     })
+}
+
+/// Cells that run at once: those of sections without `stonewall` between them, for each combination of what was said.
+fn at_once(file: &JobFile, jobs: &[Job]) -> Vec<Vec<Cell>> {
+    let mut batches: Vec<Vec<(&str, Vec<Cell>)>> = Vec::new();
+    for (section, job) in file.sections.iter().zip(jobs) {
+        let own = (section.name.as_str(), job.product());
+        match batches.last_mut() {
+            Some(batch) if !section.waits => batch.push(own),
+            _ => batches.push(vec![own]),
+        }
+    }
+    // A section has lists only from the command line, which are the same for all of them.
+    let groups = batches.iter().flat_map(|batch| {
+        let count = batch[0].1.len();
+        assert!(batch.iter().all(|own| own.1.len() == count), "the same lists");
+        (0..count).map(|number| beside_each_other(batch, number))
+    });
+    groups.collect()
+}
+
+/// One cell of each section, which is told of the others.
+fn beside_each_other(batch: &[(&str, Vec<Cell>)], number: usize) -> Vec<Cell> {
+    let cells = batch.iter().map(|(name, cells)| (*name, &cells[number]));
+    let words = |own: &Cell, name: &str, other: &Cell| match own.engine == other.engine {
+        true => format!("[{name}] {}", other.work()),
+        false => format!("[{name}] {}: {}", other.engine, other.work()),
+    };
+    let one = |(place, (_, own)): (usize, (&str, &Cell))| {
+        let others = cells.clone().enumerate().filter(|(other, _)| *other != place);
+        Cell {
+            beside: others.map(|(_, (name, other))| words(own, name, other)).collect(),
+            ..own.clone()
+        }
+    };
+    cells.clone().enumerate().map(one).collect()
+}
+
+/// With sizes in percent as bytes, which takes a file that is there.
+fn resolved(mut file: JobFile, place: &Place) -> Result<JobFile, String> {
+    for section in file
+        .sections
+        .iter_mut()
+        .filter(|section| section.size_percent.is_some())
+    {
+        let Place::File { path, .. } = place else {
+            return Err(format!(
+                "[{}] size in %: of a file that is there: filename, and --use-existing",
+                section.name
+            ));
+        };
+        let size = file_bytes(path).map_err(|e| format!("{}: size in %: {e}", path.display()))?;
+        section.resolve(size);
+    }
+    Ok(file)
+}
+
+/// Also of a block device, whose metadata have no length.
+fn file_bytes(path: &Path) -> std::io::Result<u64> {
+    fs::File::open(path)?.seek(SeekFrom::End(0))
 }
 
 /// What was said and changes nothing was meant otherwise. In a matrix it is enough that it matters to one cell.
@@ -99,8 +168,8 @@ fn refuse_without_effect(io: &Io, cells: &[Cell]) -> Result<(), String> {
         ),
         (on(&io.end_fsync) && !writes, "--end_fsync: nothing is written"),
         (
-            io.rwmixread.is_some() && !any(|c| c.rw == Rw::RandRw),
-            "--rwmixread: is of --rw randrw",
+            io.rwmixread.is_some() && !any(|c| c.rw.is_mixed()),
+            "--rwmixread: is of --rw randrw and rw",
         ),
         (
             io.norandommap && !any(|c| c.rw.is_random()),
@@ -227,7 +296,13 @@ pub(super) fn described(plan: &Plan) -> String {
     if let Place::Directory(_) = plan.place {
         text += &format!(": {files} files of {}", units::bytes(needs.size));
     }
-    let planned: Option<Vec<Duration>> = plan.cells.iter().map(Cell::planned).collect();
+    let longest = |group: &[Cell]| {
+        group
+            .iter()
+            .map(Cell::planned)
+            .try_fold(Duration::ZERO, |most, each| Some(most.max(each?)))
+    };
+    let planned: Option<Vec<Duration>> = plan.group_cells().map(longest).collect();
     match planned {
         Some(each) => {
             let each = each.into_iter().fold(Duration::ZERO, Duration::saturating_add);
