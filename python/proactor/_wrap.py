@@ -88,7 +88,9 @@ def wrap(file: Any) -> WrappedFile[Any]:
     `fileno`, `isatty`, `readable`, `writable`, `seekable`, `getvalue` and `getbuffer`, stay as they are.
     `async with` closes it, `async for` gives its lines.
 
-    For files of the system `proactor.open` is much faster: no thread has to be asked for every line.
+    For files of the system `proactor.open` is much faster: no thread has to be asked for every line. A call
+    that hangs, as a read of a pipe whose peer is silent, keeps its thread, and the interpreter waits for it
+    when it exits; `proactor.open` waits for a pipe without a thread.
 
     Raises TypeError for what has neither `read` nor `write`, and for a file that is asynchronous already.
     """
