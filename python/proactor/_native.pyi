@@ -269,6 +269,7 @@ class Context:
         backlog: int = 0,
         inline: bool = True,
         max_threads: int | None = None,
+        shared: bool = False,
     ) -> Self: ...
     @property
     def engine(self) -> str: ...
@@ -286,6 +287,8 @@ class Context:
         min: int = 1,  # noqa: A002
         max: int | None = None,  # noqa: A002
         timeout: float | None = None,
+        *,
+        resume: bool = True,
     ) -> list[Event]: ...
     def cancel(self, op: Op) -> CancelOutcome: ...
     def fileno(self) -> int: ...

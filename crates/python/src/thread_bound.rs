@@ -4,7 +4,7 @@
 //! nobody else. So each thread keeps what it made: a driver whose object went away elsewhere is freed at its thread's next
 //! use of one (in the main thread as soon as Python code runs there), and at the thread's end at the latest.
 
-use proactor::Driver;
+use proactor::{Driver, Engine};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -14,10 +14,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
 
-/// A driver that only the thread that made it can reach.
+/// A driver that only the thread that made it can reach, or one that any thread may reach whose object is locked.
 pub(crate) struct ThreadBound {
     slot: Arc<Slot>,
-    owner: ThreadId,
+    /// None for a driver of all threads.
+    owner: Option<ThreadId>,
     closed: AtomicBool,
 }
 
@@ -29,6 +30,8 @@ struct Slot {
 
 // SAFETY: `driver` is read and written on its own thread only: by `ThreadBound`, which compares ids, and by the list that
 // is that thread's own. The list lets go of a slot only when the driver is out of it, so nobody else frees one either.
+// A driver of all threads is in no list, and reached through `&mut ThreadBound` alone, which its object's lock gives to one
+// thread at a time; a driver's parts refer to each other only, and no engine but io_uring ties one to a thread.
 unsafe impl Send for Slot {}
 // SAFETY: as above.
 unsafe impl Sync for Slot {}
@@ -66,7 +69,24 @@ impl ThreadBound {
         MINE.with(|mine| mine.0.borrow_mut().push(Arc::clone(&slot)));
         ThreadBound {
             slot,
-            owner: thread::current().id(),
+            owner: Some(thread::current().id()),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// A driver that its object's lock hands from thread to thread. It is freed by whichever drops it.
+    ///
+    /// # Panics
+    /// On io_uring, whose ring answers the thread that made it alone.
+    pub(crate) fn of_all_threads(driver: Driver) -> Self {
+        assert_ne!(driver.chosen().engine, Engine::IoUring, "a ring has one thread");
+        let slot = Slot {
+            driver: UnsafeCell::new(Some(driver)),
+            unwanted: AtomicBool::new(false),
+        };
+        ThreadBound {
+            slot: Arc::new(slot),
+            owner: None,
             closed: AtomicBool::new(false),
         }
     }
@@ -78,8 +98,8 @@ impl ThreadBound {
     pub(crate) fn get(&mut self) -> PyResult<&mut Driver> {
         self.check_thread()?;
         reap();
-        // SAFETY: this is the driver's thread; `&mut self` and the result's lifetime keep it the only reference, for the
-        // list looks into unwanted slots only.
+        // SAFETY: this is the driver's thread, or the only one that has the object's lock; `&mut self` and the result's
+        // lifetime keep it the only reference, for the list looks into unwanted slots only.
         let driver = unsafe { (*self.slot.driver.get()).as_mut() };
         let driver = driver.ok_or_else(|| PyValueError::new_err("the context is closed"))?;
         if driver.is_forked() {
@@ -100,7 +120,7 @@ impl ThreadBound {
     }
 
     pub(crate) fn is_mine(&self) -> bool {
-        thread::current().id() == self.owner
+        self.owner.is_none_or(|owner| thread::current().id() == owner)
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -123,6 +143,11 @@ impl ThreadBound {
     /// Closes, or sees to it that the driver's own thread will.
     pub(crate) fn let_go(&mut self) {
         if self.closed.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        if self.owner.is_none() {
+            // SAFETY: no list has the slot, and `&mut self` is the only way to it.
+            free(unsafe { (*self.slot.driver.get()).take() });
             return;
         }
         UNWANTED.fetch_add(1, Ordering::Relaxed);
@@ -157,11 +182,16 @@ fn reap() {
     for slot in unwanted.unwrap_or_default() {
         UNWANTED.fetch_sub(1, Ordering::Relaxed);
         // SAFETY: the slot was in this thread's list, so this is the driver's thread; its object is gone.
-        let mut driver = AssertSend(unsafe { (*slot.driver.get()).take() });
-        // Without an interpreter there is no GIL to let go of.
-        let _ = Python::try_attach(|py| py.detach(|| drop(driver.get().take())));
-        drop(driver);
+        free(unsafe { (*slot.driver.get()).take() });
     }
+}
+
+/// Drops a driver, which waits for the kernel, without the GIL.
+fn free(driver: Option<Driver>) {
+    let mut driver = AssertSend(driver);
+    // Without an interpreter there is no GIL to let go of.
+    let _ = Python::try_attach(|py| py.detach(|| drop(driver.get().take())));
+    drop(driver);
 }
 
 extern "C" fn reap_in_main_thread(_: *mut c_void) -> c_int {

@@ -2,7 +2,9 @@
 
 use super::event::Event;
 use super::op::Op;
-use super::priority::python_enum;
+use super::outcome::outcome;
+use super::shared::Shared;
+use super::waiting::Deadline;
 use crate::errors;
 use crate::thread_bound::{AssertSend, ThreadBound};
 use proactor::{CancelOutcome, Completion, Config, Engine, Refusal, SqPoll, Token};
@@ -10,45 +12,14 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::gc::PyVisit;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyList, PyTuple};
 use pyo3::PyTraverseError;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Mutex, PoisonError};
 use std::thread::{self, ThreadId};
-use std::time::{Duration, Instant};
-
-/// The Python enum.
-static OUTCOME: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-
-const OUTCOME_DOC: &str = "\
-What became of a request to cancel.
-
-- CANCELLED: it was stopped. Its event, with ECANCELED, will come from `wait`.
-- RUNNING: it is being worked on and was asked to stop; its event says how that ended.
-- FINISHED: it is complete: its event waits or was taken.";
-
-fn outcome_enum(py: Python<'_>) -> PyResult<&Py<PyAny>> {
-    OUTCOME.get_or_try_init(py, || {
-        let members = ["CANCELLED", "RUNNING", "FINISHED"].map(|name| (name, name.to_lowercase()));
-        python_enum(py, "Enum", "CancelOutcome", OUTCOME_DOC, members.into())
-    })
-}
-
-fn outcome(py: Python<'_>, outcome: CancelOutcome) -> PyResult<Py<PyAny>> {
-    let name = match outcome {
-        CancelOutcome::Cancelled => "CANCELLED",
-        CancelOutcome::Running => "RUNNING",
-        CancelOutcome::Finished => "FINISHED",
-    };
-    outcome_enum(py)?.getattr(py, name)
-}
-
-pub(super) fn add_outcome_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add("CancelOutcome", outcome_enum(module.py())?)
-}
+use std::time::Duration;
 
 /// A queue of ops, used by the thread that made it, and a context manager that closes it.
 ///
@@ -62,27 +33,31 @@ pub(super) fn add_outcome_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// - `inline`: finish at once what needs no waiting, such as reads of cached pages.
 /// - `max_threads`: the most worker threads for what the engine has no other way to do, 1 to 1024; None is 8 per
 ///   processor, at most 64. They start with the first such op, and end when idle.
+/// - `shared`: any thread may use the context, one call at a time; while one waits, others may submit. Not on io_uring.
 ///
 /// io_uring is there since Linux 5.10 and Linux AIO in every Linux; where neither may be used, threads do it all.
 ///
-/// Another thread's call raises RuntimeError, as does a forked child's: make a context in each. The attributes may be
-/// read by any. A context that is dropped closes itself; dropped in another thread, its own thread does that at its next
+/// Another thread's call raises RuntimeError unless it is shared, as does a forked child's: make a context in each. The
+/// attributes may be read by any. A context that is dropped closes itself; dropped in another thread, its own thread does that at its next
 /// use of a context, or at its end. In a forked child a copy can be dropped or closed, and touches nothing of the
 /// parent's.
 #[pyclass(frozen, weakref, module = "proactor.aio")]
 pub(crate) struct Context {
-    inner: Mutex<Inner>,
+    pub(super) inner: Mutex<Inner>,
     engine: Engine,
     reason: String,
     max_jobs: u32,
     pending: AtomicUsize,
     closed: AtomicBool,
-    owner: ThreadId,
+    pub(super) owner: ThreadId,
+    pub(super) shared: Option<Shared>,
 }
 
-struct Inner {
-    driver: ThreadBound,
+pub(super) struct Inner {
+    pub(super) driver: ThreadBound,
     submitted: HashMap<Token, Py<Op>>,
+    /// Of a shared context: collected by a thread that waits for more of them.
+    pub(super) collected: VecDeque<Completion>,
 }
 
 /// The simulator and `backlog` aside, what io_uring and Linux AIO take at most.
@@ -143,7 +118,7 @@ impl Inner {
         }
     }
 
-    fn event(&mut self, py: Python<'_>, completion: Completion) -> PyResult<Event> {
+    pub(super) fn event(&mut self, py: Python<'_>, completion: Completion) -> PyResult<Event> {
         let op = self
             .submitted
             .remove(&completion.token)
@@ -175,23 +150,7 @@ impl Inner {
 }
 
 impl Context {
-    /// The inner part, on its own thread and while nothing else uses it.
-    fn inner(&self) -> PyResult<MutexGuard<'_, Inner>> {
-        if thread::current().id() != self.owner {
-            return Err(PyRuntimeError::new_err(
-                "this context belongs to another thread: make one in each thread that needs one",
-            ));
-        }
-        match self.inner.try_lock() {
-            Ok(inner) => Ok(inner),
-            Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => Err(PyRuntimeError::new_err(
-                "this context is in use already, in the code that this one interrupts",
-            )),
-        }
-    }
-
-    fn note_pending(&self, inner: &Inner) {
+    pub(super) fn note_pending(&self, inner: &Inner) {
         self.pending.store(inner.submitted.len(), Ordering::Relaxed);
     }
 }
@@ -199,7 +158,7 @@ impl Context {
 #[pymethods]
 impl Context {
     #[new]
-    #[pyo3(signature = (max_jobs=128, *, engine=None, sqpoll=None, sqpoll_cpu=None, iopoll=false, backlog=0, inline=true, max_threads=None))]
+    #[pyo3(signature = (max_jobs=128, *, engine=None, sqpoll=None, sqpoll_cpu=None, iopoll=false, backlog=0, inline=true, max_threads=None, shared=false))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         max_jobs: i64,
@@ -210,6 +169,7 @@ impl Context {
         backlog: i64,
         inline: bool,
         max_threads: Option<i64>,
+        shared: bool,
     ) -> PyResult<Self> {
         let max_jobs = u32::try_from(max_jobs)
             .ok()
@@ -236,11 +196,25 @@ impl Context {
         if let Some(sqpoll) = parse_sqpoll(sqpoll, sqpoll_cpu)? {
             config = config.sqpoll(sqpoll);
         }
-        let driver = config.build().map_err(|e| errors::no_engine(&e))?;
+        let mut driver = config.build().map_err(|e| errors::no_engine(&e))?;
         let chosen = driver.chosen().clone();
+        let shared = if !shared {
+            None
+        } else if chosen.engine == Engine::IoUring {
+            return Err(PyValueError::new_err(
+                "a shared context cannot be on io_uring, whose ring answers one thread: name another engine",
+            ));
+        } else {
+            let made = driver.eventfd().and_then(Shared::new);
+            Some(made.map_err(|e| errors::io_error(&e))?)
+        };
         let inner = Inner {
-            driver: ThreadBound::new(driver),
+            driver: match shared {
+                Some(_) => ThreadBound::of_all_threads(driver),
+                None => ThreadBound::new(driver),
+            },
             submitted: HashMap::new(),
+            collected: VecDeque::new(),
         };
         Ok(Context {
             inner: Mutex::new(inner),
@@ -250,6 +224,7 @@ impl Context {
             pending: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             owner: thread::current().id(),
+            shared,
         })
     }
 
@@ -290,7 +265,7 @@ impl Context {
     /// opened, if it is the first; otherwise such an op ends the count.
     #[pyo3(signature = (*ops))]
     fn submit(&self, py: Python<'_>, ops: &Bound<'_, PyTuple>) -> PyResult<usize> {
-        let mut inner = self.inner()?;
+        let mut inner = self.inner(py)?;
         inner.driver.get()?;
         let mut accepted = 0;
         let mut refused = None;
@@ -322,17 +297,19 @@ impl Context {
 
     /// Takes events: at least `min`, at most `max` (None: all there are), unless `timeout` seconds pass first.
     ///
-    /// `timeout` 0 only looks; None waits for ever. Never waits for more events than ops are pending. A signal's Python
-    /// handler runs meanwhile; if it raises, no event is lost.
+    /// `timeout` 0 only looks; None waits for ever. Never waits for more events than ops are pending, unless the context is
+    /// shared: then another thread may submit more. A signal's Python handler runs meanwhile; if it raises, no event is
+    /// lost. After it the wait goes on; with `resume=False` it raises InterruptedError.
     ///
     /// Raises ValueError for a negative number, NaN, or `max` below `min`.
-    #[pyo3(signature = (min=1, max=None, timeout=None))]
+    #[pyo3(signature = (min=1, max=None, timeout=None, *, resume=true))]
     fn wait<'py>(
         &self,
         py: Python<'py>,
         min: isize,
         max: Option<isize>,
         timeout: Option<f64>,
+        resume: bool,
     ) -> PyResult<Bound<'py, PyList>> {
         let count = |name, value: isize| {
             usize::try_from(value).map_err(|_| PyValueError::new_err(format!("{name} must not be negative")))
@@ -343,13 +320,13 @@ impl Context {
             return Err(PyValueError::new_err("max must not be less than min"));
         }
         let timeout = timeout.map(|t| seconds("timeout", t)).transpose()?;
-        let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
+        let deadline = Deadline::after(timeout);
+        if let Some(shared) = &self.shared {
+            return self.wait_shared(py, shared, (min, max), deadline, resume);
+        }
         loop {
-            let left = match deadline {
-                Some(deadline) => Some(deadline.saturating_duration_since(Instant::now())),
-                None => timeout,
-            };
-            let mut inner = self.inner()?;
+            let left = deadline.left();
+            let mut inner = self.inner(py)?;
             let mut done = Vec::new();
             let driver = inner.driver.get()?;
             let waited = if driver.ready() >= min || left == Some(Duration::ZERO) {
@@ -366,6 +343,9 @@ impl Context {
                     drop(inner);
                     // Runs the handlers, which may use this context.
                     py.check_signals()?;
+                    if !resume {
+                        return Err(errors::io_error(&e));
+                    }
                 }
                 Err(e) => return Err(errors::io_error(&e)),
                 Ok(_) => {
@@ -384,7 +364,7 @@ impl Context {
     ///
     /// Raises ValueError for an op that was never submitted, or is submitted to another context.
     fn cancel(&self, py: Python<'_>, op: &Bound<'_, Op>) -> PyResult<Py<PyAny>> {
-        let mut inner = self.inner()?;
+        let mut inner = self.inner(py)?;
         inner.driver.get()?;
         let token = op.try_borrow()?.token();
         let token = match token {
@@ -397,8 +377,8 @@ impl Context {
 
     /// A descriptor for another event loop, readable while events wait. Do not read from it or close it: `wait` does
     /// what is needed. Ask for it before there are ops: on linux_aio, the first call waits for the transfers in flight.
-    fn fileno(&self) -> PyResult<i32> {
-        self.inner()?
+    fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
+        self.inner(py)?
             .driver
             .get()?
             .eventfd()
@@ -411,16 +391,20 @@ impl Context {
         if self.closed.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let mut inner = self.inner()?;
+        let mut inner = self.inner(py)?;
         inner.driver.close()?;
         self.closed.store(true, Ordering::Relaxed);
+        inner.collected.clear();
+        if let Some(shared) = &self.shared {
+            shared.close();
+        }
         inner.forget_ops(py);
         self.note_pending(&inner);
         Ok(())
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
-        slf.get().inner()?.driver.get()?;
+        slf.get().inner(slf.py())?.driver.get()?;
         Ok(slf)
     }
 

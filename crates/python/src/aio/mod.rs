@@ -5,9 +5,12 @@ mod context;
 mod event;
 mod kinds;
 mod op;
+mod outcome;
 mod priority;
 mod recycle;
+mod shared;
 mod subject;
+mod waiting;
 
 pub(crate) use context::parse_engine;
 pub(crate) use op::descriptor;
@@ -18,7 +21,7 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<context::Context>()?;
     module.add_class::<event::Event>()?;
     module.add_class::<aligned::AlignedMemory>()?;
-    context::add_outcome_to(module)?;
+    outcome::add_to(module)?;
     priority::add_to(module)?;
     kinds::add_to(module)?;
     module.add_function(wrap_pyfunction!(aligned::aligned, module)?)?;

@@ -1,24 +1,26 @@
 """The public names of linux_aio 0.4 over `proactor.aio`, on whatever engine this machine has.
 
 Followed: contexts, blocks and events, their signatures, defaults, properties and the errno of what they
-refuse; a prefix is accepted and counted; a block may be submitted again, also while it is in flight.
-From `linux_aio_bind`: the flags, priorities and commands. Not its ctypes layer.
+refuse; a prefix is accepted and counted; a block may be submitted again, also while it is in flight; one
+that `change_cmd` has made another of is dead; a context takes as many blocks as the kernel's own,
+belongs to all threads, and waits as there: without a timeout as long as it takes, and until a signal's
+handler has run. From `linux_aio_bind`: the flags, priorities and commands, in `iocb`. Not its ctypes
+layer.
 
-Different on purpose:
-- `get_events(..., timeout_ns)` has None as its default, which waits. 0 polls; there it waits for ever.
-- It never waits for more events than are in flight, and goes on after a signal's handler has run.
-- A read of an empty pipe or socket does not block `submit`.
-- Buffers may be any object with contiguous memory, mmap and memoryview too. `bytes` and `str` given to a
-  read are not written to: the block has memory of its own, seen through `buffer`.
-- O_DIRECT needs no aligned buffers; data passes through aligned memory where the user's is not.
-- `cancel` returns the event of a block it stopped. There a success is an EINPROGRESS.
-- `stripped_buffer()` is the part that was moved. There it also drops NULs that are in the file, keeps what a
-  short read left in the buffer, and refuses vectors.
+Different on purpose, in what there blocks, is refused or corrupts memory:
+- It is on the kernel's AIO where that can be had, else on threads; `engine` names another. A context on
+  "io_uring" is
+  for the thread that made it, and never waits for more events than are in flight.
+- A read of an empty pipe or socket, or of a file that is not cached, does not block `submit`.
+- Buffers may be any object with contiguous memory, mmap and memoryview too. O_DIRECT needs no alignment.
+- `bytes` and `str` given to a read are never written to, as nothing may change them: the block has
+  memory of its own, seen through its `buffer`, that of the event, and `stripped_buffer`. There the
+  object itself is changed.
+- A read of a pipe or socket can be cancelled, too.
+- `stripped_buffer()` of several buffers is the part that was moved, and not a NotImplementedError.
 - A `length` beyond the buffer is a ValueError; there the kernel writes past its end.
-- A context is used by the thread that made it: a RuntimeError in any other. There any thread may use it.
-- `max_jobs` is exact; there the kernel rounds it up to a hundred or more.
 - What only the file can refuse, such as reading a directory, is an event and not an error of `submit`.
-- `change_cmd` gives a complete block and leaves the old one as it is.
+- A block that `change_cmd` gives has all of its attributes; there some are missing until they are set.
 """
 
 from __future__ import annotations

@@ -39,5 +39,12 @@ class AIOEvent:
         return 0
 
     def stripped_buffer(self) -> Any:
-        """The part of the buffer that was moved: a copy, joined for vectors; None for the rest."""
-        return self._block._valid(max(self._response, 0)) if isinstance(self._block, RWBlock) else None
+        """The buffer without the NULs at its end: a copy. Of other memory than bytes and bytearray, and
+        of several buffers, the part that was moved; None where there is no buffer.
+        """
+        if not isinstance(self._block, RWBlock):
+            return None
+        buffer = self._block.buffer
+        if isinstance(buffer, (bytes, bytearray)):
+            return buffer.rstrip(b"\0")
+        return self._block._valid(max(self._response, 0))

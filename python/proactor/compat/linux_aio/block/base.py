@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import operator
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar, TypeAlias
 
 from proactor import aio
@@ -28,7 +28,16 @@ def os_error(code: int) -> OSError:
 class AIOBlock:
     """What every block has: a file, a priority, and an eventfd to signal. Not made directly."""
 
-    __slots__ = ("__weakref__", "_file", "_fileno", "_flag", "_priority_class", "_priority_value", "_res_fd")
+    __slots__ = (
+        "__weakref__",
+        "_deleted",
+        "_file",
+        "_fileno",
+        "_flag",
+        "_priority_class",
+        "_priority_value",
+        "_res_fd",
+    )
 
     _CMD: ClassVar[IOCBCMD]
     _KINDS: ClassVar[dict[IOCBCMD, type[AIOBlock]]] = {}
@@ -44,6 +53,8 @@ class AIOBlock:
         priority_value: int = 0,
         res_fd: int | None = 0,
     ) -> None:
+        # Whether `change_cmd` has made another block of it.
+        self._deleted = False
         self._flag = 0
         self._priority_class = int(IOCBPriorityClass.NONE)
         self._priority_value = 0
@@ -84,8 +95,6 @@ class AIOBlock:
     @flag.setter
     def flag(self, flag: int) -> None:
         self._flag = operator.index(flag)
-        if not self._flag & IOCBFlag.RESFD:
-            self._res_fd = 0
 
     @property
     def priority_class(self) -> int:
@@ -125,22 +134,25 @@ class AIOBlock:
             self._flag &= ~IOCBFlag.RESFD
 
     def change_cmd(self, new_cmd: IOCBCMD) -> AIOBlock:
-        """A block that does `new_cmd` with what both have in common; this one when it does so already."""
+        """A block that does `new_cmd` to the same file; this one when it does so already. This one is
+        dead then.
+
+        A read and a write of as many buffers have these, offset and length in common. All others begin
+        without buffers, at offset 0; those that move no data also without flags.
+        """
         new_cmd = IOCBCMD(new_cmd)
         if new_cmd == self.cmd:
             return self
         block = self._KINDS[new_cmd]._like(self)
         block._priority_class, block._priority_value = self._priority_class, self._priority_value
-        block._res_fd, block._flag = self._res_fd, self._flag
+        block._res_fd = self._res_fd
+        self._deleted = True
         return block
 
     @classmethod
     def _like(cls, block: AIOBlock) -> AIOBlock:
-        """A block of this kind, with the file, the buffers and the offset of another."""
+        """A block of this kind, made of another."""
         return cls(block._file)
-
-    def _buffers_and_offset(self) -> tuple[Sequence[Any], int]:
-        return (), 0
 
     # For AIOContext
 

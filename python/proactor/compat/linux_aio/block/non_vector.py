@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from proactor import aio
@@ -39,6 +38,7 @@ class NonVectorBlock(RWBlock):
         self.buffer = buffer
         if length is not None:
             self.length = length
+            self._views()
 
     @property
     def buffer(self) -> Any:
@@ -57,22 +57,19 @@ class NonVectorBlock(RWBlock):
 
     @length.setter
     def length(self, length: int) -> None:
-        length = operator.index(length)
-        if not 0 <= length <= len(self._memory.view):
-            raise ValueError(f"length {length} is outside the buffer of {len(self._memory.view)} bytes")
-        self._length = length
+        # Looked at when the block is submitted: the buffer may be set after it.
+        self._length = operator.index(length)
 
     @classmethod
     def _like(cls, block: AIOBlock) -> AIOBlock:
-        buffers, offset = block._buffers_and_offset()
-        if len(buffers) > 1:
-            raise ValueError(f"{len(buffers)} buffers do not fit into a block with one")
-        return cls(block.file, buffers[0] if buffers else bytearray(), offset)
-
-    def _buffers_and_offset(self) -> tuple[Sequence[Any], int]:
-        return (self.buffer,), self._offset
+        like: Any = super()._like(block)
+        if isinstance(block, NonVectorBlock):
+            like.buffer, like.length, like.offset = block.buffer, block.length, block.offset
+        return like  # type: ignore[no-any-return]
 
     def _views(self) -> list[memoryview]:
+        if not 0 <= self._length <= len(self._memory.view):
+            raise ValueError(f"length {self._length} is outside the buffer of {len(self._memory.view)} bytes")
         return [self._memory.view[: self._length]]
 
     def _valid(self, count: int) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import operator
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from proactor.compat import _files
@@ -66,8 +65,14 @@ class RWBlock(AIOBlock):
         """The memory, as the user gave it."""
         raise NotImplementedError
 
-    def _buffers_and_offset(self) -> tuple[Sequence[Any], int]:
-        raise NotImplementedError
+    @classmethod
+    def _like(cls, block: AIOBlock) -> AIOBlock:
+        # Several buffers of none, or one that is empty. (A write's may be `bytes`, a read's may not.)
+        make: Any = cls
+        like: RWBlock = make(block.file, bytearray())
+        like._rw_flag = block._rw_flag if isinstance(block, RWBlock) else 0
+        like._flag = block._flag
+        return like
 
     def _views(self) -> list[memoryview]:
         """The memory to work on."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from proactor import aio
@@ -47,10 +47,10 @@ class VectorBlock(RWBlock):
 
     @classmethod
     def _like(cls, block: AIOBlock) -> AIOBlock:
-        return cls(block.file, *block._buffers_and_offset())
-
-    def _buffers_and_offset(self) -> tuple[Sequence[Any], int]:
-        return self.buffer, self._offset
+        like: Any = super()._like(block)
+        if isinstance(block, VectorBlock):
+            like.buffer, like.offset = block.buffer, block.offset
+        return like  # type: ignore[no-any-return]
 
     def _views(self) -> list[memoryview]:
         return [memory.view for memory in self._memories]
