@@ -55,10 +55,11 @@ WALLS: dict[str, tuple[str, ...]] = {
     "buffer": ("op", "backend", "driver", "inflight"),
     "inflight": ("backend",),
     "inline": ("backend",),
+    "ring": ("op", "backend", "inflight", "inline", "probe"),
     "driver": tuple(f"backend::{name}" for name in BACKENDS),
     "backend/helper": tuple(f"backend::{name}" for name in BACKENDS),
     # It knows op types: `perform.rs` is any op by plain system calls.
-    "sys": ("backend", "driver", "inflight", "inline"),
+    "sys": ("backend", "driver", "inflight", "inline", "ring"),
 }
 for _name in BACKENDS:
     WALLS[f"backend/{_name}"] = tuple(f"backend::{other}" for other in BACKENDS if other != _name)

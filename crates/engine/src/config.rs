@@ -3,6 +3,8 @@
 use crate::driver::Driver;
 use crate::probe::{Choice, Engine};
 use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A kernel thread that polls the submission queue, so that submitting makes no system call.
@@ -40,6 +42,11 @@ pub struct Config {
     pub(crate) inline: bool,
     pub(crate) sqpoll: Option<SqPoll>,
     pub(crate) iopoll: bool,
+    pub(crate) cq_entries: Option<u32>,
+    /// A copy of another ring's descriptor.
+    pub(crate) attach_to: Option<Arc<OwnedFd>>,
+    pub(crate) no_iowait: bool,
+    pub(crate) user_spin: Duration,
     pub(crate) io_workers: Option<[u32; 2]>,
     pub(crate) io_worker_cpus: Option<Vec<usize>>,
     /// None: as many as [`default_threads`] says.
@@ -80,6 +87,10 @@ impl Default for Config {
             inline: true,
             sqpoll: None,
             iopoll: false,
+            cq_entries: None,
+            attach_to: None,
+            no_iowait: false,
+            user_spin: Duration::ZERO,
             io_workers: None,
             io_worker_cpus: None,
             max_threads: None,
@@ -126,6 +137,37 @@ impl Config {
     /// others); everything else goes to worker threads. io_uring only.
     pub fn iopoll(mut self, iopoll: bool) -> Self {
         self.iopoll = iopoll;
+        self
+    }
+
+    /// Sets the number of entries in the completion queue; default twice the submission queue, rounded up to a power of two.
+    /// Multishot entries fill it faster than the submission queue. io_uring only.
+    pub fn cq_entries(mut self, entries: u32) -> Self {
+        self.cq_entries = Some(entries);
+        self
+    }
+
+    /// Shares the kernel workers of another driver's ring, and its polling thread if both rings have [`SqPoll`]. io_uring
+    /// only, Linux 5.6 (5.10 for the polling thread).
+    ///
+    /// # Errors
+    /// `Unsupported` if the other driver has no ring; EMFILE if its descriptor cannot be duplicated.
+    pub fn attach_to(mut self, other: &mut Driver) -> io::Result<Self> {
+        self.attach_to = Some(Arc::new(other.duplicate_ring_fd()?));
+        Ok(self)
+    }
+
+    /// Keeps waits from counting as waits for I/O, in load averages and for the choice of the processor's speed; default
+    /// false. io_uring only, Linux 6.15; ignored before.
+    pub fn no_iowait(mut self, no_iowait: bool) -> Self {
+        self.no_iowait = no_iowait;
+        self
+    }
+
+    /// Sets for how long a wait looks at the completion queue before the thread sleeps; default zero. Only with
+    /// [`sqpoll`](Self::sqpoll), where completions appear without a system call.
+    pub fn user_spin(mut self, spin: Duration) -> Self {
+        self.user_spin = spin;
         self
     }
 

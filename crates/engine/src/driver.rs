@@ -5,6 +5,7 @@
 //! let go of it, whatever becomes of the caller, the driver or the process that forked.
 
 pub(crate) mod complete;
+mod lend;
 mod shutdown;
 
 pub use complete::{Completion, Output};
@@ -63,8 +64,7 @@ pub struct Driver {
     id: u64,
     generation: u32,
     buffers: Option<Arc<BufferTable>>,
-    /// A ring made for one submitter refuses every other thread.
-    not_send: PhantomData<*const ()>,
+    not_send: PhantomData<*const ()>, // a ring made for one submitter refuses every other thread
 }
 
 impl Driver {
@@ -171,10 +171,10 @@ impl Driver {
         Ok(token)
     }
 
-    /// Accepts ops until one is refused, and says how many; what is left in `ops` is untouched.
+    /// Accepts ops until one is refused; what is left in `ops` is untouched.
     ///
     /// # Errors
-    /// Only if the very first is refused. It is then no longer in `ops` but in the error.
+    /// Only if the very first is refused. That one is then in the error.
     pub fn submit_batch(&mut self, ops: &mut VecDeque<Op>) -> Result<Vec<Token>, SubmitError> {
         let mut tokens = Vec::with_capacity(ops.len());
         while let Some(op) = ops.pop_front() {

@@ -34,6 +34,7 @@ mod inflight;
 mod inline;
 pub mod op;
 pub mod probe;
+pub mod ring;
 mod sys;
 
 pub use backend::CancelOutcome;

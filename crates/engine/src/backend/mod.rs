@@ -14,6 +14,7 @@ pub(crate) mod uring;
 use crate::inflight::{Slot, Token};
 use crate::op::{Nop, Op, OpKind};
 use crate::probe::Support;
+use crate::ring::{Event, Ring, Waker};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
@@ -69,6 +70,14 @@ pub(crate) enum Taken {
     Full,
 }
 
+/// The error of a driver that has no ring to lend.
+pub(crate) fn no_ring() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::Unsupported,
+        "only a driver on io_uring can lend its ring",
+    )
+}
+
 pub(crate) trait Backend {
     /// How it does each kind of op.
     fn support(&self, kind: OpKind) -> Support;
@@ -92,6 +101,28 @@ pub(crate) trait Backend {
     /// Collects results: at least `min` of them unless `timeout` passes first. `min == 0` never blocks. Fewer may come
     /// back with Ok; EINTR when a signal handler ran.
     fn wait(&mut self, min: usize, timeout: Option<Duration>, done: &mut Vec<Raw>) -> io::Result<()>;
+
+    /// Collects like [`wait`](Self::wait), where events of borrowed entries count as well. Returns whether a
+    /// waker has ended it early.
+    fn wait_events(
+        &mut self,
+        _min: usize,
+        _timeout: Option<Duration>,
+        _done: &mut Vec<Raw>,
+        _events: &mut Vec<Event>,
+    ) -> io::Result<bool> {
+        Err(no_ring())
+    }
+
+    /// The ring that the driver lends, where there is one.
+    fn ring(&mut self) -> Option<&mut Ring> {
+        None
+    }
+
+    /// A waker that ends [`wait_events`](Self::wait_events) in another thread.
+    fn waker(&mut self) -> io::Result<Waker> {
+        Err(no_ring())
+    }
 
     /// Asks for one in-flight op to stop. Results met on the way go to `done`.
     fn cancel(&mut self, token: Token, done: &mut Vec<Raw>) -> CancelOutcome;

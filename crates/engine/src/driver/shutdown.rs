@@ -48,7 +48,8 @@ impl Driver {
                 }
             }
         }
-        true
+        // A borrower's entries go last: ops may wait for what they bring, and nothing names them one by one.
+        !self.drain_events().is_err_and(|e| sys::is_forbidden(&e))
     }
 
     /// The kernel may still write to the buffers, and nobody will hear of it: they stay where they are, for ever, and so

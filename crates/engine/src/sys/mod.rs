@@ -6,6 +6,7 @@ pub(crate) mod fork;
 pub(crate) mod interrupt;
 pub(crate) mod older;
 pub(crate) mod perform;
+pub(crate) mod ring;
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};

@@ -1,41 +1,44 @@
 //! Getting results out of the ring: reading the completion queue, waiting, cancelling.
 
-use super::{Uring, CANCEL, HELPER};
+use super::Uring;
 use crate::backend::{Backend, CancelOutcome, Raw};
 use crate::inflight::Token;
-use crate::sys;
-use io_uring::types::{SubmitArgs, Timespec};
-use io_uring::{cqueue, opcode};
+use crate::ring::{CANCEL, HELPER};
+use io_uring::opcode;
 use std::io;
-use std::os::fd::AsRawFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+/// What counts towards the minimum of a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Count {
+    Ops,
+    OpsAndEvents,
+}
 
 impl Uring {
     /// Reads what is in the completion queue, without a system call.
     pub(super) fn reap(&mut self, done: &mut Vec<Raw>) -> Option<i32> {
         let mut cancelled = None;
-        for entry in self.ring.completion() {
-            match entry.user_data() {
-                HELPER => self.watching = false,
-                CANCEL => cancelled = Some(entry.result()),
-                token => {
-                    let more = cqueue::more(entry.flags());
-                    self.in_ring -= usize::from(!more);
-                    done.push(Raw {
-                        token: Token(token),
-                        res: entry.result(),
-                        more,
-                        op: None,
-                    });
-                }
+        let (watching, in_ring) = (&mut self.watching, &mut self.in_ring);
+        self.ring.reap(|entry| match entry.user_data {
+            HELPER => *watching = false,
+            CANCEL => cancelled = Some(entry.res),
+            token => {
+                *in_ring -= usize::from(!entry.more);
+                done.push(Raw {
+                    token: Token(token),
+                    res: entry.res,
+                    more: entry.more,
+                    op: None,
+                });
             }
-        }
+        });
         cancelled
     }
 
     pub(super) fn collect_helper(&mut self, timeout: Duration, done: &mut Vec<Raw>) -> io::Result<()> {
         // The ring tells of the helper, unless the ring polls or somebody watches both.
-        if self.in_helper == 0 || (self.watching && !self.native.iopoll && self.announcer.is_none()) {
+        if self.in_helper == 0 || (self.watching && !self.ring.iopoll && self.announcer.is_none()) {
             return Ok(());
         }
         let before = done.len();
@@ -47,81 +50,15 @@ impl Uring {
         result
     }
 
-    /// Whether completions need a system call to appear: deferred task work, an overflown queue, device polling.
-    pub(super) fn needs_enter(&mut self) -> bool {
-        let sq = self.ring.submission();
-        !sq.is_empty() || sq.taskrun() || sq.cq_overflow() || self.native.iopoll
-    }
-
-    /// One io_uring_enter. True: its wait was cut short, by a signal or by a timeout op.
-    pub(super) fn enter(&mut self, want: usize, timeout: Option<Duration>) -> io::Result<bool> {
-        let queued = self.ring.submission().len();
-        let want = want.min(self.ring.completion().capacity());
-        let start = Instant::now();
-        // GETEVENTS also flushes an overflown completion queue and runs deferred task work.
-        let result = match timeout {
-            _ if want == 0 => self.enter_now().map(|()| 0),
-            None => self.ring.submit_and_wait(want),
-            Some(timeout) if self.native.timed_wait => {
-                let timespec = Timespec::new()
-                    .sec(timeout.as_secs())
-                    .nsec(timeout.subsec_nanos());
-                let args = SubmitArgs::new().timespec(&timespec);
-                self.ring.submitter().submit_with_args(want, &args)
-            }
-            Some(timeout) => self.wait_by_poll(timeout).map(|()| 0),
-        };
-        match result {
-            // A call that has submitted returns that number even if a signal has ended its wait.
-            Ok(submitted) => Ok(submitted > 0
-                && submitted == queued
-                && self.ring.completion().len() < want
-                && timeout.is_none_or(|timeout| start.elapsed() < timeout)),
-            // EBUSY: completions have to be read before more can be submitted. ETIME: the time has passed.
-            Err(e) if matches!(e.raw_os_error(), Some(libc::EBUSY | libc::ETIME | libc::EAGAIN)) => Ok(false),
-            Err(e) => {
-                self.lost |= sys::is_forbidden(&e);
-                Err(e)
-            }
-        }
-    }
-
-    fn enter_now(&mut self) -> io::Result<()> {
-        const GETEVENTS: u32 = 1;
-        let queued = self.ring.submission().len() as u32;
-        if self.native.sqpoll {
-            self.ring.submit()?;
-        }
-        // SAFETY: no argument is passed; the entries were pushed under the contract of `push`.
-        unsafe {
-            self.ring
-                .submitter()
-                .enter::<libc::sigset_t>(queued, 0, GETEVENTS, None)?;
-        }
-        Ok(())
-    }
-
-    /// Linux 5.10 has no timeout in io_uring_enter; the ring's own descriptor polls readable instead.
-    fn wait_by_poll(&mut self, timeout: Duration) -> io::Result<()> {
-        self.ring.submit()?;
-        let mut entry = libc::pollfd {
-            fd: self.ring.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        let timeout_ms = i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX);
-        // SAFETY: one live pollfd.
-        sys::check(unsafe { libc::poll(&raw mut entry, 1, timeout_ms) }).map(drop)
-    }
-
     pub(super) fn cancel_in_ring(&mut self, token: Token, done: &mut Vec<Raw>) -> CancelOutcome {
-        while !self.reserve(1) {
-            if self.lost {
+        while !self.ring.reserve(1) {
+            if self.ring.lost {
                 return CancelOutcome::Running;
             }
             std::thread::yield_now();
         }
-        self.push(&opcode::AsyncCancel::new(token.0).build().user_data(CANCEL));
+        self.ring
+            .push(&opcode::AsyncCancel::new(token.0).build().user_data(CANCEL));
         loop {
             match self.reap(done) {
                 Some(0) => return CancelOutcome::Cancelled,
@@ -138,10 +75,10 @@ impl Uring {
                     };
                 }
                 None => {
-                    let want = if self.native.iopoll { 0 } else { 1 };
+                    let want = if self.ring.iopoll { 0 } else { 1 };
                     // A signal is no reason to leave the answer lying around: the next caller would mistake it for its
                     // own.
-                    if self.enter(want, None).is_err() && self.lost {
+                    if self.ring.enter(want, None).is_err() && self.ring.lost {
                         return CancelOutcome::Running;
                     }
                 }
@@ -149,12 +86,28 @@ impl Uring {
         }
     }
 
-    /// See [`Backend::wait`].
+    /// How many more completions the wait has to bring.
+    fn missing(&self, min: usize, done: usize, count: Count) -> usize {
+        if count == Count::Ops {
+            return min.saturating_sub(done).min(self.in_ring + self.in_helper);
+        }
+        let missing = min.saturating_sub(done + self.ring.event_count());
+        let awaited = self.ring.waker_fd().is_some() || self.ring.borrowed() > 0;
+        match () {
+            () if self.ring.was_woken() => 0,
+            // A multishot entry or a waker may bring any number.
+            () if awaited => missing,
+            () => missing.min(self.in_ring + self.in_helper),
+        }
+    }
+
+    /// See [`Backend::wait`] and [`Backend::wait_events`].
     pub(super) fn wait_for(
         &mut self,
         min: usize,
         timeout: Option<Duration>,
         done: &mut Vec<Raw>,
+        count: Count,
     ) -> io::Result<()> {
         if let Some(announcer) = &self.announcer {
             announcer.drain();
@@ -162,9 +115,8 @@ impl Uring {
         done.append(&mut self.failed);
         self.reap(done);
         self.collect_helper(Duration::ZERO, done)?;
-        let pending = self.in_ring + self.in_helper;
-        let missing = min.saturating_sub(done.len()).min(pending);
-        if missing > 0 && self.native.iopoll && self.in_ring == 0 {
+        let missing = self.missing(min, done.len(), count);
+        if missing > 0 && self.ring.iopoll && self.in_ring == 0 {
             // The ring cannot watch the helper, and there is nothing to poll for.
             return self.collect_helper(timeout.unwrap_or(Duration::MAX), done);
         }
@@ -175,23 +127,25 @@ impl Uring {
             self.watch_helper();
             // The helper's results are not entries of the ring: wait for one thing at a time while it is busy.
             let want = if self.in_helper > 0 { 1 } else { missing };
-            cut_short = self.enter(if self.native.iopoll { 0 } else { want }, timeout)?;
-        } else if self.needs_enter() {
-            self.enter(0, None)?;
+            cut_short = self
+                .ring
+                .enter(if self.ring.iopoll { 0 } else { want }, timeout)?;
+        } else if self.ring.needs_enter() {
+            self.ring.enter(0, None)?;
+        } else if self.announcer.is_none() && !self.ring.iopoll {
+            return Ok(()); // the queue has just been read
         }
         // What has come meanwhile is taken now: the descriptor would be readable once more for nothing.
         if let Some(announcer) = &self.announcer {
             announcer.drain();
-            let sq = self.ring.submission();
             // Deferred work signals when it is queued and not when it is done: that signal may just have been eaten.
-            if sq.taskrun() || sq.cq_overflow() {
-                drop(sq);
-                self.enter(0, None)?;
+            if self.ring.has_deferred() {
+                self.ring.enter(0, None)?;
             }
         }
         self.reap(done);
         self.collect_helper(Duration::ZERO, done)?;
-        if self.native.iopoll && self.in_ring > 0 {
+        if self.ring.iopoll && self.in_ring > 0 {
             // A polled device announces nothing: whoever watches has to look.
             self.wake();
         }

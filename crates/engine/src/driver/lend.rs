@@ -1,0 +1,181 @@
+//! The driver lends its ring: entries of a borrower's own, beside the driver's ops.
+//!
+//! Files and sockets of one thread so share one ring, one wait, one fork check and one shutdown. A borrower's entries have
+//! no slot and no op: pushing one is a store, and its completion is an [`Event`] of 16 bytes. In exchange the borrower
+//! answers for the memory that its entries name.
+
+use super::Driver;
+use crate::backend::no_ring;
+use crate::ring::{BufferGroup, Event, Ring, Waker};
+use crate::sys;
+use io_uring::squeue;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+impl Driver {
+    fn ring(&mut self) -> io::Result<&mut Ring> {
+        self.check_fork()?;
+        let usable = !self.iopoll;
+        self.backend.ring().filter(|_| usable).ok_or_else(no_ring)
+    }
+
+    /// Queues a submission queue entry. Its events come from [`wait_events`](Self::wait_events) with the same `tag`, of which
+    /// 62 bits may be used; the entry's own `user_data` is overwritten.
+    ///
+    /// Nothing reaches the kernel before [`flush`](Self::flush), [`wait`](Self::wait) or `wait_events`, unless the queue fills
+    /// up before or the ring has an [`SqPoll`](crate::SqPoll) thread.
+    ///
+    /// # Errors
+    /// `Unsupported` if the driver is not on io_uring or polls its device, `WouldBlock` if the queue is full and the kernel takes
+    /// nothing from it now (collect, then try again), `InvalidInput` if the tag has more than 62 bits, and an error in a
+    /// forked child.
+    ///
+    /// # Safety
+    /// All memory that the entry names stays valid, and is not used otherwise, until the last event with this tag has been
+    /// collected or [`drain_events`](Self::drain_events) has succeeded. The descriptor it names stays open as long. Dropping the driver
+    /// drains too, but cannot tell of a failure.
+    pub unsafe fn push(&mut self, entry: squeue::Entry, tag: u64) -> io::Result<()> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { self.ring()?.push_borrowed(entry, tag) }
+    }
+
+    /// Collects completions of ops and events of borrowed entries, at least `min` of both together unless `timeout` passes
+    /// first or a [`waker`](Self::waker) is used. `min == 0` does not block; without a timeout it waits for ever.
+    /// Both vectors are added to. Returns how many were added to both.
+    ///
+    /// Without borrowed entries and wakers it never waits for more than are pending.
+    ///
+    /// # Errors
+    /// `Unsupported` as [`push`](Self::push); `Interrupted` when a signal handler ran while it waited: nothing is lost, call
+    /// again.
+    pub fn wait_events(
+        &mut self,
+        min: usize,
+        timeout: Option<Duration>,
+        completions: &mut Vec<super::Completion>,
+        events: &mut Vec<Event>,
+    ) -> io::Result<usize> {
+        self.ring()?;
+        let before = events.len();
+        let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
+        let mut left = timeout.filter(|_| deadline.is_some());
+        loop {
+            self.pump();
+            let missing = min.saturating_sub(self.ready.len() + events.len() - before);
+            let mut raw = std::mem::take(&mut self.raw);
+            let result = self.backend.wait_events(missing, left, &mut raw, events);
+            for one in raw.drain(..) {
+                self.finish(one, false);
+            }
+            self.raw = raw;
+            // Next steps of ops, which must not lie here until the caller returns.
+            self.pump();
+            let woken = result?;
+            let enough = self.ready.len() + events.len() - before >= min;
+            if enough || woken || left == Some(Duration::ZERO) || !self.awaits_something()? {
+                break;
+            }
+            if let Some(deadline) = deadline {
+                left = Some(deadline.saturating_duration_since(Instant::now()));
+            }
+        }
+        let count = self.ready.len() + events.len() - before;
+        for completion in self.ready.drain(..) {
+            self.pending -= usize::from(!completion.more);
+            completions.push(completion);
+        }
+        Ok(count)
+    }
+
+    fn awaits_something(&mut self) -> io::Result<bool> {
+        let ring = self.ring()?;
+        Ok(ring.borrowed() > 0 || ring.waker_fd().is_some() || self.slab.len() > 0)
+    }
+
+    /// Ends all borrowed entries and waits for their last events, which are thrown away.
+    ///
+    /// # Errors
+    /// If the kernel cannot be waited for any more (a seccomp filter that came late): the memory that the entries name must
+    /// then never be freed. `Unsupported` as [`push`](Self::push).
+    pub fn drain_events(&mut self) -> io::Result<()> {
+        let mut events = Vec::new();
+        while self.ring()?.borrowed() > 0 {
+            self.ring()?.cancel_borrowed();
+            match self.wait_events(1, Some(Duration::from_millis(100)), &mut Vec::new(), &mut events) {
+                Err(e) if sys::is_forbidden(&e) => return Err(e),
+                _ => events.clear(),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a group of provided buffers, from which the kernel takes one for each receive that selects the group
+    /// (`IOSQE_BUFFER_SELECT`): at most `bound` (a power of two up to 32,768) of `each_bytes`, of which `count` are offered at
+    /// once. Memory is used only by buffers that have been offered. Linux 5.19.
+    ///
+    /// # Errors
+    /// `InvalidInput` for other numbers and on older kernels, ENOMEM above RLIMIT_MEMLOCK, `Unsupported` as
+    /// [`push`](Self::push).
+    pub fn buffer_ring(&mut self, bound: u16, count: u16, each_bytes: u32) -> io::Result<BufferGroup> {
+        self.ring()?.make_buffers(bound, count, each_bytes)
+    }
+
+    /// Offers more buffers of a group to the kernel, up to `count` in all and never more than its bound. Returns how many
+    /// the group has.
+    ///
+    /// # Errors
+    /// `Unsupported` as [`push`](Self::push).
+    pub fn grow_buffers(&mut self, group: BufferGroup, count: u16) -> io::Result<u16> {
+        Ok(self.ring()?.buffers_mut(group).grow(count))
+    }
+
+    /// The bytes that the kernel has received into a provided buffer.
+    ///
+    /// # Errors
+    /// `Unsupported` as [`push`](Self::push).
+    ///
+    /// # Panics
+    /// If the group has no such buffer, or `len` is more than a buffer has.
+    ///
+    /// # Safety
+    /// `group` is of this driver, and the id comes from an event whose buffer has not been given back.
+    pub unsafe fn received(&mut self, group: BufferGroup, id: u16, len: usize) -> io::Result<&[u8]> {
+        // SAFETY: the caller's promise; the slice borrows the driver, which a `give_back` needs for itself.
+        Ok(unsafe { self.ring()?.buffers(group).bytes(id, len) })
+    }
+
+    /// Hands a buffer back to the kernel.
+    ///
+    /// # Errors
+    /// `Unsupported` as [`push`](Self::push).
+    ///
+    /// # Safety
+    /// As [`received`](Self::received). The caller does not use its bytes any more.
+    pub unsafe fn give_back(&mut self, group: BufferGroup, id: u16) -> io::Result<()> {
+        self.ring()?.buffers_mut(group).offer(id);
+        Ok(())
+    }
+
+    /// A waker that ends [`wait_events`](Self::wait_events) from any thread.
+    ///
+    /// # Errors
+    /// EMFILE if its descriptor cannot be made; `Unsupported` as [`push`](Self::push).
+    pub fn waker(&mut self) -> io::Result<Waker> {
+        self.ring()?;
+        self.backend.waker()
+    }
+
+    /// Calls of io_uring_enter that this driver has made so far.
+    ///
+    /// # Errors
+    /// `Unsupported` as [`push`](Self::push).
+    pub fn enters(&mut self) -> io::Result<u64> {
+        Ok(self.ring()?.enters())
+    }
+
+    pub(crate) fn duplicate_ring_fd(&mut self) -> io::Result<OwnedFd> {
+        let fd = self.ring()?.fd();
+        sys::dup(fd)
+    }
+}

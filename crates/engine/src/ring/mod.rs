@@ -1,0 +1,176 @@
+//! One io_uring: its set-up, its two queues, buffers for receives, registered files, wake-ups from other threads.
+//!
+//! A [`Driver`](crate::Driver) on io_uring lends its ring to code that needs more than ops, such as sockets:
+//! [`Driver::push`](crate::Driver::push) queues an entry, [`Driver::wait_events`](crate::Driver::wait_events) brings its
+//! [`Event`]s. This is the low-level interface, for kernels from 5.19 on.
+//!
+//! The io_uring backend turns ops into entries of this ring; a borrower (`driver/lend.rs`) pushes its own. It must not know ops, the slab or the driver.
+//! Invariant: `user_data` names the owner of an entry by its top two bits, so that the completion queue, which all
+//! owners share, is read in one place (`queue.rs`).
+
+mod buffers;
+mod files;
+mod queue;
+mod setup;
+mod wake;
+
+pub use buffers::BufferGroup;
+pub(crate) use buffers::BufferRing;
+pub use io_uring::{opcode, squeue, types};
+pub use queue::Event;
+pub use wake::Waker;
+
+use crate::config::Config;
+use crate::sys;
+use files::FileTable;
+use io_uring::IoUring;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsRawFd, RawFd};
+use std::time::Duration;
+
+/// The top two bits of `user_data`: 0x is an op's token, 10 a borrower's entry, 11 the ring's own.
+pub(crate) const OWNER_BITS: u64 = 0b11 << 62;
+const BORROWED: u64 = 0b10 << 62;
+/// The poll on the helper's descriptor.
+pub(crate) const HELPER: u64 = u64::MAX;
+/// A request to cancel one op, whose answer is waited for.
+pub(crate) const CANCEL: u64 = u64::MAX - 1;
+/// The poll on the waker's descriptor.
+const WAKE: u64 = u64::MAX - 2;
+/// A request to cancel, whose answer does not matter.
+const IGNORED: u64 = u64::MAX - 3;
+
+/// An io_uring instance, used by one thread.
+pub(crate) struct Ring {
+    /// Dropped by hand: in a forked child only its descriptor may be closed.
+    ring: ManuallyDrop<IoUring>,
+    /// The index under which this thread has registered the ring's descriptor (Linux 5.18).
+    registered_index: Option<u32>,
+    pub(crate) opcodes: [bool; 256],
+    pub(crate) iopoll: bool,
+    pub(crate) sqpoll: bool,
+    /// io_uring_enter takes a timeout (Linux 5.11).
+    timed_wait: bool,
+    no_iowait: bool,
+    user_spin: Duration,
+    pub(crate) features: Vec<&'static str>,
+    forked: bool,
+    /// A filter forbids io_uring_enter since the ring was made: nothing can be submitted or cancelled any more.
+    pub(crate) lost: bool,
+    /// Calls of io_uring_enter so far.
+    enters: u64,
+    /// Borrowed entries whose last completion has not been read.
+    borrowed: usize,
+    events: Vec<Event>,
+    files: FileTable,
+    buffers: Vec<BufferRing>,
+    waker: Option<wake::Watch>,
+    /// The waker was used since the borrower last collected events.
+    woken: bool,
+}
+
+impl Ring {
+    pub(crate) fn new(config: &Config) -> io::Result<Self> {
+        setup::ring(config)
+    }
+
+    /// Calls of io_uring_enter so far.
+    pub(crate) fn enters(&self) -> u64 {
+        self.enters
+    }
+
+    /// Borrowed entries whose last event has not been read.
+    pub(crate) fn borrowed(&self) -> usize {
+        self.borrowed
+    }
+
+    /// Whether a waker was used since the borrower last collected events.
+    pub(crate) fn was_woken(&self) -> bool {
+        self.woken
+    }
+
+    /// Number of events that wait for the borrower.
+    pub(crate) fn event_count(&self) -> usize {
+        self.events.len()
+    }
+
+    /// Moves the events to the end of `out`. Returns whether a waker was used, and forgets it.
+    pub(crate) fn take_events(&mut self, out: &mut Vec<Event>) -> bool {
+        if out.is_empty() {
+            std::mem::swap(out, &mut self.events);
+        } else {
+            out.append(&mut self.events);
+        }
+        std::mem::take(&mut self.woken)
+    }
+
+    /// Queues a borrower's entry under `tag`.
+    ///
+    /// # Errors
+    /// `InvalidInput` if `tag` does not fit 62 bits, `WouldBlock` if the submission queue is full and the kernel takes
+    /// nothing from it now.
+    ///
+    /// # Safety
+    /// All memory that the entry names stays valid and unused until the last event with this tag has been collected.
+    pub(crate) unsafe fn push_borrowed(&mut self, entry: squeue::Entry, tag: u64) -> io::Result<()> {
+        if tag & OWNER_BITS != 0 {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("the tag {tag:#x} has more than 62 bits"),
+            ));
+        }
+        if !self.reserve(1) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        self.push(&entry.user_data(BORROWED | tag));
+        self.borrowed += 1;
+        Ok(())
+    }
+
+    /// Asks the kernel to end every borrowed entry, after all ops have completed.
+    pub(crate) fn cancel_borrowed(&mut self) {
+        if self.borrowed > 0 && self.reserve(1) {
+            // ANY finds entries of all owners; the waker's poll is armed again by the next wait (`arm_waker`).
+            let all = io_uring::types::CancelBuilder::any();
+            let entry = io_uring::opcode::AsyncCancel2::new(all).build();
+            self.push(&entry.user_data(IGNORED));
+        }
+    }
+
+    pub(crate) fn submitter(&self) -> io_uring::Submitter<'_> {
+        self.ring.submitter()
+    }
+
+    /// The ring's own descriptor.
+    pub(crate) fn fd(&self) -> RawFd {
+        self.ring.as_raw_fd()
+    }
+
+    /// Says that this process is a forked child, in which the queues are not mapped.
+    pub(crate) fn forget(&mut self) {
+        self.forked = true;
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        if self.forked {
+            // The queues were never mapped here (MADV_DONTFORK). Whatever lies at their addresses now is not ours to
+            // unmap; the same is true of the buffer rings.
+            std::mem::take(&mut self.buffers)
+                .into_iter()
+                .for_each(std::mem::forget);
+            // SAFETY: the descriptor is this process's copy; the ring that it belongs to is not used or dropped any more.
+            unsafe { libc::close(self.fd()) };
+            return;
+        }
+        if let Some(index) = self.registered_index {
+            sys::ring::unregister_descriptor(self.fd(), index);
+        }
+        // The kernel lets go of the buffer rings when the ring is gone, so they are freed after it (field order does
+        // not matter for a ManuallyDrop that is dropped here).
+        // SAFETY: dropped only here, and not used after.
+        unsafe { ManuallyDrop::drop(&mut self.ring) };
+    }
+}
