@@ -7,8 +7,10 @@ mod cluster;
 mod cp;
 mod doctor;
 mod signals;
+mod streams;
 
 pub use cluster::{Cluster, Ended, Tasks};
+pub use streams::hold_streams;
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
@@ -55,6 +57,7 @@ pub fn run<A>(args: impl IntoIterator<Item = A>, host: &Host<'_>) -> u8
 where
     A: Into<OsString> + Clone,
 {
+    hold_streams();
     let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
     let status = run_command(&args, host);
     match UNWRITTEN.swap(false, Ordering::Relaxed) {
@@ -97,25 +100,24 @@ fn to_stderr(text: &str) {
 /// Writes to stdout.
 fn print(text: &str) {
     let mut out = io::stdout().lock();
-    note(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
+    let written = streams::check_stdout().and_then(|()| out.write_all(text.as_bytes()));
+    note(written.and_then(|()| out.flush()));
 }
 
 /// Writes what clap has to say: on stdout the help that was asked for, else on stderr.
 fn print_usage(error: &clap::Error) {
     let written = error.print();
     if !error.use_stderr() {
-        note(written);
+        note(streams::check_stdout().and(written));
     }
 }
 
 fn note(written: io::Result<()>) {
-    match written {
-        // A reader that has gone is no error to report.
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
-            complain(&format!("proactor: cannot write to standard output: {e}"));
-            UNWRITTEN.store(true, Ordering::Relaxed);
-        }
-        _ => {}
+    let Err(error) = written else { return };
+    UNWRITTEN.store(true, Ordering::Relaxed);
+    // Of a reader that has read enough only the status tells.
+    if error.kind() != io::ErrorKind::BrokenPipe {
+        complain(&format!("proactor: cannot write to standard output: {error}"));
     }
 }
 

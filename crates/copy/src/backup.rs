@@ -20,12 +20,19 @@ pub(crate) fn make(dir: BorrowedFd<'_>, name: &CStr, options: &Options) -> io::R
     };
     for number in newest + 1.. {
         let backup = numbered(name, number)?;
+        // A name that was cut has no number in it: all that follow are the same.
+        let is_last = backup == numbered(name, number + 1)?;
         match rustix::fs::renameat_with(dir, name, dir, &backup, RenameFlags::NOREPLACE) {
             Ok(()) => return Ok(backup),
-            Err(Errno::EXIST) => {}
+            Err(Errno::EXIST) if !is_last => {}
             // The file system cannot do it at once, or a filter knows no renameat2 (EPERM).
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM)
-                if sys::stat_at(dir, &backup, false).is_ok() => {}
+                if sys::stat_at(dir, &backup, false).is_ok() =>
+            {
+                if is_last {
+                    break;
+                }
+            }
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM) => {
                 rustix::fs::renameat(dir, name, dir, &backup)?;
                 return Ok(backup);
@@ -54,16 +61,19 @@ fn newest(dir: BorrowedFd<'_>, name: &CStr, options: &Options) -> io::Result<Opt
 }
 
 fn numbered(name: &CStr, number: u64) -> io::Result<CString> {
-    Ok(CString::new(
-        [name.to_bytes(), format!(".~{number}~").as_bytes()].concat(),
-    )?)
+    with_end(name, format!(".~{number}~").as_bytes())
 }
 
-/// The name of a simple backup. Where that would be too long, GNU's tools cut the name and end it in a tilde.
+/// The name of a simple backup.
 pub(crate) fn simple(name: &CStr, options: &Options) -> io::Result<CString> {
-    let (name, suffix) = (name.to_bytes(), options.suffix.as_bytes());
-    let backup = match name.len() + suffix.len() <= NAME_MAX {
-        true => [name, suffix].concat(),
+    with_end(name, options.suffix.as_bytes())
+}
+
+/// Where a backup's name would be too long, GNU's tools cut it and end it in a tilde, whatever its end was to be.
+fn with_end(name: &CStr, end: &[u8]) -> io::Result<CString> {
+    let name = name.to_bytes();
+    let backup = match name.len() + end.len() <= NAME_MAX {
+        true => [name, end].concat(),
         false => [&name[..name.len().min(NAME_MAX - 2)], b"~"].concat(),
     };
     Ok(CString::new(backup)?)

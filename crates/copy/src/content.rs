@@ -24,6 +24,10 @@ const WORTH_PARTING_BYTES: u64 = 64 << 20;
 /// 0.82 of the time with four as with two, and with eight.
 const MAX_PARTS: usize = 4;
 
+/// A file that claims to have no bytes is read to its end, as those in /proc are, but not further than this: some have
+/// no end.
+const MAX_UNSIZED_BYTES: u64 = 1 << 30;
+
 /// What became of a file's bytes.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Moved {
@@ -86,7 +90,7 @@ impl Worker<'_> {
             parted: false,
         };
         if stat.size == 0 {
-            return self.unsized_contents(from, to);
+            return self.stream(from, to, Some(MAX_UNSIZED_BYTES));
         }
         if let Some(moved) = self.cloned(ends)? {
             return Ok(moved);

@@ -13,7 +13,7 @@ use std::ffi::{CStr, CString, OsStr};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// A pair of directories.
@@ -45,6 +45,19 @@ pub(crate) struct Dir {
     pub(crate) is_part: bool,
     /// What is still to be done in here, and the reading of the directory itself.
     pub(crate) pending: AtomicUsize,
+    /// That it is not copied into itself has been told.
+    pub(crate) refused_itself: Once,
+}
+
+/// Something that is done once.
+#[derive(Default)]
+pub(crate) struct Once(AtomicBool);
+
+impl Once {
+    /// Whether it is the first time.
+    pub(crate) fn is_first(&self) -> bool {
+        !self.0.swap(true, Ordering::Relaxed)
+    }
 }
 
 /// What a target directory is.
@@ -247,6 +260,7 @@ impl Dir {
             part_of_entry: OnceLock::new(),
             root_device,
             pending: AtomicUsize::new(1),
+            refused_itself: Once::default(),
         }
     }
 

@@ -216,6 +216,11 @@ pub enum Refusal {
     TargetExists,
     /// The backup would destroy the source.
     BackupIsSource,
+    /// Another copy is making the new tree of this name: this process, if it has said so.
+    BeingMade {
+        /// Its number.
+        process: Option<u32>,
+    },
     /// The copy that is to be resumed goes on just now. The target is its journal, here and below, and the source
     /// what it is copied from.
     ResumeBusy,

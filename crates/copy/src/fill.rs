@@ -124,7 +124,7 @@ impl Worker<'_> {
                 break;
             }
             let (name, kind) = batch.listing.get(index);
-            if !self.run.part.reaches(&batch.dir, name) || self.run.is_journal(&batch.dir, name) {
+            if !self.run.part.reaches(&batch.dir, name) || self.run.is_own(&batch.dir, name) {
                 continue;
             }
             let entry = Entry {

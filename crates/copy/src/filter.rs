@@ -1,7 +1,7 @@
 //! What is left out of a copy: rules, of which the first that matches an entry decides. An excluded directory is not read.
 
 use crate::entry::Entry;
-use crate::glob::{BadPattern, Glob};
+use crate::glob::{BadPattern, Glob, Subject};
 use crate::observer::{Copied, Kind};
 use crate::run::{Outcome, Worker};
 use rustix::fs::FileType;
@@ -23,7 +23,7 @@ pub enum Action {
 /// A pattern is like those of .gitignore: `*` and `?` match no slash, `**` between slashes any number of directories,
 /// `[a-z]` and `[!a-z]` one character, a backslash makes the next character mean itself. One with a slash in it is about the
 /// path below the source that was named, one without about names at any depth, and that of the source too. With a slash
-/// at its end it matches directories only.
+/// at its end it matches directories only, with `/***` directories and all that is in them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "(Action, OsString)", into = "(Action, OsString)")]
 pub struct Rule {
@@ -83,22 +83,24 @@ impl Worker<'_> {
 
 fn is_excluded(rules: &[Rule], entry: &Entry<'_>, is_dir: bool) -> bool {
     let named = entry.at.dir.is_top();
-    let names = match named {
-        true => vec![last_name(entry.source.to_bytes())],
-        false => entry.at.dir.names_below_named(entry.source),
+    let is_name = |name: &&[u8]| !matches!(*name, b"" | b"." | b"..");
+    let (source, names) = match named {
+        true => (Some(entry.source), Vec::new()),
+        false => {
+            let source = entry.at.dir.named().map(|dir| dir.source.name());
+            (source, entry.at.dir.names_below_named(entry.source))
+        }
     };
-    if matches!(names[..], [b"" | b"." | b".."]) {
+    let source = source.map(|path| last_name(path.to_bytes())).filter(is_name);
+    if named && source.is_none() {
         return false;
     }
-    let decides = |rule: &&Rule| {
-        let Glob {
-            anchored,
-            only_directories,
-            ..
-        } = rule.glob;
-        // Paths are told from what was named on.
-        !(anchored && named || only_directories && !is_dir) && rule.glob.matches(&names)
+    let subject = Subject {
+        source,
+        names: &names,
+        is_dir,
     };
+    let decides = |rule: &&Rule| rule.glob.matches(&subject);
     rules
         .iter()
         .find(decides)

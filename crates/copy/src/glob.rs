@@ -9,8 +9,20 @@ use std::fmt;
 pub(crate) struct Glob {
     steps: Vec<Step>,
     /// It is about a path from the source on, and not about a name wherever that is.
-    pub(crate) anchored: bool,
-    pub(crate) only_directories: bool,
+    anchored: bool,
+    only_directories: bool,
+    /// `/***` at the end: it matches a directory, and all that is in it.
+    with_contents: bool,
+}
+
+/// An entry, as a pattern sees it.
+#[derive(Clone, Copy)]
+pub(crate) struct Subject<'s> {
+    /// The name of the source that it is in, or is itself.
+    pub(crate) source: Option<&'s [u8]>,
+    /// The names that lead from there to the entry; none if it is the source.
+    pub(crate) names: &'s [&'s [u8]],
+    pub(crate) is_dir: bool,
 }
 
 /// What stands between two slashes.
@@ -40,8 +52,10 @@ enum Token {
 pub enum BadPattern {
     /// There is nothing in it that could be a name.
     Empty,
-    /// A `[` without its `]` before the next slash.
+    /// A `[` without its `]`.
     Unclosed,
+    /// A slash between `[` and `]`.
+    SlashInBrackets,
     /// A range whose end comes before its start.
     Backwards,
     /// `[:alpha:]` and its kin, `[=a=]` and `[.a.]`.
@@ -55,6 +69,7 @@ impl fmt::Display for BadPattern {
         f.write_str(match self {
             BadPattern::Empty => "no name can match it",
             BadPattern::Unclosed => "'[' without ']'",
+            BadPattern::SlashInBrackets => "'[...]' stands for a character of a name, which is never a slash",
             BadPattern::Backwards => "a range that goes backwards",
             BadPattern::Class => "classes such as [:alpha:] are not known",
             BadPattern::Backslash => "nothing to be taken literally after the last backslash",
@@ -70,14 +85,34 @@ impl Glob {
         while let [rest @ .., b'/'] = path {
             path = rest;
         }
-        let parts = path.split(|&byte| byte == b'/');
-        let mut steps = parts
-            .filter(|part| !matches!(*part, b"" | b"."))
-            .map(|part| match part {
-                b"**" => Ok(Step::AnyDepth),
-                _ => tokens(part).map(Step::Name),
-            })
-            .collect::<Result<Vec<_>, _>>()?;
+        let only_directories = path.len() < pattern.len();
+        let with_contents = path
+            .strip_suffix(b"/***")
+            .filter(|dir| dir.iter().any(|&byte| byte != b'/'));
+        let with_contents = with_contents.inspect(|dir| path = dir).is_some();
+        while let (true, [rest @ .., b'/']) = (with_contents, path) {
+            path = rest;
+        }
+        let mut steps = Vec::new();
+        let mut rest = path;
+        loop {
+            let end = rest.iter().position(|&byte| byte == b'/').unwrap_or(rest.len());
+            match &rest[..end] {
+                b"" | b"." => {}
+                b"**" | b"***" => steps.push(Step::AnyDepth),
+                part => steps.push(Step::Name(tokens(part).map_err(|why| {
+                    match (why, tokens(rest)) {
+                        (BadPattern::Unclosed, Err(BadPattern::Unclosed)) => why,
+                        (BadPattern::Unclosed, _) => BadPattern::SlashInBrackets,
+                        _ => why,
+                    }
+                })?)),
+            }
+            match rest.get(end + 1..) {
+                Some(next) => rest = next,
+                None => break,
+            }
+        }
         match steps.last() {
             None => return Err(BadPattern::Empty),
             // What is inside, and not the directory itself.
@@ -87,16 +122,45 @@ impl Glob {
         Ok(Glob {
             steps,
             anchored: path.contains(&b'/'),
-            only_directories: path.len() < pattern.len(),
+            only_directories: only_directories || with_contents,
+            with_contents,
         })
     }
 
+    /// Whether it is about this entry.
+    pub(crate) fn matches(&self, subject: &Subject<'_>) -> bool {
+        let Subject {
+            source,
+            names,
+            is_dir,
+        } = *subject;
+        if is_dir || !self.only_directories {
+            let itself = match (names, source) {
+                // Paths are told from what was named on.
+                ([], Some(source)) => !self.anchored && self.takes(&[source]),
+                _ => self.is_about(names),
+            };
+            if itself {
+                return true;
+            }
+        }
+        // All but the last are directories.
+        let above = &names[..names.len().saturating_sub(1)];
+        self.with_contents
+            && (!self.anchored && !names.is_empty() && source.is_some_and(|source| self.takes(&[source]))
+                || (1..=above.len()).any(|end| self.is_about(&above[..end])))
+    }
+
     /// Whether it is about the last of these names, each of which is in the directory before it.
-    pub(crate) fn matches(&self, names: &[&[u8]]) -> bool {
-        let names = match self.anchored {
-            true => names,
-            false => &names[names.len() - 1..],
-        };
+    fn is_about(&self, names: &[&[u8]]) -> bool {
+        match names {
+            [] => false,
+            _ if self.anchored => self.takes(names),
+            [.., last] => self.takes(&[last]),
+        }
+    }
+
+    fn takes(&self, names: &[&[u8]]) -> bool {
         all_taken(
             &self.steps,
             names,
@@ -255,12 +319,48 @@ fn one_of(part: &mut &[u8]) -> Result<Token, BadPattern> {
 
 #[cfg(test)]
 mod tests {
-    use super::{BadPattern, Glob};
+    use super::{BadPattern, Glob, Subject};
     use proptest::prelude::*;
 
     fn matches(pattern: &[u8], path: &[u8]) -> bool {
+        matches_kind(pattern, path, true)
+    }
+
+    fn matches_kind(pattern: &[u8], path: &[u8], is_dir: bool) -> bool {
         let names: Vec<_> = path.split(|&byte| byte == b'/').collect();
-        Glob::new(pattern).unwrap().matches(&names)
+        Glob::new(pattern).unwrap().matches(&Subject {
+            source: Some(b"source"),
+            names: &names,
+            is_dir,
+        })
+    }
+
+    #[test]
+    fn a_directory_with_its_contents() {
+        for (pattern, path, is_dir, expected) in [
+            ("foo/***", "foo", true, true),
+            ("foo/***", "foo", false, false),
+            ("foo/***", "foo/a", false, true),
+            ("foo/***", "foo/a/b", true, true),
+            ("foo/***", "x/foo/a", false, true),
+            ("foo/***", "foot/a", false, false),
+            ("foo//***", "foo/a", false, true),
+            ("/foo/***", "foo/a", false, true),
+            ("/foo/***", "x/foo/a", false, false),
+            ("a/f*/***", "a/foo/b/c", false, true),
+            ("a/f*/***", "b/foo/b/c", false, false),
+            ("**/foo/***", "x/foo/b", false, true),
+            // The source itself has the name.
+            ("source/***", "a/b", false, true),
+            ("/source/***", "a/b", false, false),
+            // What has no directory before it is about everything.
+            ("***", "a/b", false, true),
+            ("/***", "a/b", false, true),
+            ("/***", "a", false, true),
+        ] {
+            let found = matches_kind(pattern.as_bytes(), path.as_bytes(), is_dir);
+            assert_eq!(found, expected, "{pattern} {path}");
+        }
     }
 
     #[test]
@@ -343,7 +443,10 @@ mod tests {
             ("//", BadPattern::Empty),
             (".", BadPattern::Empty),
             ("[a", BadPattern::Unclosed),
-            ("[a/b]", BadPattern::Unclosed),
+            ("[a/b]", BadPattern::SlashInBrackets),
+            ("x/[/U]/y", BadPattern::SlashInBrackets),
+            ("[a/b", BadPattern::Unclosed),
+            ("a]/[b", BadPattern::Unclosed),
             ("[]", BadPattern::Unclosed),
             ("[z-a]", BadPattern::Backwards),
             ("[[:alpha:]]", BadPattern::Class),
@@ -374,7 +477,8 @@ mod tests {
         #[test]
         fn nothing_panics(pattern in any::<Vec<u8>>(), path in any::<Vec<u8>>()) {
             if let Ok(glob) = Glob::new(&pattern) {
-                glob.matches(&path.split(|&byte| byte == b'/').collect::<Vec<_>>());
+                let names: Vec<_> = path.split(|&byte| byte == b'/').collect();
+                glob.matches(&Subject { source: None, names: &names, is_dir: false });
             }
         }
     }

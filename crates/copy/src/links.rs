@@ -74,6 +74,13 @@ impl Links {
         }
     }
 
+    /// Forgets names in an unfinished tree that is gone.
+    pub(crate) fn forget(&self, tree: FileId) {
+        let is_gone =
+            |known: &Known| matches!(known, Known::At { first, .. } if first.dir.tree == Some(tree));
+        self.files.lock().unwrap().retain(|_, known| !is_gone(known));
+    }
+
     /// The file has been copied to this name, or not at all. Gives back who waited. The file is kept for all of its
     /// `names`, or if that is 0 for ever.
     pub(crate) fn finished(&self, id: FileId, names: u32, first: Option<First>) -> Vec<Job> {

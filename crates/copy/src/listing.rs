@@ -4,6 +4,7 @@
 use crate::sys;
 use rustix::fd::BorrowedFd;
 use rustix::fs::{FileType, RawDir};
+use rustix::io::Errno;
 use std::ffi::CStr;
 use std::io;
 use std::mem::MaybeUninit;
@@ -36,7 +37,11 @@ impl Listing {
         let mut reader = RawDir::new(dir, buffer);
         let mut more = false;
         while let Some(entry) = reader.next() {
-            let entry = entry?;
+            let entry = match entry {
+                // It has been removed since it was opened: there is nothing in it.
+                Err(Errno::NOENT) => break,
+                entry => entry?,
+            };
             let name = entry.file_name();
             if name != c"." && name != c".." {
                 self.entries.push(Listed {
@@ -75,7 +80,10 @@ pub(crate) fn count(dir: BorrowedFd<'_>, buffer: &mut [MaybeUninit<u8>]) -> io::
     let mut reader = RawDir::new(dir, buffer);
     let mut entries: usize = 0;
     while let Some(entry) = reader.next() {
-        entry?;
+        match entry {
+            Err(Errno::NOENT) => break,
+            entry => entry?,
+        };
         entries += 1;
     }
     // Itself and the one above are not among them.

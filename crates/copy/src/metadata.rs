@@ -18,7 +18,7 @@ use crate::run::Worker;
 use crate::sys::{self, Stat};
 use crate::xattr::{self, Bearer};
 use rustix::fd::{AsFd, BorrowedFd};
-use rustix::fs::{AtFlags, Gid, Timestamps, Uid};
+use rustix::fs::{AtFlags, FileType, Gid, Timestamps, Uid};
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::io;
@@ -277,7 +277,7 @@ impl Worker<'_> {
     pub(crate) fn mode_of_special(&self, dir: &Dir, source: &Stat) -> u32 {
         match self.options().preserve.mode {
             _ if !self.keeps_inherited(dir) => 0o600,
-            Mode::Fresh => 0o666,
+            Mode::Fresh => fresh_special(source),
             Mode::Preserve | Mode::Inherit => source.mode & 0o777,
         }
     }
@@ -290,7 +290,7 @@ impl Worker<'_> {
             Mode::Preserve if lost => source.permissions() & !SET_ID,
             Mode::Preserve => source.permissions(),
             Mode::Inherit => source.mode & 0o777 & !self.run.umask,
-            Mode::Fresh => 0o666 & !self.run.umask,
+            Mode::Fresh => fresh_special(source) & !self.run.umask,
         };
         let set = || {
             let fd = sys::open_path(entry.at.target(), name)?;
@@ -354,5 +354,14 @@ pub(crate) fn times(stat: &Stat) -> Timestamps {
     Timestamps {
         last_access: stat.atime,
         last_modification: stat.mtime,
+    }
+}
+
+/// The permissions, before the umask, of a new FIFO, socket or device that takes none from its source: bind(2) gives
+/// a socket all of them, mkfifo(1) and mknod(1) give the others no right to execute.
+fn fresh_special(source: &Stat) -> u32 {
+    match source.file_type() {
+        FileType::Socket => 0o777,
+        _ => 0o666,
     }
 }

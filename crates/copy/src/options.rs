@@ -181,6 +181,22 @@ impl Preserve {
     }
 }
 
+impl Preserve {
+    /// Whether a directory that is there already gets something of its source's.
+    pub(crate) fn of_directories(&self) -> bool {
+        let Preserve {
+            mode,
+            ownership,
+            timestamps,
+            links: _,
+            context,
+            xattr,
+            flags,
+        } = *self;
+        mode == Mode::Preserve || ownership || timestamps || context != Wish::No || xattr != Wish::No || flags
+    }
+}
+
 /// Where the permissions of a new file come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {

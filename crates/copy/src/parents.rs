@@ -1,5 +1,5 @@
 //! `--parents`: a source's whole path is made below the target, directory by directory, as the source has them. What
-//! was made gets its metadata when everything is copied. A component that leads upwards leads to the directory above, and
+//! was made gets its metadata when everything is copied, and what was there what is to be preserved. A component that leads upwards leads to the directory above, and
 //! from the target to the target, so that nothing is made outside.
 
 use crate::dir::{Dir, Parts, Slot, State};
@@ -29,10 +29,14 @@ pub(crate) struct Parents {
     known: HashMap<PathBuf, Arc<Dir>>,
     /// What was made, by its path below the target: told of, and to be finished.
     made: HashSet<PathBuf>,
-    unfinished: Vec<Made>,
+    /// What was there, by its path below the target.
+    found: HashSet<PathBuf>,
+    unfinished: Vec<Unfinished>,
 }
 
-struct Made {
+struct Unfinished {
+    /// Made by us, or there before.
+    state: State,
     below: PathBuf,
     /// The path of the source.
     from: PathBuf,
@@ -48,6 +52,7 @@ impl Parents {
             top,
             known: HashMap::new(),
             made: HashSet::new(),
+            found: HashSet::new(),
             unfinished: Vec::new(),
         }
     }
@@ -160,20 +165,23 @@ impl Parents {
             };
             worker.report.directories += 1;
             worker.copied(&entry, Kind::Directory, None);
-            if !dry {
-                self.unfinished.push(Made {
-                    below: below.into(),
-                    from: from.into(),
-                    stat,
-                    id: next.target.id(),
-                    inherits,
-                });
-            }
+        } else if ours || !self.found.insert(below.into()) {
+            return Ok(next);
+        }
+        if !dry && (ours || worker.options().preserve.of_directories()) {
+            self.unfinished.push(Unfinished {
+                state: if ours { State::Made } else { State::Existing },
+                below: below.into(),
+                from: from.into(),
+                stat,
+                id: next.target.id(),
+                inherits,
+            });
         }
         Ok(next)
     }
 
-    /// Gives the directories that were made their metadata, the deepest first.
+    /// Gives the directories their metadata, the deepest first.
     pub(crate) fn finish(&mut self, worker: &mut Worker<'_>) {
         self.let_go();
         for made in std::mem::take(&mut self.unfinished).into_iter().rev() {
@@ -189,7 +197,7 @@ impl Parents {
 
     /// The source, if it is still there, and the target, by its path: what the way leads through may be a link that the
     /// user has put there, and where it ends must be what we made.
-    fn open(&self, made: &Made) -> io::Result<(Option<OwnedFd>, OwnedFd)> {
+    fn open(&self, made: &Unfinished) -> io::Result<(Option<OwnedFd>, OwnedFd)> {
         let at = self.top.open()?;
         let same = |fd: OwnedFd, id| match sys::stat(fd.as_fd())?.id == id {
             true => Ok(fd),
@@ -212,13 +220,13 @@ fn above(source: &Path) -> &Path {
     }
 }
 
-fn finish_one(worker: &mut Worker<'_>, made: &Made, from: Option<OwnedFd>, to: OwnedFd, path: PathBuf) {
+fn finish_one(worker: &mut Worker<'_>, made: &Unfinished, from: Option<OwnedFd>, to: OwnedFd, path: PathBuf) {
     let slot = || Slot::new(c"", made.stat.id, None);
     let parts = Parts {
         source: slot(),
         target: slot(),
         stat: made.stat,
-        state: State::Made,
+        state: made.state,
         resumed: false,
         inherits: made.inherits,
         part: None,

@@ -111,7 +111,7 @@ impl Worker<'_> {
     }
 
     /// What speaks against touching what is there.
-    fn check_existing(&mut self, entry: &Entry<'_>, source: &Stat, there: &Stat) -> Outcome<()> {
+    pub(crate) fn check_existing(&mut self, entry: &Entry<'_>, source: &Stat, there: &Stat) -> Outcome<()> {
         let leaves_all = matches!(self.options().overwrite.when, When::None | When::NoneFail);
         if leaves_all {
             self.check_age(entry, source, there)?;
@@ -141,9 +141,10 @@ impl Worker<'_> {
     }
 
     /// Whether what is there stays as it is, because it exists or is as young; this has been told.
-    pub(crate) fn is_left_alone(&mut self, entry: &Entry<'_>, source: &Stat) -> bool {
-        let there = sys::stat_at(entry.at.target(), entry.target, false);
-        there.is_ok_and(|there| self.check_age(entry, source, &there).is_err())
+    /// What a dry run would have made is not there to be looked at.
+    pub(crate) fn is_left_alone(&mut self, entry: &Entry<'_>, source: &Stat, imagined: Option<Stat>) -> bool {
+        let there = imagined.or_else(|| sys::stat_at(entry.at.target(), entry.target, false).ok());
+        there.is_some_and(|there| self.check_age(entry, source, &there).is_err())
     }
 
     /// `-n` and `-u`.
@@ -290,6 +291,14 @@ impl Worker<'_> {
         } else {
             match rename_to_free(entry.at, partial, entry.target) {
                 Err(Errno::EXIST) if entry.at.dir.state == State::Shared => self.name_shared(entry, partial),
+                Err(Errno::EXIST) => match self.replaceable_now(entry) {
+                    Ok(Some(there)) => return self.give_name(entry, partial, Some(&there)),
+                    Ok(None) => Err(Errno::EXIST),
+                    Err(end) => {
+                        self.remove_own(entry, partial);
+                        return Err(end.into());
+                    }
+                },
                 renamed => renamed,
             }
         };

@@ -9,10 +9,10 @@ use crate::journal::{self, Key};
 use crate::observer::{Observer, Paths as _};
 use crate::options::{Backup, Options};
 use crate::parents::Parents;
-use crate::report::Report;
-use crate::run::{self, Run, Worker};
+use crate::report::{self, Report};
+use crate::run::{Run, Worker};
 use crate::schedule::Job;
-use crate::sys::{self, FileId, Stat};
+use crate::sys::{self, Stat};
 use crate::unmade;
 use crate::xattr;
 use crate::Target;
@@ -86,7 +86,7 @@ pub(crate) fn carry_out(run: &Run<'_>, sources: &[PathBuf], target: &Target) -> 
                 }
             }
         }
-        run::add(&mut total, worker.report);
+        report::add(&mut total, worker.report);
     });
     total.stopped = run.stopped();
     total.duration = begin.elapsed();
@@ -124,7 +124,7 @@ struct Plan<'a> {
 }
 
 struct Seen {
-    id: FileId,
+    stat: Stat,
     is_dir: bool,
 }
 
@@ -198,7 +198,7 @@ impl<'a> Plan<'a> {
             let stat = stat().inspect_err(|_| worker.keep_left_tree(&entry))?;
             kind = stat.file_type();
             if self.only_directory && !stat.is_dir() {
-                if !(self.target.is_dir() && worker.is_left_alone(&entry, &stat)) {
+                if !(self.target.is_dir() && worker.is_left_alone(&entry, &stat, None)) {
                     unmade::where_directories_go(worker, source, self.target, kind);
                 }
                 return Ok(());
@@ -243,11 +243,11 @@ impl<'a> Plan<'a> {
         }
         let place = entry.at.dir.path(Side::Target, c"");
         self.come_after(worker, &place, entry.target, total);
-        let seen = Seen { id: stat.id, is_dir };
+        let seen = Seen { stat: *stat, is_dir };
         let Some(before) = self.seen.insert((place, entry.target.into()), seen) else {
             return true;
         };
-        if before.id == stat.id && (is_dir || worker.options().backup == Backup::None) {
+        if before.stat.id == stat.id && (is_dir || worker.options().backup == Backup::None) {
             worker.tell(&Diagnostic::Warning {
                 warning: Warning::NamedTwice,
                 path: entry.source(),
@@ -258,7 +258,12 @@ impl<'a> Plan<'a> {
         if is_dir && before.is_dir || worker.options().backup == Backup::Numbered {
             return true;
         }
-        if !worker.is_left_alone(entry, stat) {
+        if !before.is_dir && !worker.run.has_created(entry) {
+            // It was left as it was.
+            return true;
+        }
+        let imagined = worker.options().dry_run.then(|| worker.imagine(&before.stat));
+        if !worker.is_left_alone(entry, stat, imagined) {
             worker.refused(Refusal::JustCreated, entry);
         }
         false
@@ -299,7 +304,7 @@ impl<'a> Plan<'a> {
         }
         let others = crew.map_or_else(Vec::new, |crew| crew.dismiss());
         for part in first.into_iter().chain(others) {
-            run::add(total, part);
+            report::add(total, part);
         }
         worker.deal_with_lost();
     }

@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use std::ffi::CStr;
 use std::io;
 use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// `mkdirat` in a dry run: fails where that would.
 pub(crate) fn would_make(at: &Opened, name: &CStr) -> io::Result<()> {
@@ -60,6 +61,17 @@ impl Worker<'_> {
             Place::Replace(_) => self.back_up(entry),
             Place::New | Place::Into { .. } => Ok(None),
         }
+    }
+
+    /// The copy of a file that a dry run would have made, as far as its age is concerned.
+    pub(crate) fn imagine(&self, source: &Stat) -> Stat {
+        let mut copy = *source;
+        if !self.options().preserve.timestamps {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            copy.mtime.tv_sec = now.as_secs() as i64;
+            copy.mtime.tv_nsec = now.subsec_nanos() as _;
+        }
+        copy
     }
 
     /// A directory that would be made.

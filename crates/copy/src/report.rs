@@ -41,3 +41,21 @@ pub struct Report {
     /// How long it took.
     pub duration: Duration,
 }
+
+/// Adds up what two threads have done.
+pub(crate) fn add(total: &mut Report, part: Report) {
+    total.files += part.files;
+    total.directories += part.directories;
+    total.symlinks += part.symlinks;
+    total.hard_links += part.hard_links;
+    total.specials += part.specials;
+    total.skipped += part.skipped;
+    total.excluded += part.excluded;
+    total.resumed += part.resumed;
+    total.failures += part.failures;
+    total.verified += part.verified;
+    total.bytes += part.bytes;
+    total.shared_bytes += part.shared_bytes;
+    total.hole_bytes += part.hole_bytes;
+    total.partial.extend(part.partial);
+}

@@ -234,6 +234,7 @@ impl Worker<'_> {
         let stays = self.was_finished(entry, source);
         if stays {
             self.report.resumed += 1;
+            self.run.note_created(entry, Kind::of(source.file_type()));
             self.run.observer.resumed(&Copied {
                 kind: Kind::of(source.file_type()),
                 bytes: if source.is_file() { source.size } else { 0 },

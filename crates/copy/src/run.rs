@@ -2,7 +2,9 @@
 
 use crate::ahead::Ahead;
 use crate::buffer::Buffer;
+use crate::claim::Claims;
 use crate::clone::Clones;
+use crate::created::Created;
 use crate::crew::{self, Crew};
 use crate::disk::{Disk, Disks};
 use crate::error::{Diagnostic, Refusal, Step};
@@ -79,6 +81,8 @@ pub(crate) struct Run<'a> {
     pub(crate) roots: Mutex<HashSet<FileId>>,
     /// The existing directories of the target in which others are made, or in a dry run would be.
     pub(crate) makers: Mutex<HashSet<FileId>>,
+    pub(crate) created: Created,
+    pub(crate) claims: Claims,
     pub(crate) nurseries: Mutex<Nurseries>,
     /// What is locked when everything has its name.
     pub(crate) locks: Mutex<Vec<Lock>>,
@@ -137,6 +141,8 @@ impl<'a> Run<'a> {
             schedule: Schedule::default(),
             roots: Mutex::default(),
             makers: Mutex::default(),
+            created: Created::default(),
+            claims: Claims::default(),
             nurseries: Mutex::default(),
             locks: Mutex::default(),
             lost: Mutex::default(),
@@ -250,8 +256,12 @@ impl Run<'_> {
         before.is_any().then_some(before)
     }
 
-    /// Whether an entry of a source is our own journal, as it is where the source has the target in it.
-    pub(crate) fn is_journal(&self, dir: &dir::Dir, name: &CStr) -> bool {
+    /// Whether an entry of a source is our own journal or lock, as it is where the source has the target in it.
+    pub(crate) fn is_own(&self, dir: &dir::Dir, name: &CStr) -> bool {
+        self.is_journal(dir, name) || self.is_claim(name, dir.source.id())
+    }
+
+    fn is_journal(&self, dir: &dir::Dir, name: &CStr) -> bool {
         // Each entry is asked for: most have another end.
         name.to_bytes().ends_with(b".journal")
             && self
@@ -469,6 +479,7 @@ impl<'a> Worker<'a> {
         backup: Option<PathBuf>,
         how: Option<How>,
     ) {
+        self.run.note_created(entry, kind);
         let copied = Copied {
             kind,
             bytes,
@@ -478,22 +489,4 @@ impl<'a> Worker<'a> {
         };
         self.run.observer.copied(&copied);
     }
-}
-
-/// Adds up what two threads have done.
-pub(crate) fn add(total: &mut Report, part: Report) {
-    total.files += part.files;
-    total.directories += part.directories;
-    total.symlinks += part.symlinks;
-    total.hard_links += part.hard_links;
-    total.specials += part.specials;
-    total.skipped += part.skipped;
-    total.excluded += part.excluded;
-    total.resumed += part.resumed;
-    total.failures += part.failures;
-    total.verified += part.verified;
-    total.bytes += part.bytes;
-    total.shared_bytes += part.shared_bytes;
-    total.hole_bytes += part.hole_bytes;
-    total.partial.extend(part.partial);
 }

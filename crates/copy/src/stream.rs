@@ -6,6 +6,7 @@
 
 use crate::content::{Moved, Trouble};
 use crate::entry::Entry;
+use crate::options::Reflink;
 use crate::run::Worker;
 use crate::sys;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
@@ -16,23 +17,10 @@ use rustix::pipe::{PipeFlags, SpliceFlags};
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-/// A file that claims to have no bytes is read to its end, as those in /proc are, but not further than this: some have
-/// no end.
-const MAX_UNSIZED_BYTES: u64 = 1 << 30;
-
 /// How soon a wait notices that the copy is to stop.
 const SLICE: Duration = Duration::from_millis(50);
 
 impl Worker<'_> {
-    /// Copies a file that says it is empty, to its end.
-    pub(crate) fn unsized_contents(
-        &mut self,
-        from: BorrowedFd<'_>,
-        to: BorrowedFd<'_>,
-    ) -> Result<Moved, Trouble> {
-        self.stream(from, to, Some(MAX_UNSIZED_BYTES))
-    }
-
     /// Copies what comes, in turn, up to the end. With a limit it is a file: more bytes are an error, and nobody is waited for.
     pub(crate) fn stream(
         &mut self,
@@ -59,6 +47,13 @@ impl Worker<'_> {
             };
             if self.run.stopped() {
                 return Err(Trouble::Stopped);
+            }
+            if self.options().reflink == Reflink::Always {
+                // Bytes that come from no block cannot be shared. The kernel says so in its own words.
+                let refused = rustix::fs::ioctl_ficlone(to, from)
+                    .err()
+                    .unwrap_or(Errno::OPNOTSUPP);
+                return Err(Trouble::Clone(refused.into()));
             }
             self.wait_for_turn(length)?;
             self.write_out(to, length)?;

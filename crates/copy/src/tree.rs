@@ -184,6 +184,10 @@ impl Worker<'_> {
         let Some(named) = inside.named() else {
             return self.refused(Refusal::IntoItself, entry);
         };
+        // Several of the directories that are copied to may be in it.
+        if !named.refused_itself.is_first() {
+            return End::Skipped;
+        }
         let refused = Diagnostic::Refused {
             refusal: Refusal::IntoItself,
             source: own_path(named, Side::Source),
@@ -193,7 +197,7 @@ impl Worker<'_> {
     }
 
     /// The directory that the source's entries go to.
-    fn target_dir(&mut self, entry: &Entry<'_>, source: &Stat) -> Outcome<Made> {
+    pub(crate) fn target_dir(&mut self, entry: &Entry<'_>, source: &Stat) -> Outcome<Made> {
         if entry.at.dir.state.is_private() {
             return match self.left_dir(entry)? {
                 true => self.enter_dir(entry, State::Hidden, entry.target.into(), true),
@@ -204,7 +208,10 @@ impl Worker<'_> {
             return self.make_dir(entry, State::Shared, source);
         }
         match self.existing(entry)? {
-            Some(there) if there.is_dir() => self.existing_dir(entry, source, false),
+            Some(there) if there.is_dir() => {
+                self.drop_left_tree(entry)?;
+                self.existing_dir(entry, source, false)
+            }
             Some(there) if there.is_symlink() && self.keeps_link(entry) => {
                 self.existing_dir(entry, source, true)
             }
@@ -215,10 +222,7 @@ impl Worker<'_> {
                 Err(self.refused(Refusal::DirectoryOverFile, entry))
             }
             None if self.options().in_place => self.make_dir(entry, State::Made, source),
-            None => match self.left_tree(entry)? {
-                Some(name) => self.enter_dir(entry, State::Partial, name, true),
-                None => self.make_dir(entry, State::Partial, source),
-            },
+            None => self.new_tree(entry, source),
         }
     }
 
@@ -264,7 +268,7 @@ impl Worker<'_> {
 
     /// Makes a directory for us alone; it gets its permissions when it is finished. Where it is to inherit a list, the
     /// kernel needs to know its permissions now.
-    fn make_dir(&mut self, entry: &Entry<'_>, state: State, source: &Stat) -> Outcome<Made> {
+    pub(crate) fn make_dir(&mut self, entry: &Entry<'_>, state: State, source: &Stat) -> Outcome<Made> {
         if self.options().dry_run {
             return self.imagine_dir(entry, source);
         }
@@ -315,7 +319,13 @@ impl Worker<'_> {
     }
 
     /// Opens a directory that was made by us, in this run or an earlier one.
-    fn enter_dir(&mut self, entry: &Entry<'_>, state: State, name: CString, resumed: bool) -> Outcome<Made> {
+    pub(crate) fn enter_dir(
+        &mut self,
+        entry: &Entry<'_>,
+        state: State,
+        name: CString,
+        resumed: bool,
+    ) -> Outcome<Made> {
         let of_all = self.run.part.partial(entry);
         let inherits = self.hands_down(&entry.at.dir);
         let at = entry.at.target();
@@ -404,6 +414,7 @@ impl Worker<'_> {
             if let Err(End::Failed) = self.name_tree(dir, &opened, &partial) {
                 self.report.partial.extend(dir.partial_path());
             }
+            self.run.claims.release(dir.target.id());
         }
     }
 
@@ -440,6 +451,10 @@ impl Worker<'_> {
         match renamed {
             Ok(()) => {
                 dir.target.renamed();
+                Ok(())
+            }
+            Err(error) if sys::is(&error, &[Errno::EXIST]) && self.merges_instead(dir, parent) => {
+                self.merge_again(dir, parent, partial);
                 Ok(())
             }
             Err(error) => Err(self.failed(Step::Rename, path, error)),

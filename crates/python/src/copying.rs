@@ -387,6 +387,7 @@ fn refused(refusal: Refusal) -> (i32, &'static str) {
         ),
         R::TargetExists => (libc::EEXIST, "The target exists"),
         R::BackupIsSource => (libc::EINVAL, "The backup would destroy the source"),
+        R::BeingMade { .. } => (libc::EBUSY, "Another copy is making the new tree of this name"),
         R::ResumeBusy => (libc::EBUSY, "The copy that is to be resumed is going on"),
         R::ResumeOtherSource => (
             libc::EINVAL,

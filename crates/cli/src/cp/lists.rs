@@ -42,6 +42,8 @@ pub(super) fn names_in(list: &[u8]) -> impl Iterator<Item = OsString> + '_ {
 pub(super) fn exclusions(list: &OsStr) -> Result<Vec<Rule>, Misuse> {
     let bytes = read(list)?;
     let lines = bytes.split(|byte| *byte == b'\n');
+    // As an editor of another system ends lines.
+    let lines = lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line));
     lines
         .filter(|line| !matches!(line, [] | [b'#', ..]))
         .map(|line| rule(Action::Exclude, OsStr::from_bytes(line)))

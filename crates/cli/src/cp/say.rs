@@ -124,6 +124,10 @@ fn refused(refusal: Refusal, source: &Path, target: &Path) -> String {
         ),
         Refusal::TargetExists => format!("not replacing {to}"),
         Refusal::BackupIsSource => format!("backing up {to} might destroy source;  {from} not copied"),
+        Refusal::BeingMade { process } => {
+            let who = process.map_or("another process".into(), |process| format!("process {process}"));
+            format!("cannot create directory {to}: {who} is copying to it")
+        }
         Refusal::ResumeBusy => format!("cannot resume {to}: that copy is going on"),
         Refusal::ResumeOtherSource => {
             format!("cannot resume {to}: it was begun from another source, which was {from}")

@@ -1,9 +1,14 @@
 //! What is written to the two streams, so that lines and the progress line do not run into each other.
 
 use super::usage::PROGRAM;
+use crate::streams::check_stdout;
 use crate::{complain, to_stderr};
 use rustix::termios::tcgetwinsize;
 use std::io::{self, IsTerminal, Write};
+
+/// What is held back where stdout is no terminal: some hundred lines. Whoever reads them is not far behind, and that a
+/// reader has gone is noticed.
+const HELD_BYTES: usize = 4 << 10;
 
 /// Back to the line's start, and clear it.
 const CLEAR: &str = "\r\x1b[K";
@@ -28,7 +33,7 @@ impl Screen {
             out: if out_is_terminal {
                 Box::new(out)
             } else {
-                Box::new(io::BufWriter::with_capacity(1 << 16, out))
+                Box::new(io::BufWriter::with_capacity(HELD_BYTES, out))
             },
             out_is_terminal,
             open_line: false,
@@ -38,12 +43,14 @@ impl Screen {
 
     /// A line on stdout.
     pub fn say(&mut self, line: &str) {
+        if self.trouble.is_some() {
+            return;
+        }
         if self.out_is_terminal {
             self.clear();
         }
-        let written = self
-            .out
-            .write_all(line.as_bytes())
+        let written = check_stdout()
+            .and_then(|()| self.out.write_all(line.as_bytes()))
             .and_then(|()| self.out.write_all(b"\n"));
         self.note(written);
     }
@@ -93,10 +100,6 @@ impl Screen {
     }
 
     fn note(&mut self, written: io::Result<()>) {
-        // A closed stdout is the reader's choice, not an error to report.
-        let error = written
-            .err()
-            .filter(|error| error.kind() != io::ErrorKind::BrokenPipe);
-        self.trouble = self.trouble.take().or(error);
+        self.trouble = self.trouble.take().or(written.err());
     }
 }

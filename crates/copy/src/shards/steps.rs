@@ -12,7 +12,7 @@ use crate::error::{Diagnostic, Warning};
 use crate::json::Name;
 use crate::observer::Observer;
 use crate::options::{Backup, Options, Overwrite};
-use crate::report::Report;
+use crate::report::{self, Report};
 use crate::run::{self, Run};
 use crate::sys;
 use rustix::fd::{AsFd, BorrowedFd};
@@ -257,7 +257,7 @@ pub fn finish(plan: &Plan, observer: &dyn Observer) -> Result<Report, Error> {
     let report = plan.run(observer, part, |_| Ok(()), |report, _| report)?;
     let is_named = place.named(plan)?;
     let stopped = report.stopped;
-    run::add(&mut total, report);
+    report::add(&mut total, report);
     total.stopped = stopped;
     if !is_named {
         total.partial = vec![plan.partial()];
@@ -276,7 +276,7 @@ fn collect(plan: &Plan, place: &Place) -> Result<Done, Error> {
         match place.records.done(&name_of(shard))? {
             None => missing.push(shard),
             Some(done) => {
-                run::add(&mut all.report, done.report);
+                report::add(&mut all.report, done.report);
                 all.digest = all.digest.wrapping_add(done.digest);
             }
         }
