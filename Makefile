@@ -35,7 +35,7 @@ export FEATURES
 
 .DELETE_ON_ERROR:
 .PRECIOUS: %/.installed
-.PHONY: help demo test test-rust test-python test-all native lint check-aarch64 bench docs clean
+.PHONY: help demo test test-rust test-python test-all native lint check-aarch64 dropin-suites bench docs clean
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -80,6 +80,9 @@ check-aarch64: ## compile all of it for aarch64 (once before: rustup target add 
 	PYO3_CROSS=1 PYO3_CROSS_PYTHON_VERSION=3.11 \
 	    cargo check --locked --workspace --all-targets --target aarch64-unknown-linux-gnu
 
+dropin-suites: $(VENV)/.built ## the replaced packages' own tests on proactor.compat (from the package index)
+	$(BIN)/python tools/dropin_suites.py
+
 bench: .venv-bench/.installed ## all comparisons, a quarter of an hour, and docs/speed.md (BENCH_ARGS="--help")
 	.venv-bench/bin/python comparisons/bench.py $(BENCH_ARGS)
 
@@ -87,7 +90,7 @@ docs: ## the Rust crates' documentation, in target/doc
 	cargo doc --locked --workspace --no-deps
 
 clean: ## remove everything that was built, installed or generated here
-	rm -rf target .venv .venv-* .demo dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf target .venv .venv-* .demo .dropin dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find python tests tools $(wildcard examples) -depth \( -name '*.so' -o -name __pycache__ \) -exec rm -rf {} +
 
 # What a developer needs, and no build.

@@ -225,6 +225,19 @@ class TestFilesParity(Parity):
 
         run(main())
 
+    def test_detach_of_a_binary_file(self, run: Run, package: Any, path: Path) -> None:
+        async def main() -> None:
+            file = await package.open(path, "rb")
+            assert await file.read(4) == b"one\n"
+            with file.detach() as raw:
+                assert isinstance(raw, io.RawIOBase)
+                for use in (file.read, file.readline, file.close):
+                    with pytest.raises(ValueError, match="detached"):
+                        await use()
+            await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}))  # the close behind it
+
+        run(main())
+
     def test_package_names(self, package: Any) -> None:
         assert {"open", "tempfile", "stdin", "stdout", "stderr"} <= set(package.__all__)
         assert {"stdin_bytes", "stdout_bytes", "stderr_bytes"} <= set(package.__all__)

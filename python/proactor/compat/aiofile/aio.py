@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AIO_FILE_CLOSED",
     "AIO_FILE_NOT_OPENED",
+    "DEFAULT_CONTEXT_STORE",
     "AIOFile",
     "FileMode",
     "create_context",
@@ -78,6 +79,9 @@ _contexts: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, weakref.ref[caio
     weakref.WeakKeyDictionary()
 )
 
+# The contexts that `get_default_context` has made, by the loop's id. For reading: each ends with its loop.
+DEFAULT_CONTEXT_STORE: weakref.WeakValueDictionary[int, caio.AsyncioContext] = weakref.WeakValueDictionary()
+
 
 def get_default_context() -> caio.AsyncioContext:
     """The running loop's context, made on first use."""
@@ -87,6 +91,7 @@ def get_default_context() -> caio.AsyncioContext:
     if context is None:
         context = create_context()
         _contexts[loop] = weakref.ref(context)
+        DEFAULT_CONTEXT_STORE[id(loop)] = context
     return context
 
 
@@ -336,7 +341,13 @@ class AIOFile:
         done = 0
         while done < len(data):
             # (The whole of bytes is the same object.)
-            done += await self._engine().write(data[done:], fd, offset + done)
+            count = await self._engine().write(data[done:], fd, offset + done)
+            # A context of somebody else's may answer so; to go on would be to try for ever.
+            if count == 0:
+                raise RuntimeError("Write operation returned 0", self, offset, done)
+            if count < 0:
+                raise OSError(-count, os.strerror(-count), self._name)
+            done += count
         return done
 
     async def write(self, data: Any, offset: int = 0) -> int:

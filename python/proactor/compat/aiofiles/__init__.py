@@ -16,8 +16,9 @@ Different on purpose:
 - The methods of a file that proactor has opened are native: they return coroutines, and
   `inspect.iscoroutinefunction` says False of them.
 - `os.scandir` has read all entries before it returns, so that iterating does not block.
-- `detach` and `raw` raise `io.UnsupportedOperation`, for there is no synchronous file underneath, and a text
-  file's `buffer` is asynchronous. Open the file with an `executor` to have them.
+- `raw`, and `detach` of a text file, raise `io.UnsupportedOperation`, for there is no synchronous file
+  underneath, and a text file's `buffer` is asynchronous. Open the file with an `executor` to have them.
+- `detach` of a binary file is a new raw file at the same position. What was written has to be flushed before.
 """
 
 from __future__ import annotations

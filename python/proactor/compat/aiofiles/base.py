@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import AbstractAsyncContextManager
 from functools import partial, wraps
@@ -62,6 +63,32 @@ _NATIVE = (BinaryFile, TextFile, NamedFile, StandardStream)
 def is_native(file: Any) -> bool:
     """Whether it is a file of proactor."""
     return isinstance(file, _NATIVE)
+
+
+# Files that are closed behind what was detached of them.
+_closing: set[asyncio.Task[None]] = set()
+
+
+def _now(call: Coroutine[Any, Any, T]) -> T:
+    """The value of a call that need not wait."""
+    try:
+        call.send(None)
+    except StopIteration as end:
+        value: T = end.value
+        return value
+    call.close()
+    raise nothing_underneath("detach, while something is to be waited for")
+
+
+def _detached(*args: Any, **kwargs: Any) -> Any:
+    raise ValueError("raw stream has been detached")
+
+
+class _Detached:
+    """In the place of a file that was detached."""
+
+    def __getattr__(self, name: str) -> Any:
+        _detached()
 
 
 class AsyncBase(Generic[Data]):
@@ -178,10 +205,27 @@ class AsyncBase(Generic[Data]):
         return fd
 
     def detach(self) -> Any:
-        """Separates the synchronous file underneath and returns it. Files of proactor have none."""
-        if is_native(self._file):
+        """Separates the raw file and returns it; this one raises ValueError from then on.
+
+        Of a file of proactor it is a new `io.FileIO` at the same position. A text file has none, nor has
+        one with so much unwritten that it has to be waited for: `flush` it before.
+        """
+        if not is_native(self._file):
+            return self._file.detach()
+        file = self._file
+        if not isinstance(file, BinaryFile):
             raise nothing_underneath("detach")
-        return self._file.detach()
+        if file.writable():
+            _now(file.flush())
+        place = _now(file.tell()) if file.seekable() else None
+        raw = io.FileIO(os.dup(file.fileno()), file.mode.replace("b", ""))
+        if place is not None:
+            raw.seek(place)
+        closing = asyncio.get_running_loop().create_task(file.close())
+        _closing.add(closing)
+        closing.add_done_callback(_closing.discard)
+        self.__dict__.update(dict.fromkeys(self._HOT, _detached), _file=_Detached())
+        return raw
 
     def __aiter__(self) -> Any:
         # Which has lines of its own, unless they are to be `readline`'s.

@@ -33,7 +33,8 @@ def failure(error: OSError) -> OSError:
     kind = type(error)
     if kind not in _failures:
         _failures[kind] = type(kind.__name__, (kind, SystemError), {"__module__": kind.__module__})
-    result = _failures[kind](error.errno, error.strerror)
+    named = () if error.filename is None else (error.filename,)
+    result = _failures[kind](error.errno, error.strerror, *named)
     result.__cause__ = error
     return result
 
