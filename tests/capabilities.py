@@ -188,6 +188,36 @@ def _image_mount(file_system: str, size_bytes: int) -> str | None:
         return _command(f"mkfs.{file_system}", "-q", image.name) or _mount("-o", "loop", image.name)
 
 
+def _fuse() -> str | None:
+    """The device can be opened, by root or through fusermount3; libfuse is the project's own set-up's."""
+    try:
+        os.close(os.open("/dev/fuse", os.O_RDWR))
+    except OSError as error:
+        return str(error)
+    return None if os.geteuid() == 0 else _program("fusermount3")
+
+
+def _overlay() -> str | None:
+    # Over an overlay there is none; memory is no overlay.
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as place:
+        for name in ("lower", "upper", "work", "merged"):
+            os.mkdir(f"{place}/{name}")
+        options = f"lowerdir={place}/lower,upperdir={place}/upper,workdir={place}/work"
+        merged = f"{place}/merged"
+        return _command("mount", "-t", "overlay", "-o", options, "overlay", merged) or _command(
+            "umount", merged
+        )
+
+
+def _file_system(place: str, magic: int) -> str | None:
+    """What is mounted there, which nothing else is."""
+    statfs = ctypes.create_string_buffer(256)
+    if _libc.statfs(place.encode(), statfs) != 0:
+        return f"{place}: {os.strerror(ctypes.get_errno())}"
+    kind: int = struct.unpack_from("l", statfs)[0]
+    return None if kind == magic else f"{place} has the file system {kind:#x}"
+
+
 def _loop_device() -> str | None:
     return _image_mount("ext4", 1 << 20)
 
@@ -242,6 +272,11 @@ _IN_DEFAULT_ENVIRONMENT = os.path.basename(sys.prefix) == ".venv"
 
 CAPABILITIES: dict[str, Capability] = {
     "root": Capability(_root),
+    "FUSE": Capability(_fuse),
+    "overlay mount": Capability(_overlay),
+    "debugfs": Capability(functools.partial(_file_system, "/sys/kernel/debug", 0x64626720)),
+    "tracefs": Capability(functools.partial(_file_system, "/sys/kernel/tracing", 0x74726163)),
+    "cgroup2": Capability(functools.partial(_file_system, "/sys/fs/cgroup", 0x63677270)),
     "io_uring": Capability(_io_uring),
     "linux_aio": Capability(_linux_aio),
     "O_DIRECT": Capability(_direct_io),

@@ -3,16 +3,14 @@
 //! A cached page, a waiting byte in a pipe, a path whose every part is in the kernel's cache: such an op costs one system
 //! call here, and no queue, no wake-up. Knows no backend. Invariant: nothing in here may block.
 
-mod local;
-
 use crate::driver::complete::outcome;
 use crate::driver::Output;
 use crate::error::Error;
 use crate::op::{Call, Facts, File, FileKind, Handle, Op, Open, ReadFile, RwFlags, Statx, Step};
 use crate::sys::fifo::{has_writer, set_blocking};
+use crate::sys::mount::{self, UNIQUE_MOUNT};
 use crate::sys::older::Way;
 use crate::sys::{self, perform};
-use local::{is_local, UNIQUE_MOUNT};
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -235,7 +233,7 @@ fn statx_of(fd: RawFd, mask: u32, stat: &mut libc::statx) -> Option<i32> {
     // Without it a network file system would ask its server before we know that it is one.
     let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
     let res = perform::statx_only(fd, c"".as_ptr(), flags, mask | UNIQUE_MOUNT, stat);
-    let done = res == 0 && is_local(fd, stat);
+    let done = res == 0 && mount::traits(fd, stat).local;
     if mask & UNIQUE_MOUNT == 0 {
         stat.stx_mask &= !UNIQUE_MOUNT;
         stat.stx_mnt_id = 0;

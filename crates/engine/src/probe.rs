@@ -218,6 +218,35 @@ fn open_named(engine: Engine, config: &Config) -> io::Result<Box<dyn Backend>> {
     })
 }
 
+/// The types of the file systems that are mounted here, with how io_uring and Linux AIO transfer to and from their files.
+/// The other backends use plain calls on all of them.
+///
+/// # Errors
+/// If /proc/self/mountinfo cannot be read.
+pub fn file_systems() -> io::Result<Vec<(String, Support)>> {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo")?;
+    // Optional fields end with a dash; then comes the type.
+    let names = mounts.lines().filter_map(|line| line.split_once(" - "));
+    let mut names: Vec<&str> = names.filter_map(|(_, rest)| rest.split(' ').next()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let support = |name: &str| match name {
+        _ if sys::mount::is_tested(name) => Support::Native,
+        _ if name
+            .split('.')
+            .next()
+            .is_some_and(|kind| kind.starts_with("fuse")) =>
+        {
+            Support::Threads("with direct I/O, io_uring counts short reads twice; pread does not")
+        }
+        _ => Support::Threads("not on the list of file systems whose queued reads were tested"),
+    };
+    Ok(names
+        .iter()
+        .map(|name| (name.to_string(), support(name)))
+        .collect())
+}
+
 /// Tries one backend with a real op and lists what it can do.
 pub fn report(engine: Engine) -> Report {
     let usable = try_op(engine);

@@ -29,6 +29,8 @@ struct Findings {
     machine: Machine,
     choice: Choice,
     engines: Vec<EngineFindings>,
+    /// By type, as /proc/self/mountinfo has it: how io_uring and Linux AIO transfer.
+    file_systems: BTreeMap<String, OpFindings>,
 }
 
 #[derive(Serialize)]
@@ -74,6 +76,12 @@ impl Findings {
                 requested: requested.map(|name| name.to_string_lossy().into_owned()),
             },
             engines: engines.map(|&engine| EngineFindings::of(engine)).collect(),
+            // Without /proc there is nothing to say.
+            file_systems: probe::file_systems()
+                .unwrap_or_default()
+                .into_iter()
+                .map(|(name, support)| (name, OpFindings::of(support)))
+                .collect(),
         }
     }
 
@@ -88,13 +96,18 @@ impl Findings {
     }
 }
 
+impl OpFindings {
+    fn of(support: proactor::Support) -> Self {
+        OpFindings {
+            how: support.name(),
+            reason: support.reason(),
+        }
+    }
+}
+
 impl EngineFindings {
     fn of(engine: Engine) -> Self {
         let report = probe::report(engine);
-        let found = |support: proactor::Support| OpFindings {
-            how: support.name(),
-            reason: support.reason(),
-        };
         EngineFindings {
             name: engine.name(),
             usable: report.usable.is_ok(),
@@ -104,7 +117,7 @@ impl EngineFindings {
             ops: report
                 .support
                 .into_iter()
-                .map(|(kind, support)| (kind.name(), found(support)))
+                .map(|(kind, support)| (kind.name(), OpFindings::of(support)))
                 .collect(),
         }
     }

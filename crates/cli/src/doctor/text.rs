@@ -26,6 +26,7 @@ pub(super) fn render(findings: &Findings, color: bool) -> String {
     page.choice(findings);
     page.engines(&findings.engines);
     page.ops(&findings.engines);
+    page.file_systems(findings);
     page.text
 }
 
@@ -42,6 +43,19 @@ impl Page {
         let title = self.paint(BOLD, title);
         // Writing to a String cannot fail, here and below.
         let _ = writeln!(self.text, "\n{title}");
+    }
+
+    /// What of the mounted file systems the kernel's queues are not trusted with.
+    fn file_systems(&mut self, findings: &Findings) {
+        self.heading("File systems (reads and writes by io_uring and linux_aio)");
+        let width = findings.file_systems.keys().map(String::len).max().unwrap_or(0) + GAP;
+        for (name, found) in &findings.file_systems {
+            let how = match found.reason {
+                None => self.paint(GREEN, found.how),
+                Some(reason) => format!("{}: {reason}", self.paint(YELLOW, found.how)),
+            };
+            let _ = writeln!(self.text, "  {name:width$}{how}");
+        }
     }
 
     fn machine(&mut self, machine: &Machine) {

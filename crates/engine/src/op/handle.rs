@@ -68,6 +68,8 @@ struct FileInner {
     facts: OnceLock<Facts>,
     /// Set when the file system has refused RWF_NOWAIT once.
     nowait_refused: AtomicBool,
+    /// See `Handle::may_queue`.
+    may_queue: OnceLock<bool>,
 }
 
 /// The alignment that O_DIRECT demands of a file, in bytes. See [`File::direct_alignment`].
@@ -86,6 +88,7 @@ impl File {
             fd: fd.into(),
             facts: OnceLock::new(),
             nowait_refused: AtomicBool::new(false),
+            may_queue: OnceLock::new(),
         }))
     }
 
@@ -266,6 +269,15 @@ impl Handle {
         match self.file() {
             Some(file) => file.facts(),
             None => Facts::of(self.fd()),
+        }
+    }
+
+    /// Whether the kernel's queues may transfer to and from the file, or only plain calls. (`sys::mount`)
+    pub(crate) fn may_queue(&self) -> bool {
+        let ask = || sys::mount::may_queue(self.fd());
+        match self.file() {
+            Some(file) => *file.0.may_queue.get_or_init(ask),
+            None => ask(),
         }
     }
 

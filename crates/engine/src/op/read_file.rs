@@ -139,6 +139,14 @@ impl ReadFile {
             .map_or(self.data.capacity(), |memory| memory.len())
     }
 
+    /// The descriptor, once the file is open.
+    pub(crate) fn reading(&self) -> Option<RawFd> {
+        match &self.stage {
+            Stage::Read { fd, .. } => Some(fd.as_raw_fd()),
+            Stage::Open | Stage::Done => None,
+        }
+    }
+
     /// The next call to make. Its pointers are valid until the op is moved or advanced.
     pub(crate) fn call(&mut self) -> Call {
         let (fd, filled) = match &self.stage {

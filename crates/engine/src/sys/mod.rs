@@ -4,6 +4,7 @@ pub(crate) mod aio;
 pub(crate) mod fifo;
 pub(crate) mod fork;
 pub(crate) mod interrupt;
+pub(crate) mod mount;
 pub(crate) mod older;
 pub(crate) mod perform;
 pub(crate) mod ring;

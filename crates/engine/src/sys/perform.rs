@@ -415,6 +415,14 @@ pub(crate) fn filled(op: &mut Op, count: usize) {
     }
 }
 
+/// Whether it transfers to or from a file on which the kernel's queues are not known to be right.
+pub(crate) fn needs_plain_calls(op: &Op) -> bool {
+    match op {
+        Op::ReadFile(o) => o.reading().is_some_and(|fd| !super::mount::may_queue(fd)),
+        op => transfer_file(op).is_some_and(|file| !file.may_queue()),
+    }
+}
+
 /// The file whose kind decides where the op may wait for ever, if it is a plain transfer.
 pub(crate) fn transfer_file(op: &Op) -> Option<&Handle> {
     match op {

@@ -255,7 +255,7 @@ impl LinuxAio {
         let (skip, priority) = (slot.skip, slot.options.priority.raw());
         if let Some(file) = perform::transfer_file(&slot.op) {
             let facts = file.facts().ok()?;
-            if facts.kind != FileKind::Disk || !facts.direct {
+            if facts.kind != FileKind::Disk || !facts.direct || !file.may_queue() {
                 return None;
             }
             iocb.fd = file.fd() as u32;
