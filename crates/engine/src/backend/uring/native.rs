@@ -3,6 +3,7 @@
 use crate::op::{Op, OpKind, RwFlags, XattrTarget};
 use crate::probe::Support;
 use crate::ring::Ring;
+use crate::sys::perform::needs_plain_calls;
 use io_uring::opcode;
 
 const NO_OPCODE: Support = Support::Threads("this kernel's io_uring has no such opcode");
@@ -66,7 +67,9 @@ impl Ring {
             _ => !rw_flags(op)
                 .is_some_and(|flags| flags.contains(RwFlags::HIPRI) || flags.contains(RwFlags::NOWAIT)),
         };
-        for_ring && opcode_of(op.kind()).is_some_and(|code| self.opcodes[code as usize])
+        for_ring
+            && opcode_of(op.kind()).is_some_and(|code| self.opcodes[code as usize])
+            && !needs_plain_calls(op)
     }
 }
 
