@@ -6,6 +6,9 @@
 PYTHON ?= python3
 VENV ?= .venv
 DEMO_ARGS ?=
+FUZZ_ARGS ?=
+# How long `make fuzz` takes.
+SECONDS ?= 3600
 BENCH_ARGS ?=
 # More interpreters for `test-all`, beside those it finds; ENDS=1 takes only the oldest and the newest.
 PYTHONS ?=
@@ -35,7 +38,7 @@ export FEATURES
 
 .DELETE_ON_ERROR:
 .PRECIOUS: %/.installed
-.PHONY: help demo test test-rust test-python test-all native lint check-aarch64 dropin-suites bench docs clean
+.PHONY: help demo test test-rust test-python test-all native lint check-aarch64 dropin-suites bench docs clean fuzz
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -64,6 +67,9 @@ native: ## the command as one static binary, target/native/proactor
 	RUSTFLAGS="$(RUSTFLAGS) -C target-feature=+crt-static -C strip=symbols" cargo build --locked --profile $(PROFILE) --target $(HOST) \
 	    -p proactor-cli -p proactor-bench
 	ln -sfn $(HOST)/$(PROFILE:dev=debug) target/native
+
+fuzz: $(VENV)/.built ## every fuzzer with new seeds, for an hour in all (SECONDS=60, FUZZ_ARGS="--help")
+	$(BIN)/python fuzz/run.py --seconds $(SECONDS) $(FUZZ_ARGS)
 
 lint: $(VENV)/.built ## formatters, clippy, rustdoc, ruff, mypy, stubtest, licences
 	cargo fmt --all --check

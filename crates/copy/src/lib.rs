@@ -70,6 +70,12 @@ mod unmade;
 mod verify;
 mod xattr;
 
+#[cfg(test)]
+mod random;
+#[cfg(test)]
+#[path = "../../../fuzz/seeds.rs"]
+mod seeds;
+
 pub use error::{Diagnostic, Refusal, Step, Warning};
 pub use filter::{Action, Rule};
 pub use glob::BadPattern;

@@ -31,6 +31,11 @@ pub struct SimConfig {
     pub late_cancel_rate: u8,
     /// Whether completions come back out of order.
     pub reorder: bool,
+    /// How many bytes writes may bring in all. A write that exceeds it is cut short, and every later one fails with ENOSPC.
+    pub space_bytes: Option<u64>,
+    /// Offsets, from the first up to and without the second, at which no file can be read or written: a transfer stops
+    /// before them, and one that begins there fails with EIO.
+    pub bad_range: Option<(u64, u64)>,
 }
 
 /// The builder of a [`Driver`].

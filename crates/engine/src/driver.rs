@@ -308,7 +308,7 @@ impl Driver {
         loop {
             self.pump();
             let missing = min.min(max).min(self.pending).saturating_sub(self.ready.len());
-            self.collect(missing, left)?;
+            self.collect(self.at_once(missing), left)?;
             if self.ready.len() >= min.min(max).min(self.pending) || left == Some(Duration::ZERO) {
                 break;
             }

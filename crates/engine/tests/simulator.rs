@@ -1,17 +1,26 @@
 //! A seeded random program of file ops against a model in memory: on the simulator with all its faults, and on every
-//! other engine without. A failing seed names itself; `PROACTOR_SEED=n` runs that one alone.
+//! other engine without. A failing seed names itself; `PROACTOR_SEED=n` runs that one alone. `fuzz_programs` tries new
+//! seeds; one that fails becomes one of `FOUND`.
 
 #[path = "simulator/model.rs"]
 mod model;
+#[path = "../../../fuzz/seeds.rs"]
+mod seeds;
 
 use model::{Program, Rules};
-use proactor::{Config, Driver, Engine, SimConfig};
+use proactor::{Config, Engine, SimConfig};
 use std::path::Path;
 
 /// Programs per test: what runs in about a second in a debug build.
 const SIM_SEEDS: u64 = 400;
 const ENGINE_SEEDS: u64 = 12;
 const STEPS: usize = 60;
+/// Seeds of new programs that have failed once.
+const FOUND: &[u64] = &[];
+/// Of a disk that gets full while a program runs.
+const SPACE_BYTES: u64 = 100_000;
+/// Offsets that can be neither read nor written.
+const BAD: (u64, u64) = (9_000, 9_512);
 
 /// Says which seed has failed, when it has.
 struct Seed(u64);
@@ -44,31 +53,42 @@ fn directory(parent: &str) -> tempfile::TempDir {
 }
 
 /// Runs the program of this seed, and gives its completions in their order.
-fn run(driver: Driver, rules: Rules, seed: u64, parent: &str) -> Vec<String> {
+fn run((config, depth): (Config, u32), rules: Rules, seed: u64, parent: &str) -> Vec<String> {
     let _seed = Seed(seed);
     let dir = directory(parent);
-    let mut program = Program::new(driver, rules, seed, dir.path());
+    let mut program = Program::new(config.depth(depth), depth, rules, seed, dir.path());
     for _ in 0..STEPS {
         program.step();
     }
     program.finish()
 }
 
-fn faulty(seed: u64) -> Driver {
+fn faulty(seed: u64) -> (Config, u32) {
     let sim = SimConfig {
         seed,
         short_rate: 60,
         error_rate: 30,
         late_cancel_rate: 100,
         reorder: true,
+        ..SimConfig::default()
     };
     let config = Config::default().engine(Engine::Sim).sim(sim);
     // Small queues too, so that much waits in the backlog.
-    config
-        .inline(seed.is_multiple_of(4))
-        .depth(1 << (seed % 7))
-        .build()
-        .expect("the simulator")
+    (config.inline(seed.is_multiple_of(4)), 1 << (seed % 7))
+}
+
+/// A disk with faults that stay: each op has to meet them, so none is tried in place.
+fn worn(seed: u64) -> (Config, u32) {
+    let sim = SimConfig {
+        seed,
+        late_cancel_rate: 100,
+        reorder: true,
+        space_bytes: Some(SPACE_BYTES),
+        bad_range: Some(BAD),
+        ..SimConfig::default()
+    };
+    let config = Config::default().engine(Engine::Sim).sim(sim);
+    (config.inline(false), 1 << (seed % 7))
 }
 
 #[test]
@@ -76,6 +96,31 @@ fn model_and_simulator_agree_under_faults() {
     for seed in seeds(SIM_SEEDS) {
         run(faulty(seed), Rules::Faults, seed, "/dev/shm");
     }
+}
+
+#[test]
+fn faults_that_stay_are_met_by_every_op() {
+    for seed in seeds(SIM_SEEDS / 2) {
+        run(worn(seed), Rules::Lasting { bad: BAD }, seed, "/dev/shm");
+    }
+}
+
+fn program_of(seed: u64) {
+    match seed % 3 {
+        0 => run(worn(seed), Rules::Lasting { bad: BAD }, seed, "/dev/shm"),
+        _ => run(faulty(seed), Rules::Faults, seed, "/dev/shm"),
+    };
+}
+
+#[test]
+fn seeds_that_were_found() {
+    FOUND.iter().copied().for_each(program_of);
+}
+
+#[test]
+#[ignore = "new seeds: make fuzz"]
+fn fuzz_programs() {
+    seeds::each(program_of);
 }
 
 #[test]
@@ -93,12 +138,14 @@ fn same_seed_same_run() {
 fn without_faults(engine: Engine) {
     for seed in seeds(ENGINE_SEEDS) {
         for inline in [false, true] {
-            let config = Config::default()
-                .engine(engine)
-                .inline(inline)
-                .depth(1 << (seed % 5));
-            match config.build() {
-                Ok(driver) => drop(run(driver, Rules::Exact, seed, env!("CARGO_TARGET_TMPDIR"))),
+            let config = Config::default().engine(engine).inline(inline);
+            match config.clone().build() {
+                Ok(_) => drop(run(
+                    (config, 1 << (seed % 5)),
+                    Rules::Exact,
+                    seed,
+                    env!("CARGO_TARGET_TMPDIR"),
+                )),
                 Err(e) => return eprintln!("SKIPPED without_faults: needs {engine}: {e}"),
             }
         }

@@ -120,7 +120,7 @@ impl Before {
         })
     }
 
-    fn value(&self, key: u64) -> Option<u64> {
+    pub(super) fn value(&self, key: u64) -> Option<u64> {
         let found = self.known.binary_search_by_key(&key, |(key, _)| *key).ok()?;
         Some(self.known[found].1)
     }

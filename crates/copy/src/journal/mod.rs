@@ -9,6 +9,9 @@ mod find;
 mod format;
 mod life;
 
+#[cfg(test)]
+mod fuzz;
+
 pub(crate) use before::Before;
 use find::Found;
 pub(crate) use find::{each_name, each_partial, find, is_busy, name_of, take, Partial, Search, Unfit};

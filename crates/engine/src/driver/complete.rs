@@ -68,6 +68,15 @@ const RESTARTS: [i32; 4] = [512, 513, 514, 516];
 const HANG_UP: i32 = (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) as i32;
 
 impl Driver {
+    /// How many of the `missing` completions the backend may wait for. An op that is not with it yet takes the place of one
+    /// that completes, and what is in flight beside that one may never complete (a read of an idle pipe).
+    pub(super) fn at_once(&self, missing: usize) -> usize {
+        match self.slab.len() > self.in_flight {
+            true => missing.min(1),
+            false => missing,
+        }
+    }
+
     /// A poll that goes on has found something.
     fn tell_events(&mut self, raw: &Raw) {
         let events = match self.slab.get_mut(raw.token).map(|slot| &slot.op) {

@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::time::Duration;
 
 conformance! {
-    inline { readable_when_complete, inline_completions, leftovers, quiet_when_idle, ops_by_threads, after_the_fact, cancelled, met_by_another_wait, chain_given_up }
+    inline { readable_when_complete, inline_completions, leftovers, quiet_when_idle, ops_by_threads, after_the_fact, cancelled, met_by_another_wait, chain_given_up, room_from_one_given_up }
 }
 
 const NOW: Duration = Duration::ZERO;
@@ -40,6 +40,20 @@ fn readable_when_complete(t: &Case) {
     by_eventfd(&mut d, fd, 1);
     d.submit(Timeout::new(Duration::from_millis(1))).unwrap();
     d.flush().unwrap();
+    by_eventfd(&mut d, fd, 1);
+}
+
+/// Who watches the descriptor makes no other call: what waited for the room of an abandoned op has to begin by itself.
+fn room_from_one_given_up(t: &Case) {
+    let mut d = t.config().depth(1).inline(false).build().unwrap();
+    let fd = d.eventfd().unwrap();
+    let (reader, _writer) = std::io::pipe().unwrap();
+    let reader = proactor::op::File::new(reader);
+    let idle = d.submit(Read::new(&reader, Vec::with_capacity(9))).unwrap();
+    d.submit(Nop::new()).unwrap();
+    d.flush().unwrap();
+    d.wait(0, 9, None, &mut Vec::new()).unwrap();
+    d.abandon(idle);
     by_eventfd(&mut d, fd, 1);
 }
 

@@ -10,8 +10,25 @@ conformance! {
     inline {
         thousands_in_a_tiny_queue, full_hands_the_op_back, batch, never_more_than_pending, at_most_max, no_time,
         time_elapses, long_timeouts, nothing_pending, drain, run_leaves_others_alone, priorities, no_privilege_no_real_time,
-        files_of_bare_descriptors,
+        files_of_bare_descriptors, behind_one_that_never_ends,
     }
+}
+
+/// An op that waits for ever has one of two places: the others take turns on the other one.
+fn behind_one_that_never_ends(t: &Case) {
+    let (reader, writer) = pipe();
+    let mut d = t.config().depth(2).inline(false).build().unwrap();
+    d.submit(Read::new(&reader, Vec::with_capacity(1))).unwrap();
+    for _ in 0..5 {
+        d.submit(Nop::new()).unwrap();
+    }
+    d.submit_linked(vec![Nop::new().into(), Nop::new().into(), Nop::new().into()])
+        .unwrap();
+    let mut done = Vec::new();
+    let count = d.wait(8, usize::MAX, Some(LONG), &mut done).unwrap();
+    assert_eq!(count, 8, "the wait has timed out");
+    drop(writer);
+    collect(&mut d, 1);
 }
 
 fn thousands_in_a_tiny_queue(t: &Case) {

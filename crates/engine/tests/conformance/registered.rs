@@ -4,7 +4,27 @@ use crate::testkit::{bytes_of, finish, run, Case};
 use proactor::buffer::Buf;
 use proactor::op::{Fsync, Op, Poll, Read, Statx, Truncate, Write, WriteV};
 
-conformance! { files { files, buffers, both, foreign, a_place_used_again, a_place_used_again_while_ops_wait } inline { table_is_full, errors } }
+conformance! { files { another_drivers, files, buffers, both, foreign, a_place_used_again, a_place_used_again_while_ops_wait } inline { table_is_full, errors } }
+
+/// A place in the table of one driver is not freed by way of another one.
+fn another_drivers(t: &Case) {
+    let (mut one, mut other) = (t.driver(), t.driver());
+    let file = one.register_file(&t.file("f", b"one")).unwrap();
+    let theirs = other.register_file(&t.file("g", b"other")).unwrap();
+    let refused = one.unregister_file(theirs.clone());
+    assert_eq!(
+        refused.map_err(|error| error.raw_os_error()),
+        match t.engine {
+            proactor::Engine::IoUring => Err(Some(libc::EINVAL)),
+            _ => Ok(()),
+        }
+    );
+    assert_eq!(run(&mut one, Read::at(&file, 0, Vec::with_capacity(9))), Ok(3));
+    assert_eq!(
+        run(&mut other, Read::at(&theirs, 0, Vec::with_capacity(9))),
+        Ok(5)
+    );
+}
 
 fn files(t: &Case) {
     let mut d = t.driver();

@@ -4,15 +4,23 @@
 //! touches take no other op until the whole chain is complete, so that the model knows what every op must have found.
 //! Chains on different places are in flight together and may complete in any order.
 
+use proactor::buffer::{Buf, RegisteredBuf};
 use proactor::op::{
-    File, Fsync, Op, Open, Read, ReadFile, ReadV, Rename, Statx, Truncate, Unlink, Write, WriteFile, WriteV,
+    File, FixedFile, Fsync, Handle, Op, Open, Read, ReadFile, ReadV, Rename, Statx, Truncate, Unlink, Write,
+    WriteFile, WriteV,
 };
-use proactor::{Completion, Driver, Output, Token};
+use proactor::{Completion, Config, Driver, Output, Token};
 use std::collections::HashMap;
 use std::ffi::CString;
+use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+#[path = "upset.rs"]
+mod upset;
+
+use upset::{descriptors_below, Bell, Lost};
 
 const PLACES: usize = 6;
 /// Large enough for several pages, small enough to be quick.
@@ -24,6 +32,8 @@ const LONG: Duration = Duration::from_secs(30);
 pub enum Rules {
     /// Errors without effect, transfers cut short.
     Faults,
+    /// A disk that gets full and stays so, and offsets that can be neither read nor written; no other faults.
+    Lasting { bad: (u64, u64) },
     /// Neither.
     Exact,
 }
@@ -54,6 +64,8 @@ impl Random {
 struct Place {
     content: Option<Vec<u8>>,
     file: Option<File>,
+    /// The same file in the table of a driver, and how many drivers there were before that one.
+    fixed: Option<(FixedFile, usize)>,
 }
 
 /// What an op was asked to do.
@@ -76,10 +88,24 @@ struct Chain {
     other: Option<usize>,
     ops: Vec<(Token, Intent)>,
     cancelled: bool,
+    /// The disk was known to be full when it was submitted.
+    after_full: bool,
 }
 
 pub struct Program {
+    config: Config,
+    depth: u32,
     driver: Driver,
+    /// How many drivers there were before this one.
+    epoch: usize,
+    /// What another event loop would watch.
+    watched: Option<RawFd>,
+    /// Registered buffers that no op has.
+    buffers: Vec<RegisteredBuf>,
+    bell: Bell,
+    /// Given up: nobody hears of them, and what they have done is seen when nothing is in flight.
+    lost: Vec<Lost>,
+    full: bool,
     rules: Rules,
     random: Random,
     dir: PathBuf,
@@ -90,9 +116,18 @@ pub struct Program {
 }
 
 impl Program {
-    pub fn new(driver: Driver, rules: Rules, seed: u64, dir: &Path) -> Self {
-        Program {
+    pub fn new(config: Config, depth: u32, rules: Rules, seed: u64, dir: &Path) -> Self {
+        let driver = config.clone().build().expect("an engine that works here");
+        let mut program = Program {
+            config,
+            depth,
             driver,
+            epoch: 0,
+            watched: None,
+            buffers: Vec::new(),
+            bell: Bell::new(),
+            lost: Vec::new(),
+            full: false,
             rules,
             random: Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
             dir: dir.to_owned(),
@@ -100,7 +135,9 @@ impl Program {
             chains: Vec::new(),
             done: HashMap::new(),
             trace: Vec::new(),
-        }
+        };
+        program.equip();
+        program
     }
 
     fn path(&self, place: usize) -> CString {
@@ -108,25 +145,32 @@ impl Program {
     }
 
     pub fn step(&mut self) {
-        match self.random.below(10) {
+        match self.random.below(12) {
             0..7 => self.submit(),
             7 => self.cancel(),
+            8 => self.upset(),
             _ => {
                 let (min, max) = (self.random.below(4) as usize, self.random.below(6) as usize);
                 self.wait(min, max);
             }
         }
+        self.look_at_descriptor();
     }
 
     fn submit(&mut self) {
         let busy = |place| {
+            let lost = self.lost.iter().map(|lost| &lost.chain);
             self.chains
                 .iter()
+                .chain(lost)
                 .any(|chain| chain.place == place || chain.other == Some(place))
         };
         let free: Vec<usize> = (0..PLACES).filter(|&place| !busy(place)).collect();
         if free.len() < 2 {
-            return self.wait(1, 3);
+            return match self.chains[..] {
+                [] => self.settle(),
+                _ => self.wait(1, 3),
+            };
         }
         let at = self.random.below(free.len() as u64) as usize;
         let (place, spare) = (free[at], free[(at + 1) % free.len()]);
@@ -157,6 +201,7 @@ impl Program {
             other,
             ops,
             cancelled: false,
+            after_full: self.full,
         });
         if self.random.below(4) == 0 {
             self.driver.flush().expect("flush");
@@ -168,6 +213,10 @@ impl Program {
         let path = self.path(place);
         let Some(file) = self.places[place].file.clone() else {
             return (Open::new(path, libc::O_RDWR | libc::O_CREAT).into(), Intent::Open);
+        };
+        let file: Handle = match &self.places[place].fixed {
+            Some((fixed, _)) if self.random.below(2) == 0 => fixed.into(),
+            _ => file.into(),
         };
         let at = self.random.below(LARGEST_BYTES);
         match self.random.below(9) {
@@ -186,6 +235,11 @@ impl Program {
                     Intent::Write { at, data },
                 )
             }
+            3 if !self.buffers.is_empty() => {
+                let buffer = self.buffers.pop().expect("there is one");
+                let len = buffer.capacity();
+                (Read::at(file, at, buffer).into(), Intent::Read { at, len })
+            }
             3 | 4 => {
                 let buffer = Vec::with_capacity(1 + self.random.below(LARGEST_BYTES) as usize);
                 let len = buffer.capacity();
@@ -199,14 +253,7 @@ impl Program {
                     Intent::Read { at, len },
                 )
             }
-            6 => (
-                Truncate {
-                    file: file.into(),
-                    len: at,
-                }
-                .into(),
-                Intent::Truncate(at),
-            ),
+            6 => (Truncate { file, len: at }.into(), Intent::Truncate(at)),
             7 => (Fsync::data(file).into(), Intent::Sync),
             _ => (Statx::of(file).into(), Intent::Stat),
         }
@@ -241,13 +288,22 @@ impl Program {
 
     fn wait(&mut self, min: usize, max: usize) {
         let mut done = Vec::new();
-        let pending = self.driver.pending();
+        // A poll that goes on need not complete.
+        let pending = self.driver.pending() - usize::from(self.bell.poll.is_some());
+        let min = min.min(pending);
         let count = self.driver.wait(min, max, Some(LONG), &mut done).expect("wait");
         assert!(
-            count <= max && count >= min.min(max).min(pending),
+            count <= max && count >= min.min(max),
             "{count} completions for {min}..={max}"
         );
+        self.take(done);
+    }
+
+    fn take(&mut self, done: Vec<Completion>) {
         for completion in done {
+            if self.bell.heard(&completion) {
+                continue;
+            }
             self.trace.push(format!(
                 "{} {:?}",
                 completion.token.as_u64(),
@@ -282,13 +338,24 @@ impl Program {
                     assert!(chain.cancelled, "nobody has cancelled {intent:?}");
                     true
                 }
-                _ => !self.check(chain.place, &intent, completion, chain.cancelled),
+                _ => !self.check(
+                    chain.place,
+                    &intent,
+                    completion,
+                    [chain.cancelled, chain.after_full],
+                ),
             };
         }
     }
 
     /// Whether this is what the op had to do, applied to the model; says whether it was done in full.
-    fn check(&mut self, place: usize, intent: &Intent, completion: Completion, cancelled: bool) -> bool {
+    fn check(
+        &mut self,
+        place: usize,
+        intent: &Intent,
+        completion: Completion,
+        [cancelled, after_full]: [bool; 2],
+    ) -> bool {
         let result = errno_or_count(&completion);
         let exact = self.rules == Rules::Exact;
         let missing = self.places[place].content.is_none();
@@ -297,11 +364,19 @@ impl Program {
             Err(libc::ENOENT) if by_path && missing => return false,
             Err(errno) => {
                 assert!(!exact, "{intent:?}: errno {errno}");
+                if let Rules::Lasting { .. } = self.rules {
+                    assert!(
+                        matches!(errno, libc::EIO | libc::ENOSPC),
+                        "{intent:?}: errno {errno}"
+                    );
+                    self.full |= errno == libc::ENOSPC;
+                }
                 return false;
             }
             Ok(count) => count,
         };
         assert!(!(by_path && missing), "{intent:?} of nothing");
+        self.check_lasting(place, intent, count, after_full);
         let content = self.places[place].content.get_or_insert_default();
         match intent {
             Intent::Write { at, data } => {
@@ -325,10 +400,12 @@ impl Program {
                 // A read that was cancelled after its cached part had been taken reports that part.
                 let short = (!exact || cancelled) && count > 0 && count < there.len();
                 assert!(count == there.len() || short, "{count} of {}", there.len());
+                let (bytes, buffer) = bytes_and_buffer(completion);
                 assert!(
-                    read_bytes(completion) == there[..count],
+                    bytes == there[..count],
                     "{intent:?}: other bytes than were written"
                 );
+                self.buffers.extend(buffer);
                 return count == *len;
             }
             Intent::Truncate(len) => content.resize(*len as usize, 0),
@@ -359,6 +436,7 @@ impl Program {
         while !self.chains.is_empty() {
             self.wait(1, usize::MAX);
         }
+        self.settle();
         assert_eq!(
             (self.driver.pending(), self.driver.ready(), self.done.len()),
             (0, 0, 0)
@@ -367,7 +445,11 @@ impl Program {
             let on_disk = std::fs::read(self.dir.join(place.to_string())).ok();
             assert!(on_disk == known.content, "place {place} holds something else");
         }
-        self.trace
+        let (trace, dir) = (std::mem::take(&mut self.trace), self.dir.clone());
+        drop(self);
+        let open = descriptors_below(&dir);
+        assert!(open.is_empty(), "left open: {open:?}");
+        trace
     }
 }
 
@@ -376,6 +458,17 @@ fn errno_or_count(completion: &Completion) -> Result<usize, i32> {
         Ok(Output::Count(count)) => Ok(*count),
         Ok(_) => Ok(0),
         Err(error) => Err(error.errno()),
+    }
+}
+
+/// What was read, and the registered buffer that it was read into.
+fn bytes_and_buffer(completion: Completion) -> (Vec<u8>, Option<RegisteredBuf>) {
+    match completion.op {
+        Some(Op::Read(Read {
+            buffer: Buf::Registered(buffer),
+            ..
+        })) => (buffer.to_vec(), Some(*buffer)),
+        op => (read_bytes(Completion { op, ..completion }), None),
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod ahead;
 mod bytes;
+mod fuzz;
 mod rig;
 mod single;
 
@@ -241,6 +242,7 @@ fn faulty(seed: u64, error_rate: u8) -> Driver {
         error_rate,
         late_cancel_rate: 0,
         reorder: true,
+        ..SimConfig::default()
     };
     Config::default()
         .engine(Engine::Sim)

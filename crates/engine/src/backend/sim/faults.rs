@@ -1,13 +1,18 @@
 //! What goes wrong, and when: numbers from a seed.
 
 use crate::config::SimConfig;
-use crate::op::OpKind;
+use crate::op::{Op, OpKind};
 
 /// What has been decided for one op.
 pub(super) enum Fate {
     Fine,
     /// A transfer is cut; the number says where.
     Short(u64),
+    /// A transfer moves at most so many bytes, at least one. This errno where it cannot be cut.
+    Limit {
+        bytes: u64,
+        errno: i32,
+    },
     /// This errno, and no effect.
     Error(i32),
 }
@@ -17,6 +22,7 @@ impl Fate {
     pub(super) fn cut(&self, len: usize) -> usize {
         match self {
             Fate::Short(number) if len > 1 => 1 + (*number % (len as u64 - 1)) as usize,
+            Fate::Limit { bytes, .. } => len.min(*bytes as usize),
             _ => len,
         }
     }
@@ -42,6 +48,8 @@ impl Random {
 pub(super) struct Faults {
     config: SimConfig,
     random: Random,
+    /// What is left of `space_bytes`.
+    space_bytes: Option<u64>,
 }
 
 impl Faults {
@@ -49,10 +57,16 @@ impl Faults {
         Faults {
             config,
             random: Random(config.seed),
+            space_bytes: config.space_bytes,
         }
     }
 
-    pub(super) fn fate(&mut self, kind: OpKind) -> Fate {
+    /// `skip` bytes of a transfer are done already.
+    pub(super) fn fate(&mut self, op: &Op, skip: usize) -> Fate {
+        if let Some(fate) = self.lasting(op, skip) {
+            return fate;
+        }
+        let kind = op.kind();
         if self.random.hit(self.config.error_rate) {
             let errors = errors(kind);
             if !errors.is_empty() {
@@ -63,6 +77,28 @@ impl Faults {
             return Fate::Short(self.random.next());
         }
         Fate::Fine
+    }
+
+    /// A fault that is there for every op, if the op meets one.
+    fn lasting(&mut self, op: &Op, skip: usize) -> Option<Fate> {
+        let (at, len_bytes, writes) = span(op, skip)?;
+        if let (Some((start, end)), Some(at)) = (self.config.bad_range, at) {
+            if at < end && at.saturating_add(len_bytes) > start {
+                let errno = libc::EIO;
+                return Some(match start.checked_sub(at) {
+                    None | Some(0) => Fate::Error(errno),
+                    Some(bytes) => Fate::Limit { bytes, errno },
+                });
+            }
+        }
+        let left = self.space_bytes.as_mut().filter(|_| writes)?;
+        let bytes = len_bytes.min(*left);
+        *left -= bytes;
+        let errno = libc::ENOSPC;
+        match bytes {
+            0 => Some(Fate::Error(errno)),
+            _ => (bytes < len_bytes).then_some(Fate::Limit { bytes, errno }),
+        }
     }
 
     pub(super) fn late(&mut self) -> bool {
@@ -82,6 +118,22 @@ impl Faults {
     pub(super) fn pause(&mut self) -> bool {
         self.config.reorder && self.random.hit(64)
     }
+}
+
+/// Where a transfer begins if it has an offset, how many bytes it moves at most, and whether it writes. `None` for
+/// what moves nothing.
+fn span(op: &Op, skip: usize) -> Option<(Option<u64>, u64, bool)> {
+    let (offset, len, writes) = match op {
+        Op::Read(o) => (o.offset, o.buffer.capacity(), false),
+        Op::ReadV(o) => (o.offset, o.total_len(), false),
+        Op::Write(o) => (o.offset, o.buffer.len(), true),
+        Op::WriteV(o) => (o.offset, o.total_len(), true),
+        Op::ReadFile(_) => return Some((Some(0), u64::MAX, false)),
+        Op::WriteFile(o) => (Some(0), o.data.len(), true),
+        _ => return None,
+    };
+    let left = len.saturating_sub(skip) as u64;
+    (left > 0).then_some((offset.map(|at| at.saturating_add(skip as u64)), left, writes))
 }
 
 /// What a device, a file system or a signal may do to such an op without any effect.

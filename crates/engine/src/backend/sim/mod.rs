@@ -223,7 +223,7 @@ impl Backend for Sim {
         slot.stoppable |= super::helper::waits_for_peer(&op)
             || matches!(&*op, Op::WriteFile(o) if perform::writes_to_stream(o));
         let needs = self.needs(token, &op);
-        let fate = self.faults.fate(op.kind());
+        let fate = self.faults.fate(&op, slot.skip);
         let notify = slot.options.notify.clone();
         let job = Job {
             token,

@@ -1,7 +1,7 @@
 //! Doing an op whole or in part, without waiting for a peer.
 
 use super::faults::Fate;
-use crate::op::{Call, Facts, Handle, Op, ReadFile, RwFlags, Step};
+use crate::op::{Call, Facts, Handle, Op, OpKind, ReadFile, RwFlags, Step};
 use crate::sys::older::Way;
 use crate::sys::{self, perform};
 use std::os::fd::RawFd;
@@ -14,10 +14,17 @@ pub(super) fn perform(op: &mut Op, skip: usize, fate: &Fate) -> i32 {
         Op::Read(_) | Op::Write(_) | Op::ReadV(_) | Op::WriteV(_) => {
             let file = perform::transfer_file(op).expect("these are transfers");
             // Half a block would be an error of its own.
-            let fate = if direct(file) { &Fate::Fine } else { fate };
+            let fate = match fate {
+                Fate::Limit { errno, .. } if direct(file) => return -*errno,
+                Fate::Short(_) if direct(file) => &Fate::Fine,
+                fate => fate,
+            };
             transfer(op, skip, file.fd(), RwFlags::NONE, fate)
         }
-        _ => perform::perform(op, skip),
+        _ => match (op.kind(), fate) {
+            (OpKind::WriteFile, Fate::Limit { errno, .. }) => -*errno,
+            _ => perform::perform(op, skip),
+        },
     }
 }
 
@@ -116,8 +123,18 @@ fn read_file(o: &mut ReadFile, fate: &Fate) -> i32 {
         let res = match o.call() {
             Call::Open { dir, path, how } => perform::openat2(dir, path, how),
             Call::Read { fd, to, len, offset } => {
-                let iovec = perform::iovec(to, fate.cut(len));
-                perform::rw(Way::Read, fd, &[iovec], offset as i64, RwFlags::NONE)
+                let len = match fate {
+                    Fate::Limit { bytes, .. } if offset < *bytes => len.min((bytes - offset) as usize),
+                    Fate::Limit { .. } => len,
+                    fate => fate.cut(len),
+                };
+                let iovec = perform::iovec(to, len);
+                let res = perform::rw(Way::Read, fd, &[iovec], offset as i64, RwFlags::NONE);
+                match fate {
+                    // The end of a file can be found there, and nothing else.
+                    Fate::Limit { bytes, errno } if offset >= *bytes && res > 0 => -errno,
+                    _ => res,
+                }
             }
         };
         if let Step::Done(res) = o.advance(res) {
