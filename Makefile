@@ -10,6 +10,7 @@ FUZZ_ARGS ?=
 # How long `make fuzz` takes.
 SECONDS ?= 3600
 BENCH_ARGS ?=
+GNU_TESTS_ARGS ?=
 # More interpreters for `test-all`, beside those it finds; ENDS=1 takes only the oldest and the newest.
 PYTHONS ?=
 ENDS ?=
@@ -38,7 +39,7 @@ export FEATURES
 
 .DELETE_ON_ERROR:
 .PRECIOUS: %/.installed
-.PHONY: help demo test test-rust test-python test-all native lint check-aarch64 dropin-suites bench docs clean fuzz
+.PHONY: help demo test test-rust test-python test-all native gnu-tests lint check-aarch64 dropin-suites bench docs clean fuzz
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -70,6 +71,9 @@ native: ## the command as one static binary, target/native/proactor
 
 fuzz: $(VENV)/.built ## every fuzzer with new seeds, for an hour in all (SECONDS=60, FUZZ_ARGS="--help")
 	$(BIN)/python fuzz/run.py --seconds $(SECONDS) $(FUZZ_ARGS)
+
+gnu-tests: native ## GNU's own tests of cp on the static binary (GNU_TESTS_ARGS="--control"); takes Debian's apt
+	$(PYTHON) tools/gnu_tests.py $(GNU_TESTS_ARGS)
 
 lint: $(VENV)/.built ## formatters, clippy, rustdoc, ruff, mypy, stubtest, licences
 	cargo fmt --all --check

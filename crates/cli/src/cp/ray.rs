@@ -11,7 +11,7 @@ use proactor_copy::shards::{finish, plan, Error, Plan};
 use proactor_copy::Observer as _;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// So that fast workers take more, and the last ones do not keep everybody waiting.
 const SHARDS_PER_WORKER: usize = 3;
@@ -38,6 +38,7 @@ pub(super) fn run(
     address: &str,
     cluster: Option<&dyn Cluster>,
 ) -> Result<u8, Misuse> {
+    let begin = Instant::now();
     let before = if args.flags.finish {
         Some(stored(&args.flags, wishes)?)
     } else {
@@ -85,7 +86,14 @@ pub(super) fn run(
             }
             (None, None) => unreachable!("one of them was asked for"),
         };
-        Ok(distribute(args, &plan, &file, address, tasks.as_mut(), &watch))
+        Ok(distribute(
+            args,
+            &plan,
+            (&file, address),
+            tasks.as_mut(),
+            &watch,
+            begin,
+        ))
     });
     Ok(status.unwrap_or_else(|error| failed(&watch, &error)))
 }
@@ -93,15 +101,19 @@ pub(super) fn run(
 fn distribute(
     args: &Cp,
     plan: &Plan,
-    file: &PathBuf,
-    address: &str,
+    (file, address): (&PathBuf, &str),
     tasks: &mut dyn Tasks,
     watch: &Watch,
+    begin: Instant,
 ) -> u8 {
     let ended = shards(plan, tasks, watch);
     let halt = match ended {
         Ok(()) => match finish(plan, watch) {
-            Ok(report) if !report.stopped => return conclude(args, &report, watch),
+            Ok(mut report) if !report.stopped => {
+                // Of all steps, and not of the last one alone.
+                report.duration = begin.elapsed();
+                return conclude(args, &report, watch);
+            }
             Ok(_) => Halt::Stopped,
             Err(error) => Halt::Error(error),
         },

@@ -283,7 +283,40 @@ impl Wishes {
         } else {
             Dereference::Always
         });
+        self.warn_of_no_effect(flags);
         self.settle_backup()
+    }
+
+    /// Options of ours that nothing comes of beside others. GNU's own are passed over without a word, as by its cp.
+    fn warn_of_no_effect(&mut self, flags: &Flags) {
+        let options = &self.options;
+        let copies = options.method == Method::Contents && !options.attributes_only;
+        let of_contents = [
+            (
+                options.verify,
+                "--verify has no effect with -l, -s or --attributes-only",
+            ),
+            (
+                options.bwlimit > 0,
+                "--bwlimit has no effect with -l, -s or --attributes-only",
+            ),
+            (
+                options.resume,
+                "--resume has no effect with -l, -s or --attributes-only",
+            ),
+        ];
+        let of_output = [
+            (
+                flags.json && flags.stats,
+                "--stats has no effect with --json, whose report says the same",
+            ),
+            (flags.json && flags.debug, "--debug has no effect with --json"),
+        ];
+        let of_contents = of_contents
+            .into_iter()
+            .map(|(given, text)| (given && !copies, text));
+        let in_vain = of_contents.chain(of_output).filter(|(is_so, _)| *is_so);
+        self.warnings.extend(in_vain.map(|(_, text)| text));
     }
 
     fn settle_backup(&mut self) -> Result<(), Misuse> {
