@@ -71,6 +71,8 @@ mod verify;
 mod xattr;
 
 #[cfg(test)]
+mod glob_fuzz;
+#[cfg(test)]
 mod random;
 #[cfg(test)]
 #[path = "../../../fuzz/seeds.rs"]
