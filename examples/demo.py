@@ -131,7 +131,8 @@ async def read_by_to_thread(paths: list[str], tick: Tick) -> Got:
 
 async def read_by_engine(engine: str, paths: list[str], tick: Tick) -> Got:
     got: Got = []
-    async for path, data in proactor.read_many(paths, concurrency=64, ordered=False, engine=engine):
+    files = proactor.read_many(paths, concurrency=64, ordered=False, return_exceptions=True, engine=engine)
+    async for path, data in files:
         got.append((path, data))
         tick(len(data) if isinstance(data, bytes) else 0)
     return got

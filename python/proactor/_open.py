@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Callable, Coroutine, Generator
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from operator import index
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
@@ -25,7 +25,8 @@ __all__ = ["BinaryFile", "TextFile", "open"]
 def start_close(file: BinaryFile) -> None:
     """Closes a file without waiting: what is left to do goes on by itself."""
     call = file.close()
-    if next(call, "done") != "done":
+    with suppress(StopIteration):
+        call.send(None)
         call.close()
 
 

@@ -33,7 +33,7 @@ class TextFile(Positioned):
     """
 
     def __new__(cls, buffer: BinaryFile, *args: Any, **kwargs: Any) -> TextFile:
-        return super().__new__(cls, buffer, Turn())
+        return super().__new__(cls, buffer, Turn(buffer._check_loop))
 
     def __init__(
         self,
@@ -306,7 +306,7 @@ class TextFile(Positioned):
             data = encoder.encode(text.replace("\n", newline) if has_end and newline != "\n" else text)
         else:
             data = await encode_long(encoder, text, newline)
-        call = buffer.write(data)
+        call: Any = buffer.write(data)
         try:
             await call
         except BaseException as error:

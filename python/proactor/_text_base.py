@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import deque
-from collections.abc import AsyncIterable, Iterable
+from collections.abc import AsyncIterable, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from proactor._native import Users
@@ -76,10 +76,16 @@ class Turn(Users):
     It passes from hand to hand, so that nobody overtakes, and keeps no loop alive that has come to its end.
     """
 
-    def __init__(self) -> None:
+    def __new__(cls, check: Callable[[], None] = lambda: None) -> Turn:
+        return super().__new__(cls)
+
+    def __init__(self, check: Callable[[], None] = lambda: None) -> None:
+        """`check` refuses loops other than the one that will hear of the turn."""
         self._waiting: deque[asyncio.Future[None]] = deque()
+        self._check = check
 
     async def __aenter__(self) -> None:
+        self._check()
         self.users += 1
         if not self._taken:
             self._taken = True

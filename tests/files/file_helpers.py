@@ -12,8 +12,9 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import proactor
 import pytest
 from conftest import Run
 
@@ -24,6 +25,9 @@ MIB = 1 << 20
 LARGE_BYTES = 3 * MIB + 12345
 COLD_BYTES = 2 * MIB + 4321
 DEADLINE_S = 30
+
+# Errors among the results, as most tests look at both.
+read_many: Any = functools.partial(proactor.read_many, return_exceptions=True)
 
 
 def content(size_bytes: int, seed: int = 0) -> bytes:

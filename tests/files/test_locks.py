@@ -121,7 +121,7 @@ class TestAlone:
                 await late
             for call in (file.lock, file.unlock):
                 with pytest.raises(ValueError, match="closed file"):
-                    call()
+                    call()  # type: ignore[unused-coroutine]
 
         run(closed())
 

@@ -181,7 +181,7 @@ class TestSpecialFiles:
             assert await in_time(reader.read()) == b"two"
             assert not reader.seekable()
             with pytest.raises(io.UnsupportedOperation):
-                reader.seek(0)
+                reader.seek(0)  # type: ignore[unused-coroutine]
             await reader.close()
 
         run(main())

@@ -95,8 +95,8 @@ class TestCalls:
                         await call
                     # As a coroutine that has ended.
                     call.close()
-                    assert call.__name__ in repr(call)
-                    assert call.__name__ in call.__qualname__
+                    assert call.__name__ in repr(call)  # type: ignore[attr-defined]
+                    assert call.__name__ in call.__qualname__  # type: ignore[attr-defined]
 
         run(main())
 
@@ -107,10 +107,10 @@ class TestCalls:
             async with proactor.open(path, "w+") as file:
                 await file.write("kept\n")
                 with pytest.warns(RuntimeWarning, match=r"'TextFile\.write' was never awaited"):
-                    file.write("lost\n")
+                    file.write("lost\n")  # type: ignore[unused-coroutine]
                 await file.seek(0)
                 with pytest.warns(RuntimeWarning, match=r"'TextFile\.readline' was never awaited"):
-                    file.readline()
+                    file.readline()  # type: ignore[unused-coroutine]
                 assert await file.readline() == "kept\n"
 
         run(main())

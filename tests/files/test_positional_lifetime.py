@@ -103,7 +103,7 @@ class TestLifetime:
             with pytest.raises(ValueError, match="closed file"):
                 await late
             with pytest.raises(ValueError, match="closed file"):
-                file.pwrite(b"", 0)
+                file.pwrite(b"", 0)  # type: ignore[unused-coroutine]
 
         run(main())
 
@@ -160,12 +160,12 @@ class TestLifetime:
             async with proactor.open(path, "rb") as file:
                 call = file.pread(1, 0)
                 assert "pread" in repr(call)
-                assert (call.__name__, call.__qualname__) == ("pread", "BinaryFile.pread")
+                assert (call.__name__, call.__qualname__) == ("pread", "BinaryFile.pread")  # type: ignore[attr-defined]
                 await call
                 with pytest.raises(RuntimeError, match="already awaited"):
                     await call
                 with pytest.warns(RuntimeWarning, match=r"'BinaryFile.pread' was never awaited"):
-                    file.pread(1, 0)
+                    file.pread(1, 0)  # type: ignore[unused-coroutine]
 
         run(main())
 

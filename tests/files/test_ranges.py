@@ -51,10 +51,10 @@ class TestFallocate:
         async def main() -> None:
             async with proactor.open(path, "r+b") as file:
                 with pytest.raises(OSError, match="Invalid argument"):
-                    file.fallocate(-1, 1)
+                    file.fallocate(-1, 1)  # type: ignore[unused-coroutine]
             async with proactor.open(path, "rb") as file:
                 with pytest.raises(OSError, match="not writable"):
-                    file.fallocate(0, 1)
+                    file.fallocate(0, 1)  # type: ignore[unused-coroutine]
 
         run(main())
 
@@ -138,13 +138,13 @@ class TestCopyRange:
         async def main() -> None:
             async with proactor.open(path, "r+b") as file, proactor.open(path, "rb") as source:
                 with pytest.raises(OSError, match="not writable"):
-                    file.copy_range(source, 1)
+                    file.copy_range(source, 1)  # type: ignore[unused-coroutine]
                 with pytest.raises(OSError, match="Bad file descriptor"):
-                    file.copy_range(999_999, 1)
+                    file.copy_range(999_999, 1)  # type: ignore[unused-coroutine]
                 with pytest.raises(TypeError):
-                    file.copy_range("name", 1)  # type: ignore[arg-type]
+                    file.copy_range("name", 1)  # type: ignore[unused-coroutine, arg-type]
                 with pytest.raises(OSError, match="Invalid argument"):
-                    file.copy_range(file, -1)
+                    file.copy_range(file, -1)  # type: ignore[unused-coroutine]
                 fd = os.open(tmp_path, os.O_RDONLY)
                 with pytest.raises(OSError, match="Is a directory") as caught:
                     await file.copy_range(fd, 5)
@@ -251,10 +251,10 @@ class TestSendfile:
         async def main() -> None:
             async with proactor.open(path, "rb") as file:
                 with pytest.raises(OSError, match="Invalid argument"):
-                    file.sendfile(1, -1, 5)
+                    file.sendfile(1, -1, 5)  # type: ignore[unused-coroutine]
                 bad: Any = "out"
                 with pytest.raises(TypeError):
-                    file.sendfile(bad, 0, 5)
+                    file.sendfile(bad, 0, 5)  # type: ignore[unused-coroutine]
 
         run(main())
 

@@ -16,13 +16,14 @@ import proactor
 import pytest
 from capabilities import needs
 from conftest import Run
-from file_helpers import (
+from file_helpers import (  # fmt: skip
     LARGE_BYTES,
     content,
     descriptors,
     evict,
     gathered,
     in_time,
+    read_many,
     resident_bytes,
     turns,
     until,
@@ -70,46 +71,45 @@ async def _write(fifo: Path, data: bytes) -> None:
 class TestContent:
     @pytest.mark.parametrize("concurrency", [1, 2, 7, 64, 10_000])
     def test_in_order(self, run: Run, engine: str, tree: list[Path], concurrency: int) -> None:
-        pairs = run(in_time(gathered(proactor.read_many(tree, concurrency=concurrency, engine=engine))))
+        pairs = run(in_time(gathered(read_many(tree, concurrency=concurrency, engine=engine))))
         assert [path for path, _ in pairs] == tree
         assert all(data == expected(at) for at, (_, data) in enumerate(pairs))
 
     @pytest.mark.parametrize("concurrency", [1, 7, 64])
     def test_as_they_come(self, run: Run, engine: str, tree: list[Path], concurrency: int) -> None:
-        many = proactor.read_many(tree, concurrency=concurrency, ordered=False, engine=engine)
+        many = read_many(tree, concurrency=concurrency, ordered=False, engine=engine)
         found = dict(run(in_time(gathered(many))))
         assert found == {path: expected(at) for at, path in enumerate(tree)}
 
     @needs("root", "drop caches")
     @pytest.mark.parametrize("ordered", [True, False])
     def test_cold(self, run: Run, engine: str, tree: list[Path], ordered: bool) -> None:
-        # Some cached, some not.
         evict(*tree)
         for path in tree[::3]:
             path.read_bytes()
-        pairs = run(in_time(gathered(proactor.read_many(tree, ordered=ordered, engine=engine))))
+        pairs = run(in_time(gathered(read_many(tree, ordered=ordered, engine=engine))))
         assert dict(pairs) == {path: expected(at) for at, path in enumerate(tree)}
         assert not ordered or [path for path, _ in pairs] == tree
 
     def test_the_very_objects_come_back(self, run: Run, engine: str, large: Path) -> None:
         paths: list[Any] = [str(large), os.fsencode(large), large, "/proc/self/comm"]
-        pairs = run(in_time(gathered(proactor.read_many(paths, engine=engine))))
+        pairs = run(in_time(gathered(read_many(paths, engine=engine))))
         assert all(found is given for (found, _), given in zip(pairs, paths, strict=True))
 
     def test_nothing(self, run: Run, engine: str) -> None:
         empty: list[Iterable[str]] = [[], iter([]), ()]
         for paths in empty:
-            assert run(gathered(proactor.read_many(paths, engine=engine))) == []
+            assert run(gathered(read_many(paths, engine=engine))) == []
 
     def test_the_same_file_again_and_again(self, run: Run, engine: str, large: Path) -> None:
-        pairs = run(in_time(gathered(proactor.read_many([large] * 20, concurrency=8, engine=engine))))
+        pairs = run(in_time(gathered(read_many([large] * 20, concurrency=8, engine=engine))))
         assert [data for _, data in pairs] == [content(LARGE_BYTES)] * 20
 
     def test_ten_thousand(self, run: Run, engine: str, ten_thousand: list[str]) -> None:
         async def main() -> tuple[int, int]:
             good = 0
             with turns() as count:
-                async for path, data in proactor.read_many(ten_thousand, engine=engine):
+                async for path, data in read_many(ten_thousand, engine=engine):
                     good += data == os.path.basename(path).encode()
                 return good, count()
 
@@ -120,7 +120,7 @@ class TestContent:
 
     def test_after_the_end(self, run: Run, engine: str, large: Path) -> None:
         async def main() -> None:
-            many = proactor.read_many([large], engine=engine)
+            many = read_many([large], engine=engine)
             assert len(await in_time(gathered(many))) == 1
             for _ in range(3):
                 with pytest.raises(StopAsyncIteration):
@@ -132,19 +132,19 @@ class TestContent:
 class TestArguments:
     def test_concurrency(self) -> None:
         with pytest.raises(ValueError, match="concurrency"):
-            proactor.read_many([], concurrency=0)
+            read_many([], concurrency=0)
         with pytest.raises((ValueError, OverflowError)):
-            proactor.read_many([], concurrency=-1)
+            read_many([], concurrency=-1)
 
     @pytest.mark.parametrize("paths", [None, 5], ids=repr)
     def test_paths(self, paths: Any) -> None:
         with pytest.raises(TypeError):
-            proactor.read_many(paths)
+            read_many(paths)
 
     def test_an_unknown_engine(self, run: Run) -> None:
         async def main() -> None:
             with pytest.raises(ValueError, match="no_such_engine"):
-                await gathered(proactor.read_many(["x"], engine="no_such_engine"))
+                await gathered(read_many(["x"], engine="no_such_engine"))
 
         run(main())
 
@@ -162,7 +162,7 @@ class TestFailures:
     @pytest.mark.parametrize("ordered", [True, False])
     def test_returned(self, run: Run, engine: str, tree: list[Path], ordered: bool) -> None:
         paths: list[Any] = [*tree[:5], *(bad for bad, _ in BAD), *tree[5:]]
-        pairs = run(in_time(gathered(proactor.read_many(paths, ordered=ordered, engine=engine))))
+        pairs = run(in_time(gathered(read_many(paths, ordered=ordered, engine=engine))))
         assert not ordered or [path for path, _ in pairs] == paths
         found: dict[Any, Any] = dict(pairs)
         for bad, kind in BAD:
@@ -234,7 +234,7 @@ class TestFailures:
                     asyncio.get_running_loop().call_soon(gc.collect, 0)
                     yield path
 
-            return await gathered(proactor.read_many(paths(), engine=engine))
+            return await gathered(read_many(paths(), engine=engine))
 
         assert len(run(in_time(main()))) == COUNT
 
@@ -255,7 +255,7 @@ class TestBounds:
 
         async def main() -> None:
             used = 0
-            many = proactor.read_many(paths(), concurrency=concurrency, ordered=ordered, engine=engine)
+            many = read_many(paths(), concurrency=concurrency, ordered=ordered, engine=engine)
             async for _ in many:
                 used += 1
                 # What is handed out is not held any more.
@@ -270,7 +270,7 @@ class TestBounds:
     def test_endless(self, run: Run, engine: str, tree: list[Path]) -> None:
         async def main() -> int:
             used = 0
-            async for _ in proactor.read_many(itertools.cycle(tree[:3]), engine=engine):
+            async for _ in read_many(itertools.cycle(tree[:3]), engine=engine):
                 used += 1
                 if used == 500:
                     break
@@ -281,7 +281,7 @@ class TestBounds:
     def test_nothing_is_read_before_it_is_asked_for(self, run: Run, engine: str, large: Path) -> None:
         async def main() -> None:
             paths = iter([large, large])
-            many = proactor.read_many(paths, engine=engine)
+            many = read_many(paths, engine=engine)
             await asyncio.sleep(0.001)
             assert len(list(paths)) == 2
             del many
@@ -293,7 +293,7 @@ class TestBounds:
             most = 0
             await proactor.read_bytes(large, engine=engine)
             before = len(descriptors())
-            async for _ in proactor.read_many([large] * 30, concurrency=4, engine=engine):
+            async for _ in read_many([large] * 30, concurrency=4, engine=engine):
                 most = max(most, len(descriptors()) - before)
             return most
 
@@ -304,7 +304,7 @@ class TestBounds:
         async def main() -> tuple[int, int]:
             start = most = 0
             used = 0
-            async for _, data in proactor.read_many([large] * 200, concurrency=4, engine=engine):
+            async for _, data in read_many([large] * 200, concurrency=4, engine=engine):
                 used += 1
                 assert isinstance(data, bytes)
                 assert len(data) == LARGE_BYTES
@@ -326,7 +326,7 @@ class TestLoop:
 
         async def main() -> int:
             with turns() as count:
-                await gathered(proactor.read_many(small * 300, ordered=ordered))
+                await gathered(read_many(small * 300, ordered=ordered))
                 return count()
 
         assert run(in_time(main())) > 2
@@ -336,7 +336,7 @@ class TestLoop:
             order = random.Random(1)
             lists = [order.sample(tree, COUNT) for _ in range(5)]
             found = await asyncio.gather(
-                *(gathered(proactor.read_many(paths, concurrency=5, engine=engine)) for paths in lists)
+                *(gathered(read_many(paths, concurrency=5, engine=engine)) for paths in lists)
             )
             return [[path for path, _ in pairs] == paths for pairs, paths in zip(found, lists, strict=True)]
 
@@ -350,7 +350,7 @@ class TestLoop:
         async def main() -> None:
             await proactor.read_bytes(large, engine=engine)
             before = descriptors()
-            many = proactor.read_many([large, tree[1]], ordered=False, engine=engine)
+            many = read_many([large, tree[1]], ordered=False, engine=engine)
             first, _ = await anext(many)
             await until(lambda: descriptors() <= before)
             # On a busy machine the large one may be the first.
@@ -361,7 +361,7 @@ class TestLoop:
 
     def test_beside_single_reads(self, run: Run, engine: str, tree: list[Path], large: Path) -> None:
         async def main() -> None:
-            async for path, _ in proactor.read_many(tree, engine=engine):
+            async for path, _ in read_many(tree, engine=engine):
                 assert await proactor.read_bytes(large, engine=engine) == content(LARGE_BYTES)
                 assert await proactor.read_bytes(path, engine=engine) is not None
 
@@ -375,7 +375,7 @@ class TestCancellation:
         names = [(f"{large.parent}{'/.' * at}/{large.name}") for at in range(12)]
 
         async def main() -> list[str]:
-            many = proactor.read_many([str(fifo), *names], concurrency=4, engine=engine)
+            many = read_many([str(fifo), *names], concurrency=4, engine=engine)
             # The first waits for a writer, and with it all.
             for _ in range(5):
                 task = asyncio.ensure_future(anext(many))
@@ -409,7 +409,7 @@ class TestCancellation:
         os.mkfifo(fifo)
 
         async def main() -> None:
-            many = proactor.read_many([large, fifo, large], ordered=False, engine=engine)
+            many = read_many([large, fifo, large], ordered=False, engine=engine)
             assert (await in_time(anext(many)))[0] == large
             assert (await in_time(anext(many)))[0] == large
             for _ in range(3):
@@ -431,7 +431,7 @@ class TestCancellation:
             await proactor.read_bytes(large, engine=engine)
             before = descriptors()
             for _ in range(5):
-                async for _ in proactor.read_many([large, *tree, large], ordered=ordered, engine=engine):
+                async for _ in read_many([large, *tree, large], ordered=ordered, engine=engine):
                     break
             await until(lambda: descriptors() <= before)
 
@@ -442,7 +442,7 @@ class TestCancellation:
         os.mkfifo(fifo)
 
         async def main() -> None:
-            many = proactor.read_many([fifo] * 4, engine=engine)
+            many = read_many([fifo] * 4, engine=engine)
             with pytest.raises(asyncio.TimeoutError):
                 await asyncio.wait_for(anext(many), 0.01)
             del many
@@ -455,7 +455,7 @@ class TestCancellation:
         os.mkfifo(fifo)
 
         async def main() -> None:
-            many = proactor.read_many([fifo], engine=engine)
+            many = read_many([fifo], engine=engine)
             first = asyncio.ensure_future(anext(many))
             await asyncio.sleep(0.01)
             with pytest.raises(RuntimeError, match="another task"):
@@ -480,8 +480,8 @@ class TestLeaks:
 
             for _ in range(2):
                 for _ in range(5):
-                    await gathered(proactor.read_many(names * 5, concurrency=4, engine=engine))
-                    await anext(proactor.read_many(names, engine=engine))
+                    await gathered(read_many(names * 5, concurrency=4, engine=engine))
+                    await anext(read_many(names, engine=engine))
                 await until(is_settled)
                 most[:] = now
 
@@ -490,7 +490,7 @@ class TestLeaks:
     def test_a_batch_of_ten_thousand_failures(self, run: Run, engine: str) -> None:
         async def main() -> int:
             used, start = 0, 0
-            async for _, error in proactor.read_many(("/missing" for _ in range(10_000)), engine=engine):
+            async for _, error in read_many(("/missing" for _ in range(10_000)), engine=engine):
                 assert type(error) is FileNotFoundError
                 used += 1
                 if used == 1000:

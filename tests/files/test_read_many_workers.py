@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,10 @@ import pytest
 from capabilities import needs
 from conftest import Run
 from file_helpers import LARGE_BYTES, content, descriptors, evict, gathered, in_time, until
+
+# Errors among the results, as most tests look at both.
+read_many: Any = partial(proactor.read_many, return_exceptions=True)
+
 
 pytest_plugins = ["file_fixtures"]
 
@@ -73,7 +78,7 @@ def test_another_thread_works(run: Run, tree: list[Path]) -> None:
         await until(lambda: worker_threads() == 0)
         seen = []
         for workers in (0, 2):
-            await gathered(proactor.read_many(small * 3, workers=workers))
+            await gathered(read_many(small * 3, workers=workers))
             seen.append(worker_threads())
         return seen
 
@@ -88,7 +93,7 @@ def test_some_are_cold(run: Run, engine: str, tree: list[Path], ordered: bool) -
     """A chunk's files that are not cached go the way of all others."""
 
     async def main() -> dict[Any, Any]:
-        many = proactor.read_many(itertools.chain(tree), ordered=ordered, workers=2, engine=engine)
+        many = read_many(itertools.chain(tree), ordered=ordered, workers=2, engine=engine)
         found: dict[Any, Any] = {}
         async for path, data in many:
             if len(found) == 20:
@@ -105,7 +110,7 @@ def test_failures(run: Run, engine: str, tree: list[Path], ordered: bool, worker
     missing = [str(tree[0].parent / f"missing{at}") for at in range(COUNT)]
     bad: list[Any] = ["with\0null", 3.5]
     paths: list[Any] = [*itertools.chain(*zip(tree, missing, strict=True)), *bad, *tree[:50]]
-    many = proactor.read_many(paths, ordered=ordered, workers=workers, engine=engine)
+    many = read_many(paths, ordered=ordered, workers=workers, engine=engine)
     pairs = run(in_time(gathered(many)))
     assert not ordered or [path for path, _ in pairs] == paths
     assert len(pairs) == len(paths)
@@ -139,7 +144,7 @@ def test_the_iterable_raises(run: Run, engine: str, tree: list[Path]) -> None:
     async def main() -> tuple[list[Path], int]:
         seen: list[Path] = []
         raised = 0
-        many = proactor.read_many(Paths(), workers=1, engine=engine)
+        many = read_many(Paths(), workers=1, engine=engine)
         while True:
             try:
                 async for path, _ in many:
@@ -154,7 +159,7 @@ def test_the_iterable_raises(run: Run, engine: str, tree: list[Path]) -> None:
 @pytest.mark.parametrize("ordered", [True, False])
 def test_cancellation_loses_nothing(run: Run, engine: str, tree: list[Path], ordered: bool) -> None:
     async def main() -> list[Path]:
-        many = proactor.read_many(tree, ordered=ordered, concurrency=32, workers=2, engine=engine)
+        many = read_many(tree, ordered=ordered, concurrency=32, workers=2, engine=engine)
         seen: list[Path] = []
         for attempt in itertools.count():
             task = asyncio.ensure_future(anext(many))
@@ -186,7 +191,7 @@ def test_bounds(run: Run, engine: str, tree: list[Path]) -> None:
 
     async def main() -> None:
         used = 0
-        async for _ in proactor.read_many(paths(), concurrency=40, workers=3, engine=engine):
+        async for _ in read_many(paths(), concurrency=40, workers=3, engine=engine):
             used += 1
             assert taken - used <= 40
 
@@ -197,10 +202,10 @@ def test_bounds(run: Run, engine: str, tree: list[Path]) -> None:
 def test_left_early(run: Run, engine: str, tree: list[Path]) -> None:
     async def main() -> None:
         # What the engine makes for itself is there.
-        await gathered(proactor.read_many(tree, workers=2, engine=engine))
+        await gathered(read_many(tree, workers=2, engine=engine))
         before = descriptors()
         for _ in range(20):
-            async for path, _ in proactor.read_many(tree, workers=2, engine=engine):
+            async for path, _ in read_many(tree, workers=2, engine=engine):
                 if path == tree[200]:
                     break
         await until(lambda: len(descriptors()) <= len(before))
@@ -212,7 +217,7 @@ def test_bad_workers(tree: list[Path]) -> None:
     bad: Any
     for bad in (-1, 1.5, "2"):
         with pytest.raises((ValueError, TypeError, OverflowError)):
-            proactor.read_many(tree, workers=bad)
+            read_many(tree, workers=bad)
 
 
 def test_files_that_vanish(run: Run, engine: str, tmp_path: Path) -> None:
@@ -220,7 +225,7 @@ def test_files_that_vanish(run: Run, engine: str, tmp_path: Path) -> None:
 
     async def main() -> dict[Any, Any]:
         found: dict[Any, Any] = {}
-        async for path, value in proactor.read_many(tree, workers=2, engine=engine):
+        async for path, value in read_many(tree, workers=2, engine=engine):
             if len(found) == 100:
                 for gone in tree[200:]:
                     os.unlink(gone)
@@ -240,7 +245,7 @@ def test_files_that_the_helper_leaves(run: Run, engine: str, tmp_path: Path, ord
     paths = [tmp_path / f"{at:02}" for at in range(28)]
     for at, path in enumerate(paths):
         path.write_bytes(content(100 if at < 20 else LARGE_BYTES, at))
-    many = proactor.read_many(paths, ordered=ordered, workers=1, engine=engine)
+    many = read_many(paths, ordered=ordered, workers=1, engine=engine)
     found = dict(run(in_time(gathered(many))))
     assert found == {path: path.read_bytes() for path in paths}
 
@@ -257,7 +262,7 @@ def test_failures_count(run: Run, tree: list[Path]) -> None:
 
     async def main() -> None:
         used = 0
-        async for _ in proactor.read_many(paths(), concurrency=64, workers=2):
+        async for _ in read_many(paths(), concurrency=64, workers=2):
             used += 1
             assert taken - used <= 64
             if used == 1_000:

@@ -20,10 +20,10 @@ def test_a_call_that_is_not_awaited_does_nothing(run: Run, tmp_path: Path) -> No
         async with proactor.open(path, "r+") as file:
             await file.readline()
             with pytest.warns(RuntimeWarning, match="TextFile.__anext__' was never awaited"):
-                file.__anext__()
+                file.__anext__()  # type: ignore[unused-coroutine]
             assert await file.readline() == "second\n"
             with pytest.warns(RuntimeWarning, match="TextFile.write' was never awaited"):
-                file.write("lost")
+                file.write("lost")  # type: ignore[unused-coroutine]
             await file.write("third\n")
 
     run(main())
@@ -82,10 +82,10 @@ class Text(str):
 class Doubled(proactor.TextFile):
     """Says everything twice, and never stops."""
 
-    async def __anext__(self) -> str:  # type: ignore[override]
+    async def __anext__(self) -> str:
         return 2 * await super().readline()
 
-    async def write(self, text: str, /) -> int:  # type: ignore[override]
+    async def write(self, text: str, /) -> int:
         return await super().write(2 * text)
 
 
@@ -112,7 +112,7 @@ def test_a_derived_class_has_its_own_way(run: Run, tmp_path: Path) -> None:
 
 def test_methods_of_other_objects_are_refused() -> None:
     with pytest.raises(TypeError):
-        proactor.TextFile.write("not a file", "text")  # type: ignore[arg-type]
+        proactor.TextFile.write("not a file", "text")  # type: ignore[unused-coroutine, arg-type]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_sizes_that_are_none(run: Run, tmp_path: Path, arguments: Any, error: ty
     async def main() -> None:
         async with proactor.open(path) as file:
             with pytest.raises(error):
-                file.readline(*arguments)
+                file.readline(*arguments)  # type: ignore[unused-coroutine]
             assert await file.readline(True) == "a"
             assert await file.readline(-1) == " line\n"
 
@@ -134,7 +134,7 @@ def test_sizes_that_are_none(run: Run, tmp_path: Path, arguments: Any, error: ty
 
 
 class Shout(proactor.TextFile):
-    async def write(self, text: str, /) -> int:  # type: ignore[override]
+    async def write(self, text: str, /) -> int:
         return await super().write(text.upper())
 
 

@@ -88,7 +88,7 @@ def run():
     loop.run_forever()
 
 threading.Thread(target=run, daemon=True).start()
-assert started.wait(10)
+assert started.wait(60)
 """
 
 

@@ -3,11 +3,14 @@
 //!
 //! A class says in [`Coroutine`] what it does, and `coroutine_methods!` gives it the methods for that.
 
+use crate::python_code;
 use crate::ready::stop_iteration;
 use pyo3::exceptions::PyStopIteration;
+use pyo3::gc::PyVisit;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple, PyType};
-use pyo3::PyClass;
+use pyo3::{PyClass, PyTraverseError};
 
 /// What one drive of a coroutine leads to.
 pub(crate) enum Outcome {
@@ -15,6 +18,44 @@ pub(crate) enum Outcome {
     Return(Option<Py<PyAny>>),
     /// A future to wait for.
     Suspend(Py<PyAny>),
+}
+
+/// What `__await__` gives to Python code: an iterator, for `yield from`. A coroutine itself cannot be iterated over, so that
+/// `list(coroutine)` and the like fail and are not empty.
+#[pyclass(frozen, module = "proactor._native")]
+pub(crate) struct Awaiting(pub(crate) Py<PyAny>);
+
+#[pymethods]
+impl Awaiting {
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.send(py.None().bind(py))
+    }
+
+    /// As the coroutine's.
+    fn send(&self, value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let py = value.py();
+        python_code::call_method(self.0.bind(py), intern!(py, "send"), [value]).map(Bound::unbind)
+    }
+
+    /// As the coroutine's.
+    #[pyo3(signature = (*error))]
+    fn throw(&self, error: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
+        let throw = self.0.bind(error.py()).getattr("throw")?;
+        python_code::call(&throw, error).map(Bound::unbind)
+    }
+
+    /// As the coroutine's.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        python_code::call_method(self.0.bind(py), intern!(py, "close"), []).map(drop)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.0)
+    }
 }
 
 /// A native coroutine.
@@ -45,12 +86,9 @@ macro_rules! coroutine_methods {
     ($class:ident => $($own:tt)*) => {
         #[pymethods]
         impl $class {
-            fn __await__(slf: Py<Self>) -> Py<Self> {
-                slf
-            }
-
-            fn __iter__(slf: Py<Self>) -> Py<Self> {
-                slf
+            // `await` itself takes the type's slot (`reused::install_await`), which makes no object.
+            fn __await__(slf: Py<Self>) -> $crate::coroutine::Awaiting {
+                $crate::coroutine::Awaiting(slf.into_any())
             }
 
             fn __next__(slf: &Bound<'_, Self>) -> PyResult<Option<Py<PyAny>>> {

@@ -149,7 +149,6 @@ pub(crate) fn install<T: Reused>(py: Python<'_>) {
     // own `tp_as_async`, so no other type's slots change. The functions take what the slots' callers give.
     unsafe {
         T::pool().idle(py).dealloc = (*class).tp_dealloc.replace(dealloc::<T>);
-        (*class).tp_iter = Some(itself);
         (*class).tp_iternext = Some(next::<T>);
         if let Some(slots) = (*class).tp_as_async.as_mut() {
             slots.am_await = Some(itself);
@@ -159,7 +158,19 @@ pub(crate) fn install<T: Reused>(py: Python<'_>) {
     }
 }
 
-/// `am_await` and `tp_iter`.
+/// Has `await` drive the objects of a class themselves, without the iterator that `__await__` gives.
+pub(crate) fn install_await<T: PyClass>(py: Python<'_>) {
+    let class = py.get_type::<T>().as_type_ptr();
+    // SAFETY: as in `install`; the objects have `tp_iternext`.
+    unsafe {
+        if let Some(slots) = (*class).tp_as_async.as_mut() {
+            slots.am_await = Some(itself);
+        }
+        ffi::PyType_Modified(class);
+    }
+}
+
+/// `am_await`.
 unsafe extern "C" fn itself(slf: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: a live object.
     unsafe { ffi::Py_NewRef(slf) }

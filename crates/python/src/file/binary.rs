@@ -5,6 +5,7 @@ use super::verb::Verb;
 use crate::errors;
 use crate::files::driver::{self, LoopDriver, LoopFuture, Waiter};
 use crate::python_code;
+use crate::thread_bound::thread_mark;
 use proactor::op::Op;
 use proactor::{Completion, Error, Token};
 use proactor_file::{Buffered, Step};
@@ -54,16 +55,33 @@ pub(crate) struct BinaryFile {
 }
 
 /// Whether a file is closed, for whoever asks often.
-#[derive(Default)]
-pub(super) struct Closed(AtomicBool);
+pub(super) struct Closed {
+    closed: AtomicBool,
+    /// `thread_mark` where it was opened.
+    thread: usize,
+}
+
+impl Default for Closed {
+    fn default() -> Self {
+        Closed {
+            closed: AtomicBool::new(false),
+            thread: thread_mark(),
+        }
+    }
+}
 
 impl Closed {
     pub(super) fn get(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.closed.load(Ordering::Relaxed)
     }
 
     pub(super) fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.closed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether this is the thread that opened the file.
+    pub(super) fn is_here(&self) -> bool {
+        self.thread == thread_mark()
     }
 }
 
@@ -376,6 +394,16 @@ impl BinaryFile {
                 return Ok(());
             }
         }
+    }
+}
+
+impl BinaryFile {
+    /// Refuses another loop than the file's own, which would not hear of the turn that it waits for.
+    pub(super) fn check_loop(&self, py: Python<'_>) -> PyResult<()> {
+        if self.driver.borrow(py).serves(py) {
+            return Ok(());
+        }
+        Err(elsewhere())
     }
 }
 

@@ -147,6 +147,9 @@ impl Call {
                 }
             }
             this.check_open()?;
+            if !this.closed.is_here() && !matches!(self.verb, Verb::Close { .. }) {
+                return Err(elsewhere());
+            }
             this.core.begin();
             let weight = self.verb.weight(py);
             if !this.charge(py, weight) {
@@ -314,6 +317,7 @@ impl reused::Call for Call {
                     return Ok(Outcome::Return(Some(file.into_any().unbind())));
                 }
                 if file.borrow().busy {
+                    file.borrow().check_loop(py)?;
                     let ticket = driver::new_future(py)?.unbind();
                     // To make it was Python's, which may have ended the call that had the turn.
                     if file.borrow().busy {

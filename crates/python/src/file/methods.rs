@@ -379,6 +379,14 @@ impl BinaryFile {
         self.closed.get()
     }
 
+    /// RuntimeError on another loop than the file's own, unless it is closed.
+    fn _check_loop(&self, py: Python<'_>) -> PyResult<()> {
+        match self.closed.get() {
+            true => Ok(()),
+            false => self.check_loop(py),
+        }
+    }
+
     /// The descriptor. Raises ValueError when the file is closed.
     fn fileno(&self) -> PyResult<RawFd> {
         self.check_open()?;

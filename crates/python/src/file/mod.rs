@@ -43,6 +43,8 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<text::Users>()?;
     module.add_class::<text::TextCore>()?;
     module.add_class::<text_call::TextCall>()?;
+    reused::install_await::<op::FileOp>(module.py());
+    reused::install_await::<opening::Opening>(module.py());
     reused::install::<call::FileCall>(module.py());
     reused::install::<text_call::TextCall>(module.py());
     text::install(module.py())?;

@@ -483,7 +483,7 @@ impl Opening {
     fn end(&mut self, py: Python<'_>) {
         match self.state {
             State::Path(_) | State::Descriptor(_) | State::Opener { .. } => {
-                errors::warn_in_drop::<PyRuntimeWarning>(py, "proactor.open was never awaited");
+                errors::warn_in_drop::<PyRuntimeWarning>(py, "coroutine 'open' was never awaited");
             }
             _ => {}
         }

@@ -111,7 +111,7 @@ impl Text {
     }
 
     fn is_open(&self) -> bool {
-        self.buffer.is_some() && !self.closed.get()
+        self.buffer.is_some() && !self.closed.get() && self.closed.is_here()
     }
 
     /// Nobody has the turn or waits for it, and the file is open.

@@ -197,7 +197,7 @@ impl Drop for Call {
     fn drop(&mut self) {
         match std::mem::replace(&mut self.state, State::Done) {
             State::New(_) => {
-                let text = format!("proactor.{} was never awaited", self.name);
+                let text = format!("coroutine '{}' was never awaited", self.name);
                 errors::in_drop(|py| errors::warn_in_drop::<PyRuntimeWarning>(py, &text));
             }
             State::Waiting { driver, token, .. } => {

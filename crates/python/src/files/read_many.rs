@@ -7,7 +7,8 @@
 use super::call::{read_now, FILE_BYTES};
 use super::driver::{self, LoopDriver, LoopFuture, Waiter};
 use super::help::Help;
-use crate::coroutine::{bytes_len, coroutine_methods, Coroutine, Outcome};
+use super::read_many_step::ReadManyStep;
+use crate::coroutine::Outcome;
 use crate::file::Turn;
 use crate::path::c_path;
 use crate::python_code;
@@ -50,9 +51,10 @@ pub(crate) struct ReadMany {
     gave_way: bool,
 }
 
-coroutine_methods! { ReadMany =>
+#[pymethods]
+impl ReadMany {
     #[new]
-    #[pyo3(signature = (paths, *, concurrency=64, ordered=true, return_exceptions=true, workers=0, engine=None))]
+    #[pyo3(signature = (paths, *, concurrency=64, ordered=true, return_exceptions=false, workers=0, engine=None))]
     fn new(
         paths: &Bound<'_, PyAny>,
         concurrency: i64,
@@ -62,7 +64,9 @@ coroutine_methods! { ReadMany =>
         engine: Option<String>,
     ) -> PyResult<Self> {
         if paths.is_instance_of::<PyString>() || paths.is_instance_of::<PyBytes>() {
-            return Err(PyTypeError::new_err("paths is an iterable of paths, not one path"));
+            return Err(PyTypeError::new_err(
+                "paths is an iterable of paths, not one path",
+            ));
         }
         let concurrency = at_least("concurrency", 1, concurrency)?;
         let workers = at_least("workers", 0, workers)?;
@@ -95,8 +99,14 @@ coroutine_methods! { ReadMany =>
     /// Gives up what is in flight and what was read ahead: there is no next file.
     fn _close(slf: &Bound<'_, Self>) -> PyResult<()> {
         let mut this = slf.borrow_mut();
-        if this.waiter.as_ref().is_some_and(|waiter| !driver::is_done(waiter.bind(slf.py()))) {
-            return Err(PyRuntimeError::new_err("a task is waiting for the next file of this read_many()"));
+        if this
+            .waiter
+            .as_ref()
+            .is_some_and(|waiter| !driver::is_done(waiter.bind(slf.py())))
+        {
+            return Err(PyRuntimeError::new_err(
+                "a task is waiting for the next file of this read_many()",
+            ));
         }
         this.exhausted = true;
         this.in_flight = 0;
@@ -114,9 +124,15 @@ coroutine_methods! { ReadMany =>
         slf
     }
 
-    /// The batch is its own awaitable: one object less per file.
-    fn __anext__(slf: Py<Self>) -> Py<Self> {
-        slf
+    fn __anext__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, ReadManyStep>> {
+        ReadManyStep::new(slf)
+    }
+
+    /// Refuses: one file is not what `await read_many(...)` asks for.
+    fn __await__(&self) -> PyResult<()> {
+        Err(PyTypeError::new_err(
+            "read_many() cannot be awaited: use `async for path, data in read_many(...)`, or `await anext(batch)` for one file",
+        ))
     }
 
     // The paths may come from whoever has the batch. (An error of ours in `ready` knows nobody.)
@@ -135,8 +151,9 @@ coroutine_methods! { ReadMany =>
     }
 }
 
-impl Coroutine for ReadMany {
-    fn drive(slf: &Bound<'_, Self>, _sent: &Bound<'_, PyAny>) -> PyResult<Outcome> {
+impl ReadMany {
+    /// Goes on to the next file.
+    pub(super) fn advance(slf: &Bound<'_, Self>) -> PyResult<Outcome> {
         let driver = Self::driver(slf)?;
         if slf.borrow_mut().gives_way(&mut driver.borrow_mut().turn) {
             return driver::give_way(&driver).map(Outcome::Suspend);
@@ -156,24 +173,21 @@ impl Coroutine for ReadMany {
             slf.borrow_mut().unflushed = 0;
             driver::dispatch(&driver)?;
             if !slf.borrow().deliverable() {
+                if !driver.borrow().serves(slf.py()) {
+                    return Err(PyRuntimeError::new_err(
+                        "this read_many() belongs to another event loop",
+                    ));
+                }
                 return Self::suspend(slf).map(Outcome::Suspend);
             }
         }
     }
 
-    /// Ends this one await. Files in flight stay, and the next `__anext__` goes on: nothing is lost.
-    fn stop(slf: &Bound<'_, Self>) -> PyResult<()> {
-        slf.try_borrow_mut()?.waiter = None;
-        Ok(())
-    }
-
-    fn qualname(_slf: &Bound<'_, Self>) -> String {
-        "ReadMany.__anext__".to_owned()
-    }
-
-    fn size_of(py: Python<'_>, pair: &Py<PyAny>) -> usize {
-        let value = pair.bind(py).get_item(1);
-        value.map_or(0, |value| bytes_len(py, value.as_unbound()))
+    /// The step that waits for the next file is given up.
+    pub(super) fn stop_waiting(slf: &Bound<'_, Self>) {
+        if let Ok(mut this) = slf.try_borrow_mut() {
+            this.waiter = None;
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 use super::driver::{self, LoopDriver, LoopFuture, Waiter};
 use super::entry::{name_of, DirEntry, Folder};
 use super::scandir_step::{ScandirStep, Verb};
+use crate::coroutine::Awaiting;
 use crate::errors;
 use crate::path::{c_path, fspath, refused};
 use proactor::{Error, Output, Token};
@@ -65,8 +66,9 @@ impl ScandirIterator {
         })
     }
 
-    fn __await__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, ScandirStep>> {
-        ScandirStep::new(slf, Verb::Open)
+    fn __await__(slf: Bound<'_, Self>) -> PyResult<Awaiting> {
+        let step = ScandirStep::new(slf, Verb::Open)?;
+        Ok(Awaiting(step.into_any().unbind()))
     }
 
     fn __aenter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, ScandirStep>> {
