@@ -10,6 +10,7 @@ fail, or if one of those passes.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import os
 import shutil
 import signal
@@ -18,13 +19,14 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = ROOT / "tests" / "cp" / "gnu_tests.txt"
 SKIPPED = 77
 LIMIT_S = 60
+PR_SET_CHILD_SUBREAPER = 36
 
 
 def main() -> int:
@@ -34,10 +36,14 @@ def main() -> int:
     )
     parser.add_argument("--control", action="store_true", help="the machine's own cp instead")
     parser.add_argument("--source", type=Path, help="the unpacked source package, instead of fetching it")
+    parser.add_argument("--limit", type=float, default=LIMIT_S, metavar="SECONDS", help="for each test")
     parser.add_argument("--verbose", action="store_true", help="show what failing tests say")
     parser.add_argument("names", nargs="*", help="only these tests")
     options = parser.parse_args()
     known = dict(read_names())
+    adopt_orphans()
+    # The directory and the processes are removed then as well.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     # Whoever nobody is must be able to read it.
     with scratch() as place:
         source = options.source.resolve() if options.source else fetch(place)
@@ -47,7 +53,7 @@ def main() -> int:
         make_wrapper(tree, None if options.control else options.binary)
         users = ["root", "nobody"] if os.geteuid() == 0 else [""]
         names = options.names or list(known)
-        found = {name: run(tree, name, users, verbose=options.verbose) for name in names}
+        found = {name: run(tree, name, users, options) for name in names}
     return report(found, known, control=options.control, users=users)
 
 
@@ -128,18 +134,18 @@ def make_wrapper(tree: Path, binary: Path | None) -> None:
     wrapper.chmod(0o755)
 
 
-def run(tree: Path, name: str, users: list[str], *, verbose: bool) -> str:
+def run(tree: Path, name: str, users: list[str], options: argparse.Namespace) -> str:
     """Run a test as each user: `failed` if it fails once, `passed` if it passes once, else `skipped`."""
     outcomes = set()
     for user in users:
-        status, said = run_as(tree, name, user)
+        status, said = run_as(tree, name, user, options.limit)
         outcomes.add({0: "passed", SKIPPED: "skipped"}.get(status, "failed"))
-        if verbose and status not in (0, SKIPPED):
+        if options.verbose and status not in (0, SKIPPED):
             print(f"--- {name} as {user or 'this user'}: {status}\n{said}")
     return next(outcome for outcome in ("failed", "passed", "skipped") if outcome in outcomes)
 
 
-def run_as(tree: Path, name: str, user: str) -> tuple[int, str]:
+def run_as(tree: Path, name: str, user: str, limit_s: float) -> tuple[int, str]:
     (test,) = (
         path for path in (tree / "tests" / "cp").glob(f"{name}.*") if path.suffix in (".sh", ".pl", ".xpl")
     )
@@ -174,25 +180,62 @@ def run_as(tree: Path, name: str, user: str) -> tuple[int, str]:
     shell = ["perl", f"-I{tree}/tests", "-MCuSkip", "-MCoreutils"] if test.suffix == ".pl" else ["/bin/bash"]
     drop = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"] if user == "nobody" else []
     command = [*drop, "bash", "-c", 'exec "$@" 9>&2', "bash", *shell, str(test)]
-    test_process = subprocess.Popen(
-        command,
-        cwd=place,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    )
-    try:
-        said, _ = test_process.communicate(timeout=LIMIT_S)
-    except subprocess.TimeoutExpired:
-        # With all that it has started.
-        os.killpg(test_process.pid, signal.SIGKILL)
-        test_process.communicate()
-        return 124, f"no end within {LIMIT_S} s"
-    return test_process.returncode, said
+    # No pipe: what a test leaves holds its end, and would be waited for.
+    with tempfile.TemporaryFile() as said:
+        test_process = subprocess.Popen(
+            command,
+            cwd=place,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            status = test_process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            return 124, f"no end within {limit_s} s"
+        finally:
+            end_descendants(test_process)
+        said.seek(0)
+        return status, said.read().decode(errors="replace")
+
+
+def adopt_orphans() -> None:
+    """Have processes whose parent has ended become children of this one, so that they can be found."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+
+
+def end_descendants(test_process: subprocess.Popen[bytes]) -> None:
+    """Kill all that a test has started and left.
+
+    Its process group does not have all of them: timeout(1) makes one of its own, and setsid(1) a session.
+    """
+    while found := descendants():
+        for pid in found:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        test_process.wait()
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+
+
+def descendants() -> set[int]:
+    parents = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        # Others end meanwhile.
+        with suppress(OSError):
+            # The name before it may have spaces and brackets.
+            parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+    found: set[int] = set()
+    newest = {os.getpid()}
+    while newest:
+        newest = {pid for pid, parent in parents.items() if parent in newest}
+        found |= newest
+    return found
 
 
 def report(found: dict[str, str], known: dict[str, bool], *, control: bool, users: list[str]) -> int:
