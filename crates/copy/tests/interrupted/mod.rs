@@ -203,11 +203,13 @@ impl Left {
             .eq(target.keys().filter(|path| !is_partial(path)))
     }
 
-    /// Makes the journal one of another boot: of the records that begin a run, the life is another one.
+    /// Makes the journal one of another boot: of the records that begin a run, the life is another one, that no
+    /// earlier call has given it.
     pub fn another_boot(&self) {
         self.each_record(|file, offset, key, value| {
             if key == 1 || key == 2 {
-                file.write_all_at(&(value ^ 1).to_le_bytes(), offset + 8).unwrap();
+                file.write_all_at(&value.wrapping_add(1).to_le_bytes(), offset + 8)
+                    .unwrap();
             }
         });
     }
