@@ -15,6 +15,7 @@ pub struct Error {
     op: &'static str,
     path: Option<CString>,
     hint: Option<&'static str>,
+    lacks_memory: bool,
 }
 
 impl Error {
@@ -25,7 +26,23 @@ impl Error {
             op,
             path: None,
             hint: None,
+            lacks_memory: false,
         }
+    }
+
+    /// The error of the op with this name, ENOMEM, where this process has no memory for the op's bytes.
+    pub fn out_of_memory(op: &'static str) -> Self {
+        Error::new(libc::ENOMEM, op).lacking_memory(true)
+    }
+
+    pub(crate) fn lacking_memory(mut self, lacks_memory: bool) -> Self {
+        self.lacks_memory = lacks_memory;
+        self
+    }
+
+    /// Whether this process had no memory for the op's bytes. An ENOMEM of the kernel is something else.
+    pub fn is_out_of_memory(&self) -> bool {
+        self.lacks_memory
     }
 
     pub(crate) fn with_path(mut self, path: Option<CString>) -> Self {

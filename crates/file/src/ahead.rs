@@ -105,7 +105,8 @@ impl Buffered {
         if count == 0 {
             return None;
         }
-        let op = Read::at(file, self.read_until(), direct.memory(count));
+        // Without memory nothing is read ahead, and whoever gets there hears of it.
+        let op = Read::at(file, self.read_until(), direct.memory(count)?);
         self.flight = Some(Flight::Ahead { count });
         Some(op.into())
     }
@@ -146,8 +147,11 @@ impl Buffered {
         let Some(landed) = self.ahead.landed.take() else {
             return false;
         };
-        if let Some(used) = self.input.append(landed) {
-            self.keep(used.into());
+        match self.input.append(landed) {
+            Ok(Some(used)) => self.keep(used.into()),
+            Ok(None) => {}
+            // It is read again by whoever needs it, who hears of the lack of memory.
+            Err(_) => return false,
         }
         self.was_short = false;
         self.ahead.end = Some(self.read_until());

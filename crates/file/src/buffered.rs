@@ -1,5 +1,6 @@
 //! The state of one open file: position, buffers, and the one op in flight.
 
+use crate::memory;
 use crate::ahead::Ahead;
 use crate::direct::Direct;
 use crate::input::Input;
@@ -299,7 +300,7 @@ impl Buffered {
         let op = self.next_op()?;
         match self.direct() {
             // It is aligned.
-            _ if self.is_reading_ahead() => Some(op),
+            _ if self.is_reading_ahead() || matches!(op, Op::Blocking(_)) => Some(op),
             Some(direct) => self.run_aligned(direct, op),
             None => Some(op),
         }
@@ -314,6 +315,7 @@ impl Buffered {
             (Some(Flight::Asked), op) => self.asked = Some(op),
             // Whoever misses something asks again.
             (Some(Flight::Fill), Op::Read(read)) => self.input.filled(read.buffer, 0),
+            (Some(Flight::Fill), Op::Blocking(_)) => {}
             (Some(Flight::Ahead { count }), Op::Read(read)) => self.put_back_ahead(read.buffer, count),
             (Some(flight), Op::Write(write)) => {
                 let (at, skip, large) = self.place_of_write(&flight);
@@ -369,10 +371,16 @@ impl Buffered {
                 self.ahead.give_up();
                 let at = self.read_until();
                 let count = self.to_block_end(at, count);
-                let mut read = Read::new(file, self.input.room(count));
-                read.offset = self.seekable.then_some(at);
+                let room = self.input.room(count);
                 self.flight = Some(Flight::Fill);
-                Some(read.into())
+                Some(match room {
+                    Ok(room) => {
+                        let mut read = Read::new(file, room);
+                        read.offset = self.seekable.then_some(at);
+                        read.into()
+                    }
+                    Err(_) => memory::failing_op("read"),
+                })
             }
         }
     }
@@ -403,6 +411,11 @@ impl Buffered {
                     self.has_read_on(self.read_until() - count as u64, asked);
                 }
                 self.at_end = result.is_ok() && count == 0 && !stale;
+                self.read_error = result.err();
+            }
+            // There was no memory to read into.
+            (Some(Flight::Fill), Some(Op::Blocking(_))) => {
+                self.fill_is_stale = false;
                 self.read_error = result.err();
             }
             (Some(Flight::Ahead { .. }), Some(Op::Read(read))) => {

@@ -1,5 +1,6 @@
 //! From one open file to another, by the kernel where it can and by hand where not.
 
+use crate::memory;
 use proactor::op::{Blocking, File, Stop};
 use rustix::event::{poll, PollFd, PollFlags};
 use rustix::fs::{copy_file_range, fcntl_getfl, fstat, open, sendfile, Mode, OFlags};
@@ -154,7 +155,7 @@ impl Copy {
 
     fn through_memory(&self) -> Result<usize> {
         let (from, to) = self.ends();
-        let mut memory = vec![0; self.left.min(MEMORY_BYTES)];
+        let mut memory = memory::zeroed(self.left.min(MEMORY_BYTES)).map_err(|_| Errno::NOMEM)?;
         let count = pread(from, &mut memory, self.from_at)?;
         if count == 0 {
             return Ok(0);
@@ -222,7 +223,7 @@ impl Send {
 
     fn through_memory(&mut self) -> Result<usize> {
         if self.pending.is_empty() {
-            let mut memory = vec![0; self.left.min(MEMORY_BYTES)];
+            let mut memory = memory::zeroed(self.left.min(MEMORY_BYTES)).map_err(|_| Errno::NOMEM)?;
             let count = pread(self.source(), &mut memory, self.at)?;
             memory.truncate(count);
             self.pending = memory;

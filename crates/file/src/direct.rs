@@ -69,16 +69,16 @@ impl Direct {
         ptr.addr().is_multiple_of(self.alignment.memory)
     }
 
-    /// `len` bytes, with anything in them.
-    pub(crate) fn memory(&self, len: usize) -> AlignedBuf {
+    /// `len` bytes, with anything in them. `None`: there is no memory for them.
+    pub(crate) fn memory(&self, len: usize) -> Option<AlignedBuf> {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         match spare.iter().position(|buf| buf.capacity() == len) {
             Some(at) => {
                 let mut buf = spare.swap_remove(at);
                 buf.set_len(len);
-                buf
+                Some(buf)
             }
-            None => AlignedBuf::zeroed(len, self.alignment.memory),
+            None => AlignedBuf::try_zeroed(len, self.alignment.memory),
         }
     }
 

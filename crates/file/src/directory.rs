@@ -2,6 +2,7 @@
 //!
 //! The kernel has no asynchronous getdents64, and cannot say whether it would wait. Does no I/O itself: the op does.
 
+use crate::memory;
 use proactor::op::Blocking;
 use std::ffi::CString;
 use std::io;
@@ -79,7 +80,7 @@ impl State {
             Some(fd) => fd.as_raw_fd(),
             None => self.open.insert(self.source.open()?).as_raw_fd(),
         };
-        let mut bytes = vec![0; most_bytes.unwrap_or(self.limit)];
+        let mut bytes = memory::zeroed(most_bytes.unwrap_or(self.limit))?;
         let (mut filled, mut is_last) = (0, false);
         // To hear that there is no more takes another call, and would take another wake-up.
         while !is_last && (filled == 0 || filled + LONGEST_BYTES <= bytes.len()) {

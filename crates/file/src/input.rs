@@ -1,7 +1,9 @@
 //! What has been read ahead of the caller.
 
+use crate::memory;
 use crate::part::Room;
 use proactor::buffer::{AlignedBuf, Buf, Memory};
+use std::collections::TryReserveError;
 use std::ops::Deref;
 
 /// Bytes read and not yet consumed. Invariant: the unread ones are the next bytes of the file, from its position on.
@@ -87,40 +89,61 @@ impl Input {
         }
     }
 
-    /// The room for `count` more bytes, to be read into. Gives the memory away until `filled`.
-    pub(crate) fn room(&mut self, count: usize) -> Buf {
-        let mut vec = self.take_unread();
-        vec.reserve(count);
-        let memory: Box<dyn Memory> = Box::new(Room::new(vec, count));
-        Buf::from(memory)
+    /// Makes sure that there is memory for `count` more bytes.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub(crate) fn reserve(&mut self, count: usize) -> Result<(), TryReserveError> {
+        memory::reserve(self.unread_vec()?, count)
     }
 
-    fn take_unread(&mut self) -> Vec<u8> {
+    /// The room for `count` more bytes, to be read into. Gives the memory away until `filled`.
+    ///
+    /// # Errors
+    /// If there is no memory for them. Nothing is given away then.
+    pub(crate) fn room(&mut self, count: usize) -> Result<Buf, TryReserveError> {
+        let vec = self.unread_vec()?;
+        memory::reserve(vec, count)?;
+        let vec = std::mem::take(vec);
+        let memory: Box<dyn Memory> = Box::new(Room::new(vec, count));
+        Ok(Buf::from(memory))
+    }
+
+    /// The unread bytes as a vector that has no others.
+    fn unread_vec(&mut self) -> Result<&mut Vec<u8>, TryReserveError> {
         let start = std::mem::take(&mut self.start);
-        match std::mem::take(&mut self.block) {
-            Block::Vec(mut vec) => {
-                vec.drain(..start);
-                vec
+        if let Block::Aligned(buf) = &self.block {
+            let mut vec = Vec::new();
+            if let Err(e) = memory::append(&mut vec, &buf[start..]) {
+                self.start = start;
+                return Err(e);
             }
-            Block::Aligned(buf) => buf[start..].to_vec(),
+            self.block = Block::Vec(vec);
+        } else if let Block::Vec(vec) = &mut self.block {
+            vec.drain(..start);
+        }
+        match &mut self.block {
+            Block::Vec(vec) => Ok(vec),
+            Block::Aligned(_) => unreachable!("it has just been copied"),
         }
     }
 
     /// Adds bytes that have been read. If those before are consumed, nothing is copied, and aligned memory of theirs is
     /// given back.
-    pub(crate) fn append(&mut self, more: AlignedBuf) -> Option<AlignedBuf> {
+    ///
+    /// # Errors
+    /// If there is no memory for them. They are not added then.
+    pub(crate) fn append(&mut self, more: AlignedBuf) -> Result<Option<AlignedBuf>, TryReserveError> {
         if self.unread().is_empty() {
             self.start = 0;
             self.searched = 0;
-            return match std::mem::replace(&mut self.block, Block::Aligned(more)) {
+            return Ok(match std::mem::replace(&mut self.block, Block::Aligned(more)) {
                 Block::Aligned(used) => Some(used),
                 Block::Vec(_) => None,
-            };
+            });
         }
-        let mut vec = self.take_unread();
-        vec.extend_from_slice(&more);
-        self.block = Block::Vec(vec);
-        Some(more)
+        memory::append(self.unread_vec()?, &more)?;
+        Ok(Some(more))
     }
 
     pub(crate) fn expect(&mut self, count: usize) {

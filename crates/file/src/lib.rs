@@ -34,6 +34,7 @@ mod directory;
 mod input;
 mod lock;
 mod long;
+mod memory;
 mod output;
 mod part;
 mod reading;

@@ -1,5 +1,7 @@
 //! What has been written and is not yet with the kernel.
 
+use std::collections::TryReserveError;
+
 /// Bytes on their way. Invariant: in file order they are those in flight, then `active`; `at` is where `active` starts.
 #[derive(Default)]
 pub(crate) struct Output {
@@ -23,11 +25,20 @@ impl Output {
         self.active.len() + count <= block
     }
 
-    pub(crate) fn push(&mut self, data: &[u8], block: usize) {
+    /// Makes the buffer on first use.
+    ///
+    /// # Errors
+    /// If there is no memory for `block` bytes.
+    pub(crate) fn make(&mut self, block: usize) -> Result<(), TryReserveError> {
         if self.active.capacity() == 0 {
             self.active = std::mem::take(&mut self.spare);
-            self.active.reserve_exact(block);
+            self.active.try_reserve_exact(block)?;
         }
+        Ok(())
+    }
+
+    /// Adds bytes for which [`make`](Self::make) and [`has_room`](Self::has_room) have answered.
+    pub(crate) fn push(&mut self, data: &[u8]) {
         self.active.extend_from_slice(data);
     }
 

@@ -25,7 +25,7 @@ impl Buffered {
     /// Sees to it that `count` bytes are unread, or all up to the end, and says how many of the `count` there are.
     ///
     /// # Errors
-    /// A failed read's or flush's.
+    /// The error of a failed read or flush; [`Error::is_out_of_memory`] where there is no memory for the bytes.
     pub fn fill(&mut self, count: usize) -> Result<Step<usize>, Error> {
         self.fill_by(count, 0)
     }
@@ -58,7 +58,12 @@ impl Buffered {
         if self.flush()? == Step::Blocked || self.flight.is_some() && !self.is_reading_ahead() {
             return Ok(Step::Blocked);
         }
-        self.missing = (count - unread).max(self.block).max(least).min(MOST);
+        let missing = (count - unread).max(self.block).max(least).min(MOST);
+        // What is read ahead goes to memory of its own.
+        if self.flight.is_none() && self.input.reserve(missing).is_err() {
+            return Err(Error::out_of_memory("read"));
+        }
+        self.missing = missing;
         Ok(Step::Blocked)
     }
 

@@ -1,6 +1,7 @@
 //! A transfer at an offset: whole, whatever the kernel makes of it.
 
 use crate::direct::Direct;
+use crate::memory;
 use crate::span::Span;
 use proactor::buffer::{Buf, Memory};
 use proactor::op::{File, Op, Read, ReadV, Write, WriteV};
@@ -184,7 +185,9 @@ impl Transfer {
         }
         let (skip, count) = (direct.past_block(at), left.min(MOST));
         self.asked = Asked::Aligned { skip, count };
-        let memory = direct.memory((skip + count).next_multiple_of(direct.block()));
+        let Some(memory) = direct.memory((skip + count).next_multiple_of(direct.block())) else {
+            return memory::failing_op("read");
+        };
         Read::at(self.file.clone(), at - skip as u64, memory).into()
     }
 
@@ -204,7 +207,9 @@ impl Transfer {
         }
         let count = direct.round_down(left.min(MOST.max(direct.block())));
         self.asked = Asked::Aligned { skip: 0, count };
-        let mut memory = direct.memory(count);
+        let Some(mut memory) = direct.memory(count) else {
+            return memory::failing_op("write");
+        };
         self.gather(&mut memory);
         Write::at(self.file.clone(), at, memory).into()
     }

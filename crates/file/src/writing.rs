@@ -25,6 +25,9 @@ impl Buffered {
             // The bytes behind the last whole block wait for those that fill theirs.
             self.queue_output(self.past_last_block());
         }
+        if self.output.make(self.block).is_err() {
+            return Err(Error::out_of_memory("write"));
+        }
         self.append(data);
         Ok(Step::Ready(()))
     }
@@ -39,7 +42,8 @@ impl Buffered {
         let room = quiet
             && self.running.is_none()
             && self.write_error.is_none()
-            && self.output.has_room(data.len(), self.block);
+            && self.output.has_room(data.len(), self.block)
+            && self.output.make(self.block).is_ok();
         if room {
             self.append(data);
         }
@@ -51,7 +55,7 @@ impl Buffered {
         if self.output.is_empty() {
             self.output.at = self.position;
         }
-        self.output.push(data, self.block);
+        self.output.push(data);
         self.position += data.len() as u64;
     }
 

@@ -2,7 +2,7 @@
 
 use crate::python_code;
 use proactor::{errno_of, Error, Refusal};
-use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyMemoryError, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -10,8 +10,12 @@ use pyo3::PyTypeInfo;
 use std::ffi::CString;
 use std::io;
 
-/// The subclass of `OSError` that fits the errno, with `errno`, `strerror`, `filename` and, of our own, `op`.
+/// The subclass of `OSError` that fits the errno; `MemoryError`, as `io` raises it, where this process had no memory for
+/// the op's bytes. An OSError has `errno`, `strerror`, `filename` and, of our own, `op`.
 pub(crate) fn os_error(py: Python<'_>, error: &Error, filename: Option<&Bound<'_, PyAny>>) -> PyErr {
+    if error.is_out_of_memory() {
+        return PyMemoryError::new_err(());
+    }
     let mut message = strerror(error.errno());
     if let Some(hint) = error.hint() {
         message = format!("{message}: {hint}");

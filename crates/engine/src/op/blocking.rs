@@ -4,7 +4,8 @@ use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Runs a function on a worker thread; every backend does. The result is the count that it returns, or its error.
+/// Runs a function on a worker thread; every backend does. The result is the count that it returns, or its error: an
+/// [`io::ErrorKind::OutOfMemory`] without an errno is [`Error::out_of_memory`](crate::Error::out_of_memory).
 ///
 /// When the op is cancelled, a system call in which the function is blocked fails with EINTR, and [`Stop::is_set`] says
 /// so from then on. A function that returns EINTR is called again, unless the op was cancelled: what it has done so far it
@@ -16,6 +17,8 @@ pub struct Blocking {
     /// and closing the driver stops it instead of letting it run to its end.
     pub waits: bool,
     pub(crate) count: usize,
+    /// The function had no memory.
+    pub(crate) lacks_memory: bool,
 }
 
 type Work = dyn FnMut(&Stop<'_>) -> io::Result<usize> + Send + Sync;
@@ -41,6 +44,7 @@ impl Blocking {
             work: Box::new(work),
             waits: false,
             count: 0,
+            lacks_memory: false,
         }
     }
 
@@ -64,6 +68,10 @@ impl Blocking {
             Ok(count) => {
                 self.count = count;
                 0
+            }
+            Err(e) if e.kind() == io::ErrorKind::OutOfMemory && e.raw_os_error().is_none() => {
+                self.lacks_memory = true;
+                -libc::ENOMEM
             }
             Err(e) => -e.raw_os_error().unwrap_or(libc::EIO),
         }

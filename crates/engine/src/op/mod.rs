@@ -142,7 +142,14 @@ impl Op {
 
     /// The error that `errno` means for this op, with the path it named.
     pub(crate) fn error(&self, errno: i32) -> Error {
-        Error::new(errno, self.name()).with_path(self.path().cloned())
+        let lacks_memory = match self {
+            Op::ReadFile(read) => read.lacks_memory,
+            Op::Blocking(blocking) => blocking.lacks_memory,
+            _ => false,
+        };
+        Error::new(errno, self.name())
+            .with_path(self.path().cloned())
+            .lacking_memory(lacks_memory)
     }
 
     fn path(&self) -> Option<&CString> {

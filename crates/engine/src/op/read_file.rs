@@ -35,6 +35,8 @@ pub struct ReadFile {
     /// The memory that `allocate` gave, filled to the result's length.
     pub memory: Option<Box<dyn Memory>>,
     len: usize,
+    /// There was no memory for the file's bytes.
+    pub(crate) lacks_memory: bool,
     stage: Stage,
     how: [u64; 3],
 }
@@ -87,6 +89,7 @@ impl ReadFile {
             allocate: None,
             memory: None,
             len: 0,
+            lacks_memory: false,
             stage: Stage::Open,
             how: [0; 3],
         }
@@ -110,7 +113,8 @@ impl ReadFile {
 
     fn answer(&self, res: i32) -> Result<usize, Error> {
         if res < 0 {
-            Err(Error::new(-res, OpKind::ReadFile.name()).with_path(Some(self.path.clone())))
+            let error = Error::new(-res, OpKind::ReadFile.name()).with_path(Some(self.path.clone()));
+            Err(error.lacking_memory(self.lacks_memory))
         } else {
             Ok(self.len)
         }
@@ -215,6 +219,7 @@ impl ReadFile {
             size.saturating_add(1)
         };
         if self.data.try_reserve_exact(want).is_err() {
+            self.lacks_memory = true;
             return Step::Done(-libc::ENOMEM);
         }
         self.stage = Stage::Read { fd, size, filled: 0 };
@@ -238,6 +243,7 @@ impl ReadFile {
             && self.data.capacity() == filled
             && self.data.try_reserve(CHUNK_BYTES.max(filled / 2)).is_err()
         {
+            self.lacks_memory = true;
             return Step::Done(-libc::ENOMEM);
         }
         self.stage = Stage::Read { fd, size, filled };
