@@ -268,21 +268,6 @@ class TestContextParity(Parity):
         writer.join()
         assert event.response & select.POLLIN
 
-    def test_submitted_by_one_thread_and_taken_by_another(self, package: Any, context: Any, fd: int) -> None:
-        events: list[Any] = []
-
-        def take() -> None:
-            while len(events) < 50:
-                events.extend(context.get_events(1, 8))
-
-        taker = threading.Thread(target=take)
-        taker.start()
-        for _ in range(50):
-            assert context.submit(package.ReadBlock(fd, bytearray(5))) == 1
-        taker.join(30)
-        assert not taker.is_alive()
-        assert [event.response for event in events] == [5] * 50
-
     def test_a_timeout_is_waited_for_with_nothing_in_flight(self, package: Any, context: Any) -> None:
         started = time.monotonic()
         assert context.get_events(1, 1, SHORT_NS) == ()

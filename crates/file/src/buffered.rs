@@ -1,9 +1,9 @@
 //! The state of one open file: position, buffers, and the one op in flight.
 
-use crate::memory;
 use crate::ahead::Ahead;
 use crate::direct::Direct;
 use crate::input::Input;
+use crate::memory;
 use crate::output::Output;
 use crate::part::Rest;
 use crate::running::Running;
