@@ -100,10 +100,39 @@ def test_sizes_in_percent(tmp_path: Path) -> None:
         ("rw=randrw\nbs=4k,8k", "one size for reads and writes"),
         ("rw=randrw\nrate_iops=10", "rate_iops"),
         ("io_size=1k", "io_size"),
-        ("loops=2\ntime_based\nruntime=1", "--time_based"),
         ("bs=1k,2k,3k,4k", "line 3"),
         ("size=0%", "line 3"),
     ],
 )
 def test_what_is_refused(tmp_path: Path, keys: str, why: str) -> None:
     assert why in bench(tmp_path, f"[a]\nsize=1m\n{keys}\n", status=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ios"),
+    [
+        (("--io_size=64k",), 16),
+        (("--loops=3",), 6),
+        (("--io_size=64k", "--loops=2"), 32),
+        (("--io_size=0",), 64),
+    ],
+)
+def test_options_over_the_keys(tmp_path: Path, arguments: tuple[str, ...], ios: int) -> None:
+    (found,) = rounds(tmp_path, "[a]\nsize=256k\nrw=randread\nio_size=8k\n", *arguments)
+    assert found["read"]["ios"] == ios
+
+
+def test_a_rate_on_the_command_line(tmp_path: Path) -> None:
+    text = "[a]\nsize=256k\nrw=randread\n"
+    assert "200 ops a second at most" in bench(tmp_path, text, "--rate_iops=200", "--dry-run").stdout
+    bounded = text + "rate_iops=5\n"
+    assert "a second" not in bench(tmp_path, bounded, "--rate_iops=0", "--dry-run").stdout
+
+
+@pytest.mark.parametrize("key", ["loops=3", "io_size=8k"])
+def test_time_goes_over_bytes(tmp_path: Path, key: str) -> None:
+    text = "[a]\nsize=16k\nrw=read\ntime_based\nruntime=100ms\n"
+    (found,) = rounds(tmp_path, f"{text}{key}\n")
+    assert found["read"]["ios"] > 12
+    said = bench(tmp_path, text, f"--{key}", status=2).stderr
+    assert "--time_based=0" in said

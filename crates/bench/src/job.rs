@@ -179,7 +179,8 @@ impl Job {
             fsync: if rw.writes() { self.fsync } else { 0 },
             end_fsync: self.end_fsync && rw.writes(),
             rwmixread: self.rwmixread,
-            io_bytes: (self.io_size.is_some() || self.loops != 1)
+            // As in fio, which goes on until the time is over, however many bytes that takes.
+            io_bytes: (!self.time_based && (self.io_size.is_some() || self.loops != 1))
                 .then(|| self.io_size.unwrap_or(size).saturating_mul(self.loops)),
             rate_iops: self.rate_iops,
             beside: Vec::new(),

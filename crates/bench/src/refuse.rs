@@ -88,10 +88,6 @@ fn options(cell: &Cell) -> Result<(), String> {
         "rate_iops: from 1, and not of a mixture, where fio has a rate for each way".into(),
     )?;
     refuse(cell.ops_a_job() == 0, format!("io_size: less than --bs {bs}"))?;
-    refuse(
-        cell.io_bytes.is_some() && cell.time_based,
-        "io_size, loops: --time_based goes on until the time is over".into(),
-    )?;
     refuse(cell.runtime_ms == Some(0), "--runtime 0 measures nothing".into())?;
     refuse(
         cell.time_based && cell.runtime_ms.is_none(),

@@ -82,6 +82,15 @@ pub(super) struct Io {
     /// Bytes of each job's file
     #[arg(long, value_parser = parse_bytes, action = ArgAction::Set, value_delimiter = ',', value_name = "LIST", help_heading = "The work")]
     pub size: Option<Vec<u64>>,
+    /// Bytes of ops in a round of each job, with --time_based=0; 0: as many as --size
+    #[arg(long = "io_size", value_parser = parse_bytes, value_name = "SIZE", help_heading = "The work")]
+    pub io_size: Option<u64>,
+    /// Do the work of a round this many times, with --time_based=0
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..), value_name = "N", help_heading = "The work")]
+    pub loops: Option<u64>,
+    /// The most ops a second, for each job; 0: no bound
+    #[arg(long = "rate_iops", value_name = "N", help_heading = "The work")]
+    pub rate_iops: Option<u32>,
     /// Bytes of one op
     #[arg(long, visible_alias = "blocksize", value_parser = parse_bytes, action = ArgAction::Set, value_delimiter = ',', value_name = "LIST",
           help_heading = "The work")]

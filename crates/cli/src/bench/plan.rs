@@ -172,6 +172,14 @@ fn refuse_without_effect(io: &Io, cells: &[Cell]) -> Result<(), String> {
             "--rwmixread: is of --rw randrw and rw",
         ),
         (
+            io.io_size.is_some_and(|bytes| bytes > 0) && !any(|c| !c.time_based),
+            "--io_size: --time_based goes on until the time is over: --time_based=0",
+        ),
+        (
+            io.loops.is_some_and(|loops| loops > 1) && !any(|c| !c.time_based),
+            "--loops: --time_based goes on until the time is over: --time_based=0",
+        ),
+        (
             io.norandommap && !any(|c| c.rw.is_random()),
             "--norandommap: no offset is random",
         ),
@@ -237,6 +245,15 @@ fn put_over(job: &mut Job, io: &Io) {
     set(&mut job.end_fsync, &io.end_fsync.as_ref().map(on));
     set(&mut job.rwmixread, &io.rwmixread);
     set(&mut job.thinktime, &io.thinktime);
+    set(
+        &mut job.io_size,
+        &io.io_size.map(|bytes| Some(bytes).filter(|bytes| *bytes > 0)),
+    );
+    set(&mut job.loops, &io.loops);
+    set(
+        &mut job.rate_iops,
+        &io.rate_iops.map(|rate| Some(rate).filter(|rate| *rate > 0)),
+    );
     set(&mut job.time_based, &io.time_based.as_ref().map(on));
     set(&mut job.ramp_time, &io.ramp_time);
     job.norandommap |= io.norandommap;
