@@ -202,8 +202,33 @@ def test_destination_that_is_a_link(same: Same, target: str, policy: str) -> Non
     same(links_there, *policy.split(), "a", target)
 
 
+@pytest.mark.parametrize("policy", ["", "-f", "-p", "-b", "-P", "-n", "-u", "-s", "--remove-destination", "-T"])
+def test_through_a_link_to_nothing(same: Same, policy: str) -> None:
+    """Only with POSIXLY_CORRECT, as GNU's cp."""
+    same(links_there, *policy.split(), "a", "dangling", environment={"POSIXLY_CORRECT": "1"})
+    same(links_there, *policy.split(), "a", "dangling")
+
+
+def test_a_dry_run_through_a_link_to_nothing(cp: Ours, tmp_path: Path) -> None:
+    links_there(tmp_path)
+    outcome = cp("--dry-run", "a", "dangling", environment={"POSIXLY_CORRECT": "1"})
+    assert (outcome.status, outcome.stderr) == (0, [])
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_link_in_a_tree_is_not_written_through(cp: Ours, tmp_path: Path) -> None:
+    """Only one that is named: what has no name on the command line may be somebody else's."""
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "a").write_text("contents")
+    (tmp_path / "t" / "s").mkdir(parents=True)
+    (tmp_path / "t" / "s" / "a").symlink_to(tmp_path / "nowhere")
+    assert cp("-r", "s", "t", environment={"POSIXLY_CORRECT": "1"}).status == 0
+    assert not (tmp_path / "nowhere").exists()
+    assert not (tmp_path / "t" / "s" / "a").is_symlink()
+
+
 @pytest.mark.parametrize("source", ["to_other", "dangling", "to_a"])
-@pytest.mark.parametrize("policy", ["", "-d", "-l", "-s", "-L", "-db", "-a"])
+@pytest.mark.parametrize("policy", ["", "-d", "-l", "-s", "-L", "-db", "-a", "-dl", "-lP", "-dlb"])
 def test_source_that_is_a_link(same: Same, source: str, policy: str) -> None:
     same(links_there, *policy.split(), source, "a")
     same(links_there, *policy.split(), source, "other")

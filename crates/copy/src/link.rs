@@ -232,6 +232,11 @@ impl Worker<'_> {
         if there.is_some_and(|there| there.id == stat.id) {
             return Ok(());
         }
+        let points_there = |there: &Stat| stat.is_symlink() && self.points_to(entry, there);
+        if !self.replaces() && there.as_ref().is_some_and(points_there) {
+            // The link would take the place of the file that it points to. GNU's cp leaves both, with status 0.
+            return Ok(());
+        }
         self.check_replaceable(entry, &stat, there.as_ref(), Step::CreateHardLink)?;
         let link = |dir: BorrowedFd<'_>, name: &CStr| {
             sys::link_at((entry.at.source(), entry.source), (dir, name), flags)

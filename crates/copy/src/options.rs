@@ -43,6 +43,9 @@ pub struct Options {
     /// Copy a directory into what a symbolic link of its name leads to, if that is a directory, instead of refusing to
     /// replace the link.
     pub keep_directory_symlink: bool,
+    /// Write through a symbolic link that was named as the target and leads nowhere, instead of refusing to: what GNU's cp
+    /// does where `POSIXLY_CORRECT` is in the environment.
+    pub through_dangling_link: bool,
     /// The SELinux context of what is made or written to, instead of the one that the kernel gives it or that is preserved.
     pub context: Option<OsString>,
     /// When data is forced to the disk.
@@ -87,6 +90,7 @@ impl Default for Options {
             parents: false,
             in_place: false,
             keep_directory_symlink: false,
+            through_dangling_link: false,
             context: None,
             fsync: Fsync::None,
             resume: false,

@@ -10,7 +10,8 @@ use crate::observer::{Copied, Kind, Paths, Question};
 use crate::options::{Backup, Method, When};
 use crate::run::{End, Outcome, Worker};
 use crate::sys::{self, Stat};
-use rustix::fs::{Access, AtFlags, RenameFlags};
+use rustix::fd::AsFd as _;
+use rustix::fs::{Access, AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::io;
@@ -40,6 +41,11 @@ impl Worker<'_> {
             return Ok(Place::New);
         };
         let mut follow = there.is_symlink() && self.follows_target(entry, source);
+        if follow {
+            if let Some(place) = self.place_behind_link(entry, source)? {
+                return Ok(place);
+            }
+        }
         let behind = match follow {
             true => self.behind_link(entry)?,
             false => Some(there),
@@ -100,6 +106,28 @@ impl Worker<'_> {
             && !options.overwrite.remove
     }
 
+    /// Makes an empty file where the target's link leads to nothing, if it is to be written through.
+    fn place_behind_link(&mut self, entry: &Entry<'_>, source: &Stat) -> Outcome<Option<Place>> {
+        let options = self.options();
+        let dangles = || {
+            let behind = sys::stat_at(entry.at.target(), entry.target, true);
+            behind.is_err_and(|error| sys::is(&error, &[Errno::NOENT]))
+        };
+        if !options.through_dangling_link || !dangles() {
+            return Ok(None);
+        }
+        if options.dry_run {
+            return Ok(Some(Place::New));
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(source.permissions() & 0o777);
+        rustix::fs::openat(entry.at.target(), entry.target, flags, mode)
+            .map_err(io::Error::from)
+            .and_then(|made| sys::stat(made.as_fd()))
+            .map(|there| Some(Place::Into { there, follow: true }))
+            .map_err(|error| self.failed(Step::CreateFile, entry.target(), error))
+    }
+
     /// What the target's link leads to. Nothing if it leads to itself and may be replaced by force.
     fn behind_link(&mut self, entry: &Entry<'_>) -> Outcome<Option<Stat>> {
         match sys::stat_at(entry.at.target(), entry.target, true) {
@@ -134,7 +162,7 @@ impl Worker<'_> {
     }
 
     /// Whether the source is a link to what it would replace: the link would point to itself, and the file be gone.
-    fn points_to(&self, entry: &Entry<'_>, there: &Stat) -> bool {
+    pub(crate) fn points_to(&self, entry: &Entry<'_>, there: &Stat) -> bool {
         self.options().backup == Backup::None
             && there.is_file()
             && sys::stat_at(entry.at.source(), entry.source, true).is_ok_and(|stat| stat.id == there.id)

@@ -29,11 +29,14 @@ pub(super) fn read(list: &OsStr) -> Result<Vec<u8>, Misuse> {
     read.map_err(|error| Misuse::plain(format!("{}: {}", quote::name(list), say::reason(&error))))
 }
 
-/// The names in a list: with zeros between them if there is any, else with ends of lines.
+/// The names in a list: with zeros between them if there is any, else with ends of lines, `\n` or `\r\n`.
+///
+/// A name may end in a carriage return: only a list with zeros can have it.
 pub(super) fn names_in(list: &[u8]) -> impl Iterator<Item = OsString> + '_ {
     let end = if list.contains(&0) { 0 } else { b'\n' };
     let names = list
         .split(move |byte| *byte == end)
+        .map(move |name| if end == 0 { name } else { without_return(name) })
         .filter(|name| !name.is_empty());
     names.map(|name| OsString::from_vec(name.to_vec()))
 }
@@ -42,12 +45,16 @@ pub(super) fn names_in(list: &[u8]) -> impl Iterator<Item = OsString> + '_ {
 pub(super) fn exclusions(list: &OsStr) -> Result<Vec<Rule>, Misuse> {
     let bytes = read(list)?;
     let lines = bytes.split(|byte| *byte == b'\n');
-    // As an editor of another system ends lines.
-    let lines = lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line));
     lines
+        .map(without_return)
         .filter(|line| !matches!(line, [] | [b'#', ..]))
         .map(|line| rule(Action::Exclude, OsStr::from_bytes(line)))
         .collect()
+}
+
+/// A line without the carriage return that editors of another system put at its end.
+fn without_return(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
 }
 
 pub(super) fn rule(action: Action, pattern: &OsStr) -> Result<Rule, Misuse> {
@@ -64,6 +71,8 @@ mod tests {
         let names = |list: &[u8]| names_in(list).collect::<Vec<_>>();
         assert_eq!(names(b"a\nb c\n"), ["a", "b c"]);
         assert_eq!(names(b"a\nb\0c\0"), ["a\nb", "c"]);
+        assert_eq!(names(b"a\r\n\r\nb\r"), ["a", "b"]);
+        assert_eq!(names(b"a\r\0b\r\n\0"), ["a\r", "b\r\n"]);
         assert!(names(b"").is_empty());
     }
 }

@@ -3,6 +3,7 @@
 //! From the command line (`flags`, `wishes`, `target`) to the copier's options, and from what it tells (`watch`) to
 //! sentences (`say`), lines (`screen`, `progress`) and JSON. Knows nothing of how files are copied.
 
+mod abbreviations;
 mod flags;
 mod json;
 mod lists;

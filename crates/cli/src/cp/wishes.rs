@@ -1,5 +1,6 @@
 //! From flags, in the order in which they were given, to what the copier is asked to do.
 
+use super::abbreviations;
 use super::flags::Flags;
 use super::lists;
 use super::units;
@@ -50,11 +51,11 @@ impl FromArgMatches for Cp {
 
 impl Args for Cp {
     fn augment_args(command: Command) -> Command {
-        Flags::augment_args(command)
+        abbreviations::of_gnu(Flags::augment_args(command))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
-        Flags::augment_args_for_update(command)
+        abbreviations::of_gnu(Flags::augment_args_for_update(command))
     }
 }
 
@@ -264,6 +265,7 @@ impl Wishes {
         options.copy_contents = flags.copy_contents;
         options.parents = flags.parents;
         options.keep_directory_symlink = flags.keep_directory_symlink;
+        options.through_dangling_link = std::env::var_os("POSIXLY_CORRECT").is_some();
         options.in_place = flags.in_place;
         options.resume = flags.resume;
         options.verify = flags.verify;
