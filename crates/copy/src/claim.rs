@@ -8,7 +8,7 @@
 
 use crate::journal::Digest;
 use crate::run::Run;
-use crate::sys::{self, FileId, Stat, NAME_MAX};
+use crate::sys::{self, FileId, NAME_MAX};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -46,13 +46,22 @@ pub(crate) enum Claimed {
 /// Claims the name of a new tree in this directory.
 pub(crate) fn take(dir: BorrowedFd<'_>, name: &CStr) -> Claimed {
     let name = lock_name(name);
+    let held_dir = || {
+        let dir = dir.try_clone_to_owned()?;
+        let id = sys::stat(dir.as_fd())?.id;
+        io::Result::Ok((dir, id))
+    };
+    // Before anything is made that a failure would leave.
+    let Ok((held, dir_id)) = twice(held_dir) else {
+        return Claimed::Ours(None);
+    };
     for _ in 0..ATTEMPTS {
-        let file = match open(dir, &name) {
+        let file = match twice(|| open(dir, &name)) {
             Ok(file) => file,
             Err(error) if sys::is(&error, &[Errno::NOENT, Errno::EXIST]) => continue,
             Err(_) => return Claimed::Ours(None),
         };
-        if !sys::stat(file.as_fd()).is_ok_and(|stat| stat.is_file()) {
+        if !twice(|| sys::stat(file.as_fd())).is_ok_and(|stat| stat.is_file()) {
             return Claimed::Ours(None);
         }
         match lock(&file) {
@@ -63,19 +72,15 @@ pub(crate) fn take(dir: BorrowedFd<'_>, name: &CStr) -> Claimed {
                 return Claimed::Ours(None);
             }
         }
-        if !is_named(dir, &name, &file) {
+        if !is_named(dir, &name, &file).unwrap_or(false) {
             // Whoever held it has removed it.
             continue;
         }
         // One of another user's cannot be written to: then nobody is told who holds it.
         let _ = rustix::fs::ftruncate(&file, 0);
         let _ = sys::write_all_at(file.as_fd(), std::process::id().to_string().as_bytes(), 0);
-        let claim = dir.try_clone_to_owned().and_then(|dir| {
-            let dir_id = sys::stat(dir.as_fd())?.id;
-            Ok((dir, dir_id))
-        });
-        return Claimed::Ours(claim.ok().map(|(dir, dir_id)| Claim {
-            dir,
+        return Claimed::Ours(Some(Claim {
+            dir: held,
             dir_id,
             name,
             file,
@@ -127,22 +132,25 @@ fn holder(file: &OwnedFd) -> Option<u32> {
     std::str::from_utf8(&digits[..length]).ok()?.parse().ok()
 }
 
-fn is_named(dir: BorrowedFd<'_>, name: &CStr, file: &OwnedFd) -> bool {
-    let id = |stat: Stat| stat.id;
-    match (
-        sys::stat_at(dir, name, false).map(id),
-        sys::stat(file.as_fd()).map(id),
-    ) {
-        (Ok(named), Ok(held)) => named == held,
-        _ => false,
+fn is_named(dir: BorrowedFd<'_>, name: &CStr, file: &OwnedFd) -> io::Result<bool> {
+    match sys::stat_at(dir, name, false) {
+        Ok(named) => Ok(named.id == sys::stat(file.as_fd())?.id),
+        Err(error) if sys::is(&error, &[Errno::NOENT]) => Ok(false),
+        Err(error) => Err(error),
     }
+}
+
+/// Tries once more what has failed: an error that passes must not leave a lock file behind.
+fn twice<T>(call: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    call().or_else(|_| call())
 }
 
 /// What cannot be removed is taken over by the next copy.
 fn remove(dir: BorrowedFd<'_>, name: &CStr, file: &OwnedFd) {
-    if is_named(dir, name, file) {
-        let _ = rustix::fs::unlinkat(dir, name, AtFlags::empty());
-    }
+    let _ = twice(|| match is_named(dir, name, file)? {
+        true => Ok(rustix::fs::unlinkat(dir, name, AtFlags::empty())?),
+        false => Ok(()),
+    });
 }
 
 impl Drop for Claim {
