@@ -202,7 +202,9 @@ def test_destination_that_is_a_link(same: Same, target: str, policy: str) -> Non
     same(links_there, *policy.split(), "a", target)
 
 
-@pytest.mark.parametrize("policy", ["", "-f", "-p", "-b", "-P", "-n", "-u", "-s", "--remove-destination", "-T"])
+@pytest.mark.parametrize(
+    "policy", ["", "-f", "-p", "-b", "-P", "-n", "-u", "-s", "--remove-destination", "-T"]
+)
 def test_through_a_link_to_nothing(same: Same, policy: str) -> None:
     """Only with POSIXLY_CORRECT, as GNU's cp."""
     same(links_there, *policy.split(), "a", "dangling", environment={"POSIXLY_CORRECT": "1"})

@@ -12,7 +12,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from cp_helpers import Ours, proactor_command
+from cp_helpers import Ours, Runner, proactor_command
 
 pytest_plugins = ["cp_fixtures"]
 
@@ -112,3 +112,119 @@ def test_blocks_of_a_fifo(cp: Ours, tmp_path: Path) -> None:
     outcome = cp("--reflink=always", "fifo", "new")
     writer.join()
     assert (outcome.status, "new" in outcome.tree) == (1, False)
+
+
+WITHOUT_CONTENTS = [
+    (f"{option} {method}", f"{option.partition('=')[0]} has no effect with -l, -s or --attributes-only")
+    for option in ("--verify", "--bwlimit=5M", "--resume", "--in-place")
+    for method in ("-l", "-rs", "--attributes-only")
+]
+REPLACING = [
+    (f"--in-place {option}", "--in-place has no effect with --backup or --remove-destination")
+    for option in ("-b", "--backup=numbered", "-S.old", "--remove-destination")
+]
+OTHERS = [
+    ("--json --stats", "--stats has no effect with --json, whose report says the same"),
+    ("--json --debug", "--debug has no effect with --json"),
+    ("--jobs=2 -i", "--jobs has no effect with -i"),
+    ("--keep-directory-symlink", "--keep-directory-symlink has no effect without -r"),
+]
+PLANS = [
+    (f"-r --plan=plan {option}", "-v, --debug and --stats have no effect with --plan, which copies nothing")
+    for option in ("-v", "--debug", "--stats")
+]
+
+
+@pytest.mark.parametrize(
+    ("options", "warning"), WITHOUT_CONTENTS + REPLACING + OTHERS + PLANS, ids=lambda text: text
+)
+def test_an_option_without_effect(cp: Ours, tmp_path: Path, options: str, warning: str) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "a").touch()
+    source = str(tmp_path / ("d" if "-r" in options.split() else "a"))
+    said = cp(*options.split(), source, "new").stderr
+    assert [line for line in said if "no effect" in line] == [f"cp: warning: {warning}"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--verify --bwlimit=5M --resume --engine=threads --in-place",
+        "--json",
+        "--stats --debug",
+        "--jobs=2",
+        "--jobs=1 -i",
+        "-r --keep-directory-symlink",
+        "--in-place -u",
+        "-r --plan=plan --json",
+    ],
+)
+def test_an_option_with_effect(cp: Ours, tmp_path: Path, options: str) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "a").touch()
+    outcome = cp(*options.split(), "d" if "-r" in options.split() else "a", "new")
+    assert (outcome.status, outcome.stderr) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ("--shard=0 --shard=1 plan", "--shard is given once: one shard is copied at a time"),
+        ("--shard=7 plan", "there is no shard 7: they are 0 to "),
+        ("--finish --shards=3 plan", "--shards goes with --plan or --ray"),
+        ("--shards=3 -r d other", "--shards goes with --plan or --ray"),
+        ("--plan=other --finish d", "--plan, --shard and --finish are mutually exclusive"),
+        ("--shard=0 -a plan", "how files are copied is said with --plan"),
+        ("--plan=other -r d d other", "target 'other': No such file or directory"),
+        ("--plan=other -r --files-from=list d", "no --files-from here"),
+        ("--shard=-1 plan", "a number from 0 on is meant"),
+        ("--plan=other --shards=0 -r d other", "a number from 1 on is meant"),
+    ],
+)
+def test_options_of_plans_that_do_not_fit(cp: Ours, tmp_path: Path, options: str, problem: str) -> None:
+    (tmp_path / "d" / "e").mkdir(parents=True)
+    assert cp("-r", "--plan=plan", "d", "new").status == 0
+    outcome = cp(*options.split())
+    assert outcome.status == 1
+    assert any(problem in line for line in outcome.stderr), outcome.stderr
+
+
+def test_the_environment_is_not_a_wish_about_a_plan(cp: Ours, tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    posix = {"POSIXLY_CORRECT": "1"}
+    assert cp("-r", "--plan=plan", "d", "new", environment=posix).status == 0
+    for step in ("--shard=0", "--finish"):
+        outcome = cp(step, "plan", environment=posix)
+        assert (outcome.status, outcome.stderr) == (0, [])
+
+
+@pytest.mark.parametrize("end", [b"\r\n", b"\n", b"\0"], ids=["crlf", "lf", "zero"])
+def test_a_list_of_names(cp: Ours, tmp_path: Path, end: bytes) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).touch()
+    (tmp_path / "t").mkdir()
+    (tmp_path / "list").write_bytes(end.join([b"a", b"b", b""]))
+    outcome = cp("--files-from=list", "t")
+    assert (outcome.status, outcome.stderr) == (0, [])
+    assert names_below(tmp_path / "t") == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "status", "problem"),
+    [
+        (["doctor", "more"], {}, 2, "unexpected argument 'more'"),
+        (["doctor", "--jason"], {}, 2, "unexpected argument '--jason'"),
+        (["doctor"], {"PROACTOR_ENGINE": "fast"}, 1, "PROACTOR_ENGINE"),
+    ],
+)
+def test_doctor(
+    runner: Runner,
+    tmp_path: Path,
+    arguments: list[str],
+    environment: dict[str, str],
+    status: int,
+    problem: str,
+) -> None:
+    done = runner.proactor(tmp_path, *arguments, environment=environment)
+    assert done.returncode == status
+    assert problem in done.stdout + done.stderr

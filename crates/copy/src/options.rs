@@ -45,6 +45,7 @@ pub struct Options {
     pub keep_directory_symlink: bool,
     /// Write through a symbolic link that was named as the target and leads nowhere, instead of refusing to: what GNU's cp
     /// does where `POSIXLY_CORRECT` is in the environment.
+    #[serde(skip)]
     pub through_dangling_link: bool,
     /// The SELinux context of what is made or written to, instead of the one that the kernel gives it or that is preserved.
     pub context: Option<OsString>,

@@ -23,6 +23,11 @@ pub(super) fn are_meant(flags: &Flags) -> bool {
 pub(super) fn run(args: &Cp, wishes: Wishes, cluster: Option<&dyn Cluster>) -> Result<u8, Misuse> {
     let flags = &args.flags;
     let steps = [flags.plan.is_some(), flags.finish, wishes.shard.is_some()];
+    if flags.shard.len() > 1 {
+        return Err(Misuse::with_hint(
+            "--shard is given once: one shard is copied at a time",
+        ));
+    }
     if steps.iter().filter(|step| **step).count() > 1 {
         return Err(Misuse::with_hint(
             "--plan, --shard and --finish are mutually exclusive",
@@ -120,6 +125,7 @@ pub(super) fn stored(flags: &Flags, wishes: &Wishes) -> Result<(PathBuf, Plan), 
     let jobs = wishes.options.jobs;
     let others = Options {
         jobs: 0,
+        through_dangling_link: false,
         ..wishes.options.clone()
     };
     let sources = !flags.files_from.is_empty() || flags.strip_trailing_slashes || flags.no_target_directory;

@@ -293,6 +293,7 @@ impl Wishes {
     fn warn_of_no_effect(&mut self, flags: &Flags) {
         let options = &self.options;
         let copies = options.method == Method::Contents && !options.attributes_only;
+        let overwrite = options.overwrite;
         let of_contents = [
             (
                 options.verify,
@@ -306,6 +307,21 @@ impl Wishes {
                 options.resume,
                 "--resume has no effect with -l, -s or --attributes-only",
             ),
+            (
+                options.in_place,
+                "--in-place has no effect with -l, -s or --attributes-only",
+            ),
+        ];
+        let of_others = [
+            (
+                options.in_place && copies && (overwrite.remove || self.backup.is_some()),
+                "--in-place has no effect with --backup or --remove-destination",
+            ),
+            (options.jobs > 1 && overwrite.ask, "--jobs has no effect with -i"),
+            (
+                options.keep_directory_symlink && !options.recursive && !options.parents,
+                "--keep-directory-symlink has no effect without -r",
+            ),
         ];
         let of_output = [
             (
@@ -313,11 +329,18 @@ impl Wishes {
                 "--stats has no effect with --json, whose report says the same",
             ),
             (flags.json && flags.debug, "--debug has no effect with --json"),
+            (
+                flags.plan.is_some() && (flags.verbose || flags.debug || flags.stats),
+                "-v, --debug and --stats have no effect with --plan, which copies nothing",
+            ),
         ];
         let of_contents = of_contents
             .into_iter()
             .map(|(given, text)| (given && !copies, text));
-        let in_vain = of_contents.chain(of_output).filter(|(is_so, _)| *is_so);
+        let in_vain = of_contents
+            .chain(of_others)
+            .chain(of_output)
+            .filter(|(is_so, _)| *is_so);
         self.warnings.extend(in_vain.map(|(_, text)| text));
     }
 
