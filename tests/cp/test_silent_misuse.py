@@ -119,10 +119,6 @@ WITHOUT_CONTENTS = [
     for option in ("--verify", "--bwlimit=5M", "--resume", "--in-place")
     for method in ("-l", "-rs", "--attributes-only")
 ]
-REPLACING = [
-    (f"--in-place {option}", "--in-place has no effect with --backup or --remove-destination")
-    for option in ("-b", "--backup=numbered", "-S.old", "--remove-destination")
-]
 OTHERS = [
     ("--json --stats", "--stats has no effect with --json, whose report says the same"),
     ("--json --debug", "--debug has no effect with --json"),
@@ -135,9 +131,7 @@ PLANS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("options", "warning"), WITHOUT_CONTENTS + REPLACING + OTHERS + PLANS, ids=lambda text: text
-)
+@pytest.mark.parametrize(("options", "warning"), WITHOUT_CONTENTS + OTHERS + PLANS, ids=lambda text: text)
 def test_an_option_without_effect(cp: Ours, tmp_path: Path, options: str, warning: str) -> None:
     (tmp_path / "d").mkdir()
     (tmp_path / "a").touch()

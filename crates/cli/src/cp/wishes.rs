@@ -313,10 +313,6 @@ impl Wishes {
             ),
         ];
         let of_others = [
-            (
-                options.in_place && copies && (overwrite.remove || self.backup.is_some()),
-                "--in-place has no effect with --backup or --remove-destination",
-            ),
             (options.jobs > 1 && overwrite.ask, "--jobs has no effect with -i"),
             (
                 options.keep_directory_symlink && !options.recursive && !options.parents,
