@@ -83,6 +83,15 @@ def test_a_worker_is_killed(address: str, tmp_path: Path) -> None:
     check_copy(tmp_path)
 
 
+def test_the_time_is_that_of_all_steps(address: str, tmp_path: Path) -> None:
+    source(tmp_path)
+    command = proactor_command("cp", "-a", "--sparse=never", "--json", f"--ray={address}", "t", "copy")
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=DEADLINE_S)
+    assert (done.returncode, done.stderr) == (0, "")
+    *shards, report = map(json.loads, done.stdout.splitlines())
+    assert report["seconds"] >= max(event["seconds"] for event in shards)
+
+
 def test_interrupted_and_gone_on_with(address: str, tmp_path: Path) -> None:
     source(tmp_path)
     command = proactor_command("cp", "-a", "--sparse=never", "--json", f"--ray={address}", "t", "copy")
