@@ -10,12 +10,13 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextvars import copy_context
 from functools import partial, wraps
-from threading import Thread
 from typing import Any, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
+
+from proactor._threads import Threads, start_alone
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -23,17 +24,25 @@ T = TypeVar("T")
 # They wait for disks and not for processors. More would only queue up in the kernel.
 MOST_THREADS = 16
 
-_pools: WeakKeyDictionary[asyncio.AbstractEventLoop, ThreadPoolExecutor] = WeakKeyDictionary()
-# A child of fork has none of its parent's threads, and its pools would wait for them.
-os.register_at_fork(after_in_child=_pools.clear)
+_pools: WeakKeyDictionary[asyncio.AbstractEventLoop, Threads] = WeakKeyDictionary()
 
 
-def _pool() -> tuple[asyncio.AbstractEventLoop, ThreadPoolExecutor]:
+def _forget() -> None:
+    """A child of fork has none of its parent's threads, and its pools would wait for them."""
+    for pool in _pools.values():
+        pool.forget()
+    _pools.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+def _pool() -> tuple[asyncio.AbstractEventLoop, Threads]:
     """The running loop, and its threads."""
     loop = asyncio.get_running_loop()
     pool = _pools.get(loop)
     if pool is None:
-        pool = _pools[loop] = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="proactor")
+        pool = _pools[loop] = Threads(MOST_THREADS, "proactor")
     return loop, pool
 
 
@@ -45,7 +54,7 @@ def run(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> async
     loop, pool = _pool()
     future: asyncio.Future[T] = loop.create_future()
     call = partial(copy_context().run, function, *args, **kwargs)
-    pool.submit(_perform, [loop, future, call])
+    pool.put(partial(_perform, [loop, future, call]))
     return future
 
 
@@ -96,20 +105,33 @@ def alone(function: Callable[[], T]) -> asyncio.Future[T]:
     """As `run`, in a thread for this call only: one that takes minutes would keep others from the pool."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
-    Thread(target=_perform, args=([loop, future, function],), name="proactor-alone").start()
+    start_alone(partial(_perform, [loop, future, function]), "proactor-alone")
     return future
 
 
 def submit(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
     """As `run`, with a future of threads: it tells whether a thread has taken the call."""
-    return _pool()[1].submit(_called, partial(copy_context().run, function, *args, **kwargs))
+    future: Future[T] = Future()
+    _pool()[1].put(partial(_called, [future, partial(copy_context().run, function, *args, **kwargs)]))
+    return future
 
 
-def _called(call: Callable[[], T]) -> T:
+def _called(job: list[Any]) -> None:
+    future, call = job
+    # As in `_perform`.
+    job.clear()
+    if not future.set_running_or_notify_cancel():
+        return
     try:
-        return call()
+        result = call()
     except StopIteration as error:
-        raise _not_a_stop(error) from error
+        future.set_exception(_not_a_stop(error))
+    except BaseException as error:
+        future.set_exception(error)
+    else:
+        future.set_result(result)
+    finally:
+        del future, call
 
 
 def finish(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
