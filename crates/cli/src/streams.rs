@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static STDOUT_IS_CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// Opens /dev/null in the place of each standard stream that is closed, and notes it for [`check_stdout`].
+/// Opens /dev/null in the place of each standard stream that is closed, and notes it for `check_stdout`.
 ///
 /// Rust's runtime does the former before `main` and tells nobody, so the native binary calls this still earlier. It
 /// makes system calls only.
