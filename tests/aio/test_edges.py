@@ -300,3 +300,10 @@ class TestTheCallersCode:
                 buffer.waits = True
                 assert bytes(first.data) == memory
             assert (op.state, context.pending) == ("done", 0)
+
+
+@pytest.mark.parametrize("named", [{}, {"engine": "io_uring"}], ids=["chosen", "named"])
+def test_a_polling_thread_on_a_processor_that_is_not_there(named: dict[str, str]) -> None:
+    require("io_uring")
+    with pytest.raises(ValueError, match=r"SQPOLL cannot be bound to CPU 100000: it is not online"):
+        aio.Context(8, sqpoll=True, sqpoll_cpu=100_000, **named)  # type: ignore[arg-type]

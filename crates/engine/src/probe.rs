@@ -191,6 +191,10 @@ pub(crate) fn open(config: &Config) -> io::Result<(Box<dyn Backend>, Chosen)> {
                     },
                 ));
             }
+            // What the caller asked for can be had nowhere.
+            Err(e) if e.kind() == io::ErrorKind::InvalidInput && sys::errno_of(&e).is_none() => {
+                return Err(e)
+            }
             Err(e) => {
                 refused = format!("{engine} does not: {e}");
                 last = e;

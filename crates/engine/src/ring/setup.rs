@@ -90,6 +90,13 @@ pub(super) fn ring(config: &Config) -> io::Result<Ring> {
     })
 }
 
+/// A mistake of the caller's: without an errno, so that no other backend is taken in its place.
+fn no_such_cpu(cpu: u32) -> io::Error {
+    let why =
+        format!("SQPOLL cannot be bound to CPU {cpu}: it is not online, or not in this process's cpuset");
+    io::Error::new(io::ErrorKind::InvalidInput, why)
+}
+
 fn build(config: &Config) -> io::Result<(IoUring, Vec<&'static str>)> {
     // Room for a cancellation and a watch beside the ops.
     let entries = (config.depth + 2).next_power_of_two().clamp(8, 32_768);
@@ -124,7 +131,12 @@ fn build(config: &Config) -> io::Result<(IoUring, Vec<&'static str>)> {
         match builder.build(entries) {
             Ok(ring) => return Ok((ring, names)),
             Err(e) if e.raw_os_error() == Some(libc::EINVAL) && config.sqpoll.is_none() => last = Some(e),
-            Err(e) => return Err(e),
+            Err(e) => {
+                return Err(match config.sqpoll.and_then(|sqpoll| sqpoll.cpu) {
+                    Some(cpu) if e.raw_os_error() == Some(libc::EINVAL) => no_such_cpu(cpu),
+                    _ => e,
+                })
+            }
         }
     }
     Err(last.unwrap_or_else(|| io::Error::from_raw_os_error(libc::EINVAL)))
@@ -153,6 +165,9 @@ fn configure_workers(ring: &IoUring, config: &Config) -> io::Result<()> {
 
 /// Why there is no ring, in words.
 fn explain(e: io::Error) -> io::Error {
+    if e.raw_os_error().is_none() {
+        return e; // it is in words already
+    }
     let disabled = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled").unwrap_or_default();
     let why = match (e.raw_os_error(), disabled.trim()) {
         (Some(libc::ENOSYS), _) => "this kernel has no io_uring, or a seccomp filter hides it",
