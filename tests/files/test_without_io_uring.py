@@ -153,18 +153,21 @@ def test_forbidden_while_in_use() -> None:
     """As by a program that locks itself up: nothing hangs, and each call fails."""
     program = FILTER + textwrap.dedent(
         f"""
-        import asyncio, os
+        import asyncio, os, tempfile
         import proactor
         from proactor import aio
 
         async def main():
-            await proactor.read_bytes("/proc/self/stat")
+            # More than is read in place, on a file system that the ring reads.
+            large = tempfile.NamedTemporaryFile()
+            large.truncate(4 << 20)
+            await proactor.read_bytes(large.name)
             reader, _ = os.pipe()
             context = aio.Context(engine="io_uring")
             pending = aio.Read(reader, 100)
             context.submit(pending)
             assert context.wait(0) == []
-            first = asyncio.ensure_future(proactor.read_bytes("/proc/self/stat"))
+            first = asyncio.ensure_future(proactor.read_bytes(large.name))
             await asyncio.sleep(0)
             deny(1, {IO_URING_ENTER})
             try:
@@ -172,12 +175,13 @@ def test_forbidden_while_in_use() -> None:
             except PermissionError as error:
                 print(error.errno)
             context.close()
-            for call in (first, proactor.read_bytes("/proc/self/stat")):
+            for call in (first, proactor.read_bytes(large.name)):
                 try:
                     await asyncio.wait_for(call, 10)
                     print("read")
                 except PermissionError as error:
                     print(error.errno)
+            large.close()
 
         loop = asyncio.new_event_loop()
         loop.set_exception_handler(lambda *_: None)
