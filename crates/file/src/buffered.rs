@@ -100,6 +100,8 @@ pub struct Buffered {
     pub(crate) reads_ahead: bool,
     pub(crate) output: Output,
     pub(crate) queued: Option<Queued>,
+    /// Bytes of a buffer that could not be written: they are the next to try.
+    pub(crate) failed: Option<Queued>,
     pub(crate) flight: Option<Flight>,
     /// So many bytes are missing.
     pub(crate) missing: usize,
@@ -141,6 +143,7 @@ impl Buffered {
             reads_ahead: options.reads_ahead,
             output: Output::default(),
             queued: None,
+            failed: None,
             flight: None,
             missing: 0,
             at_end: false,

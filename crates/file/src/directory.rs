@@ -16,6 +16,8 @@ const NAME: &str = "scandir";
 const FIRST_BYTES: usize = 32 * 1024;
 /// And the later ones: a wake-up costs as much as 100 entries.
 const LATER_BYTES: usize = 128 * 1024;
+/// The most that a caller gets at once, whatever it asks for: the memory is touched before it is filled.
+const MOST_BYTES: usize = 1 << 20;
 /// What any entry has room in: a name of 255 bytes behind `NAME_AT` others, padded.
 const LONGEST_BYTES: usize = 280;
 
@@ -80,7 +82,7 @@ impl State {
             Some(fd) => fd.as_raw_fd(),
             None => self.open.insert(self.source.open()?).as_raw_fd(),
         };
-        let mut bytes = memory::zeroed(most_bytes.unwrap_or(self.limit))?;
+        let mut bytes = memory::zeroed(most_bytes.unwrap_or(self.limit).min(MOST_BYTES))?;
         let (mut filled, mut is_last) = (0, false);
         // To hear that there is no more takes another call, and would take another wake-up.
         while !is_last && (filled == 0 || filled + LONGEST_BYTES <= bytes.len()) {

@@ -1,5 +1,6 @@
 //! What has been written and is not yet with the kernel.
 
+use crate::memory;
 use std::collections::TryReserveError;
 
 /// Bytes on their way. Invariant: in file order they are those in flight, then `active`; `at` is where `active` starts.
@@ -25,21 +26,16 @@ impl Output {
         self.active.len() + count <= block
     }
 
-    /// Makes the buffer on first use.
+    /// Adds bytes. The first ones make the buffer.
     ///
     /// # Errors
-    /// If there is no memory for `block` bytes.
-    pub(crate) fn make(&mut self, block: usize) -> Result<(), TryReserveError> {
+    /// If there is no memory for them, or for a buffer of `block` bytes. They are not taken then.
+    pub(crate) fn push(&mut self, data: &[u8], block: usize) -> Result<(), TryReserveError> {
         if self.active.capacity() == 0 {
             self.active = std::mem::take(&mut self.spare);
             self.active.try_reserve_exact(block)?;
         }
-        Ok(())
-    }
-
-    /// Adds bytes for which [`make`](Self::make) and [`has_room`](Self::has_room) have answered.
-    pub(crate) fn push(&mut self, data: &[u8]) {
-        self.active.extend_from_slice(data);
+        memory::append(&mut self.active, data)
     }
 
     /// The bytes to be written now, and where. The next ones come behind them.
@@ -52,13 +48,18 @@ impl Output {
     }
 
     /// As `take`, without the last `keep` bytes.
-    pub(crate) fn take_all_but(&mut self, keep: usize) -> (Vec<u8>, u64) {
+    ///
+    /// # Errors
+    /// If there is no memory for those. Nothing is taken then.
+    pub(crate) fn take_all_but(&mut self, keep: usize) -> Result<(Vec<u8>, u64), TryReserveError> {
+        memory::reserve(&mut self.spare, keep)?;
         let (mut data, at) = self.take();
         let kept = data.len() - keep;
-        self.active.extend_from_slice(&data[kept..]);
+        // `take` has made the spare buffer, which has room, the active one.
+        memory::append(&mut self.active, &data[kept..])?;
         self.at -= keep as u64;
         data.truncate(kept);
-        (data, at)
+        Ok((data, at))
     }
 
     /// Memory of bytes that have been written.
@@ -67,12 +68,6 @@ impl Output {
             memory.clear();
             self.spare = memory;
         }
-    }
-
-    /// Bytes that could not be written: they are the next to try.
-    pub(crate) fn give_back(&mut self, data: &[u8], at: u64) {
-        self.active.splice(..0, data.iter().copied());
-        self.at = at;
     }
 
     pub(crate) fn clear(&mut self) {

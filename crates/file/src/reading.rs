@@ -1,6 +1,7 @@
 //! Reading: what is unread, and how much of it is missing.
 
 use crate::buffered::{Buffered, Step};
+use crate::input::Input;
 use proactor::Error;
 
 /// The most that one op reads: a longer copy of cached pages would keep an event loop waiting.
@@ -58,13 +59,24 @@ impl Buffered {
         if self.flush()? == Step::Blocked || self.flight.is_some() && !self.is_reading_ahead() {
             return Ok(Step::Blocked);
         }
-        let missing = (count - unread).max(self.block).max(least).min(MOST);
+        self.want((count - unread).max(self.block).max(least))?;
+        Ok(Step::Blocked)
+    }
+
+    /// Has at most `count` more bytes read.
+    fn want(&mut self, count: usize) -> Result<(), Error> {
+        let missing = count.min(MOST);
         // What is read ahead goes to memory of its own.
         if self.flight.is_none() && self.input.reserve(missing).is_err() {
+            if self.seekable {
+                // They can be read again, and the caller may need their memory to go on.
+                self.input = Input::default();
+                self.forget();
+            }
             return Err(Error::out_of_memory("read"));
         }
         self.missing = missing;
-        Ok(Step::Blocked)
+        Ok(())
     }
 
     /// Sees to it that something is unread, by one read of at most `count` bytes (or a block), and says how much. 0 is the
@@ -79,7 +91,7 @@ impl Buffered {
         match self.unread().len() {
             0 if count > 0 && self.fill(1)? == Step::Blocked => {
                 if self.missing > 0 {
-                    self.missing = count.max(self.block).min(MOST);
+                    self.want(count.max(self.block))?;
                 }
                 Ok(Step::Blocked)
             }

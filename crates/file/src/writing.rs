@@ -18,17 +18,18 @@ impl Buffered {
         if self.turn_to_writing()? == Step::Blocked {
             return Ok(Step::Blocked);
         }
-        if !self.output.has_room(data.len(), self.block) {
+        if self.failed.is_some() || !self.output.has_room(data.len(), self.block) {
             if self.queued.is_some() || self.flight.is_some() {
                 return Ok(Step::Blocked);
             }
+            let retries = self.failed.is_some();
             // The bytes behind the last whole block wait for those that fill theirs.
-            self.queue_output(self.past_last_block());
+            self.queue_output(self.past_last_block())?;
+            if retries && !self.output.has_room(data.len(), self.block) {
+                return Ok(Step::Blocked);
+            }
         }
-        if self.output.make(self.block).is_err() {
-            return Err(Error::out_of_memory("write"));
-        }
-        self.append(data);
+        self.append(data)?;
         Ok(Step::Ready(()))
     }
 
@@ -42,21 +43,22 @@ impl Buffered {
         let room = quiet
             && self.running.is_none()
             && self.write_error.is_none()
-            && self.output.has_room(data.len(), self.block)
-            && self.output.make(self.block).is_ok();
-        if room {
-            self.append(data);
-        }
-        room
+            && self.failed.is_none()
+            && self.output.has_room(data.len(), self.block);
+        room && self.append(data).is_ok()
     }
 
-    fn append(&mut self, data: &[u8]) {
+    /// # Errors
+    /// If there is no memory for the bytes. They are not taken then.
+    fn append(&mut self, data: &[u8]) -> Result<(), Error> {
         self.forget_overtaken();
         if self.output.is_empty() {
             self.output.at = self.position;
         }
-        self.output.push(data);
+        let pushed = self.output.push(data, self.block);
+        pushed.map_err(|_| Error::out_of_memory("write"))?;
         self.position += data.len() as u64;
+        Ok(())
     }
 
     /// Writes the caller's own memory, of any size, past the buffer. `buffer` is taken when it can be begun; `Ready` when
@@ -106,14 +108,20 @@ impl Buffered {
         }
     }
 
-    fn queue_output(&mut self, keep: usize) {
-        let (data, at) = self.output.take_all_but(keep);
-        self.queued = Some(Queued {
-            buffer: data.into(),
-            skip: 0,
-            at,
-            large: false,
-        });
+    /// Queues what could not be written, or else the buffer without its last `keep` bytes.
+    fn queue_output(&mut self, keep: usize) -> Result<(), Error> {
+        self.queued = self.failed.take();
+        if self.queued.is_none() {
+            let taken = self.output.take_all_but(keep);
+            let (data, at) = taken.map_err(|_| Error::out_of_memory("write"))?;
+            self.queued = Some(Queued {
+                buffer: data.into(),
+                skip: 0,
+                at,
+                large: false,
+            });
+        }
+        Ok(())
     }
 
     /// Brings all that was written to the kernel.
@@ -124,8 +132,9 @@ impl Buffered {
         if let Some(error) = self.write_error.take() {
             return Err(error);
         }
-        if self.queued.is_none() && self.flight.is_none() && !self.output.is_empty() {
-            self.queue_output(0);
+        let waits = self.failed.is_some() || !self.output.is_empty();
+        if self.queued.is_none() && self.flight.is_none() && waits {
+            self.queue_output(0)?;
         }
         let busy =
             self.queued.is_some() || matches!(self.flight, Some(Flight::Flush { .. } | Flight::Large { .. }));
@@ -142,6 +151,7 @@ impl Buffered {
     pub fn is_dirty(&self) -> bool {
         !self.output.is_empty()
             || self.queued.is_some()
+            || self.failed.is_some()
             || matches!(self.flight, Some(Flight::Flush { .. } | Flight::Large { .. }))
     }
 
@@ -149,6 +159,7 @@ impl Buffered {
     pub fn discard(&mut self) {
         self.output.clear();
         self.queued = None;
+        self.failed = None;
         self.write_error = None;
     }
 
@@ -220,7 +231,12 @@ impl Buffered {
             }
             Some(error) => {
                 if !large {
-                    self.output.give_back(write.buffer.as_slice(), at);
+                    self.failed = Some(Queued {
+                        buffer: Rest::unwrap(write.buffer, skip),
+                        skip,
+                        at,
+                        large,
+                    });
                 }
                 self.write_error = Some(error);
             }

@@ -199,6 +199,18 @@ fn alone(shared: Arc<Unseen>) -> PyResult<Unseen> {
     Arc::into_inner(shared).ok_or_else(|| PySystemError::new_err("an op has not given the memory back"))
 }
 
+/// A bytes object with a copy of `data`.
+///
+/// # Errors
+/// MemoryError. (`PyBytes::new` panics.)
+pub(crate) fn bytes<'py>(py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    // SAFETY: the bytes are alive and this many; the result is a new reference or NULL with an exception set.
+    unsafe {
+        let object = ffi::PyBytes_FromStringAndSize(data.as_ptr().cast(), data.len() as isize);
+        Ok(Bound::from_owned_ptr_or_err(py, object)?.cast_into_unchecked())
+    }
+}
+
 /// Lets a file be read straight into a bytes object, where the size becomes known under the GIL.
 pub(crate) struct BytesAllocator;
 

@@ -7,13 +7,14 @@ use super::text_call::{TextCall, Verb};
 use super::text_state::{Encoder, Run, Slow, Text};
 use crate::attached::Attached;
 use crate::errors;
+use crate::memory;
 use crate::python_code;
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::gc::PyVisit;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyList, PyString, PyType};
+use pyo3::types::{PyBool, PyList, PyString, PyType};
 use pyo3::PyTraverseError;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -212,7 +213,9 @@ impl TextCore {
             (text.chunks.bind(py).clone(), text.run.take(), decoded)
         };
         if let Some(Run { start, place }) = run {
-            let data = ascii(&decoded).map(|text| PyBytes::new(py, &text[start..]));
+            let data = ascii(&decoded)
+                .map(|text| memory::bytes(py, &text[start..]))
+                .transpose()?;
             let chunk = py.import("proactor._cookie")?.getattr("Chunk")?;
             chunks.append(chunk.call1((start, place, 0, data))?)?;
         }

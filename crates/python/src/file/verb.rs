@@ -85,6 +85,17 @@ pub(super) struct Scan {
     searched: usize,
 }
 
+impl Scan {
+    /// A line ends here.
+    fn found(&mut self, end: usize) -> Result<(), Error> {
+        let room = self.lengths.try_reserve(1);
+        room.map_err(|_| Error::out_of_memory("read"))?;
+        self.lengths.push(end - self.taken);
+        (self.taken, self.searched) = (end, end);
+        Ok(())
+    }
+}
+
 /// Bytes to be written.
 pub(super) enum Data {
     Bytes(Py<PyBytes>),
@@ -165,7 +176,7 @@ impl Verb {
             Verb::ReadInto { target, some, .. } => read_into(py, core, target, *some),
             Verb::Peek => core
                 .fill_some(1)
-                .map(|step| map(step, |n| Some(bytes(py, &core.unread()[..n])))),
+                .and_then(|step| try_map(step, |n| bytes(py, &core.unread()[..n]))),
             Verb::Line { limit } => line(py, core, *limit),
             Verb::Next => match line(py, core, usize::MAX) {
                 Ok(Step::Ready(Some(line))) if line.bind(py).len()? == 0 => {
@@ -174,12 +185,7 @@ impl Verb {
                 other => other,
             },
             Verb::Lines { hint, scan } => match lines(core, *hint, scan) {
-                Ok(Step::Ready(())) => {
-                    let lines = scan.lengths.drain(..).map(|length| take(py, core, length));
-                    return Ok(Step::Ready(Some(
-                        PyList::new(py, lines.collect::<Vec<_>>())?.into_any().unbind(),
-                    )));
-                }
+                Ok(Step::Ready(())) => return list(py, core, scan).map(Step::Ready),
                 other => other.map(|_| Step::Blocked),
             },
             Verb::Write { data } => {
@@ -223,8 +229,18 @@ pub(super) fn map<T, U>(step: Step<T>, f: impl FnOnce(T) -> U) -> Step<U> {
     }
 }
 
-fn bytes(py: Python<'_>, data: &[u8]) -> Py<PyAny> {
-    PyBytes::new(py, data).into_any().unbind()
+fn try_map<T, U>(step: Step<T>, f: impl FnOnce(T) -> Result<U, Error>) -> Result<Step<U>, Error> {
+    match step {
+        Step::Ready(value) => f(value).map(Step::Ready),
+        Step::Blocked => Ok(Step::Blocked),
+    }
+}
+
+fn bytes(py: Python<'_>, data: &[u8]) -> Result<Value, Error> {
+    let bytes = memory::bytes(py, data);
+    bytes
+        .map(|bytes| Some(bytes.into_any().unbind()))
+        .map_err(|_| Error::out_of_memory("read"))
 }
 
 pub(super) fn int(py: Python<'_>, value: usize) -> Value {
@@ -232,10 +248,25 @@ pub(super) fn int(py: Python<'_>, value: usize) -> Value {
     value.into_pyobject(py).ok().map(|int| int.into_any().unbind())
 }
 
-fn take(py: Python<'_>, core: &mut Buffered, count: usize) -> Value {
-    let data = bytes(py, &core.unread()[..count]);
+/// Takes unread bytes, or none if there is no memory for them.
+fn take(py: Python<'_>, core: &mut Buffered, count: usize) -> Result<Value, Error> {
+    let data = bytes(py, &core.unread()[..count])?;
     core.consume(count);
-    Some(data)
+    Ok(data)
+}
+
+/// The lines that were found. They are taken when all of the list is made.
+fn list(py: Python<'_>, core: &mut Buffered, scan: &mut Scan) -> PyResult<Value> {
+    let list = PyList::empty(py);
+    let mut rest = core.unread();
+    for length in &scan.lengths {
+        let (line, behind) = rest.split_at(*length);
+        list.append(memory::bytes(py, line)?)?;
+        rest = behind;
+    }
+    scan.lengths.clear();
+    core.consume(scan.taken);
+    Ok(Some(list.into_any().unbind()))
 }
 
 fn read(py: Python<'_>, core: &mut Buffered, count: Option<usize>) -> Result<Step<Value>, Error> {
@@ -253,7 +284,7 @@ fn read(py: Python<'_>, core: &mut Buffered, count: Option<usize>) -> Result<Ste
         match core.fill_towards(piece, most)? {
             Step::Blocked => return Ok(Step::Blocked),
             Step::Ready(found) if found < piece || found == most => {
-                return Ok(Step::Ready(take(py, core, found)))
+                return take(py, core, found).map(Step::Ready)
             }
             Step::Ready(_) => {}
         }
@@ -262,17 +293,17 @@ fn read(py: Python<'_>, core: &mut Buffered, count: Option<usize>) -> Result<Ste
 
 fn some(py: Python<'_>, core: &mut Buffered, count: usize) -> Result<Step<Value>, Error> {
     let step = core.fill_some(count)?;
-    Ok(map(step, |found| take(py, core, found.min(count))))
+    try_map(step, |found| take(py, core, found.min(count)))
 }
 
 fn chunk(py: Python<'_>, core: &mut Buffered, count: usize) -> Result<Step<Value>, Error> {
     let step = core.fill_chunk(count)?;
-    Ok(map(step, |found| take(py, core, found)))
+    try_map(step, |found| take(py, core, found))
 }
 
 fn line(py: Python<'_>, core: &mut Buffered, limit: usize) -> Result<Step<Value>, Error> {
     let step = core.line(limit)?;
-    Ok(map(step, |length| take(py, core, length)))
+    try_map(step, |length| take(py, core, length))
 }
 
 /// Finds the line ends among the unread bytes, until they are enough or the file ends.
@@ -285,8 +316,7 @@ fn lines(core: &mut Buffered, hint: usize, scan: &mut Scan) -> Result<Step<()>, 
                 break;
             };
             let end = scan.searched + at + 1;
-            scan.lengths.push(end - scan.taken);
-            (scan.taken, scan.searched) = (end, end);
+            scan.found(end)?;
         }
         let have = unread.len();
         if !all && scan.taken > hint {
@@ -302,7 +332,7 @@ fn lines(core: &mut Buffered, hint: usize, scan: &mut Scan) -> Result<Step<()>, 
             Step::Ready(found) if found > have => {}
             Step::Ready(_) => {
                 if have > scan.taken {
-                    scan.lengths.push(have - scan.taken);
+                    scan.found(have)?;
                 }
                 return Ok(Step::Ready(()));
             }

@@ -13,7 +13,6 @@ use proactor::Token;
 use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning};
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
 use pyo3::PyTraverseError;
 
 /// A file counts for so much more than its bytes of the loop's turn: to open and close one takes as long as to read them.
@@ -108,7 +107,7 @@ pub(super) fn file_bytes(py: Python<'_>, read: &mut ReadFile) -> PyResult<Py<PyA
         .and_then(|memory| memory.into_any().downcast::<Unseen>().ok());
     match memory {
         Some(memory) => memory.into_bytes(py, filled).map(Py::into_any),
-        None => Ok(PyBytes::new(py, &read.data).into_any().unbind()),
+        None => memory::bytes(py, &read.data).map(|bytes| bytes.into_any().unbind()),
     }
 }
 
@@ -175,7 +174,7 @@ coroutine_methods! { Call =>
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.path)?;
         match &self.state {
-            State::Waiting { future, .. } => visit.call(future),
+            State::Waiting { future, driver, .. } => visit.call(future).and_then(|()| visit.call(driver)),
             _ => Ok(()),
         }
     }

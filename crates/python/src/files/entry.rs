@@ -1,10 +1,11 @@
 //! `DirEntry`: what a directory says of an entry, and what is asked of the file system about it.
 
 use super::status::{mode_of, No, Question, StatCall, Subject};
+use crate::memory;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyBytes};
+use pyo3::types::PyBool;
 use std::sync::Arc;
 
 /// The directory that entries are in.
@@ -117,7 +118,7 @@ impl DirEntry {
 
 pub(super) fn name_of(py: Python<'_>, name: &[u8], in_bytes: bool) -> PyResult<Py<PyAny>> {
     if in_bytes {
-        return Ok(PyBytes::new(py, name).into_any().unbind());
+        return Ok(memory::bytes(py, name)?.into_any().unbind());
     }
     // SAFETY: the bytes live as long as the call; the result is a new reference, or NULL with an exception set.
     unsafe {
