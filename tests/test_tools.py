@@ -47,6 +47,45 @@ def test_local_names_and_lengths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
+    "line",
+    [
+        "let bytes = Vec::with_capacity(size);",
+        "let bytes = Vec::<u8>::with_capacity(file.size() as usize);",
+        "let bytes = vec![0; self.left.min(MOST)];",
+        "bytes.reserve(count);",
+        "bytes.reserve_exact(self.size());",
+        "bytes.resize(count, 0);",
+        "bytes.extend_from_slice(&more);",
+        "let copy = bytes[start..].to_vec();",
+        "PyBytes::new(py, &read.data)",
+        "AlignedBuf::zeroed(len, 4096)",
+    ],
+)
+def test_memory_of_any_size_is_reserved_fallibly(line: str) -> None:
+    assert len(list(tidy.allocations("a.rs", line))) == 1
+    assert not list(tidy.allocations("a.rs", f"// allocates: at most MOST bytes\n{line}"))
+    assert not list(tidy.allocations("a.rs", f"{line} // allocates: at most MOST bytes"))
+    # A reason is not missing, and not a line further up.
+    assert list(tidy.allocations("a.rs", f"// allocates:\n{line}"))
+    assert list(tidy.allocations("a.rs", f"// allocates: some\n\n{line}"))
+    assert not list(tidy.allocations("a.rs", f"#[cfg(test)]\nmod tests {{\n{line}"))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "bytes.try_reserve(count)?;",
+        "let bytes = Vec::with_capacity(8);",
+        "let bytes = vec![0u8; CHUNK_BYTES + 1];",
+        "// bytes.resize(count, 0);",
+        'PyBytes::new(py, b"/")',
+    ],
+)
+def test_constant_and_fallible_sizes_are_fine(line: str) -> None:
+    assert not list(tidy.allocations("a.rs", line))
+
+
+@pytest.mark.parametrize(
     ("expression", "verdict"),
     [
         ("MIT OR Apache-2.0", True),

@@ -85,6 +85,24 @@ COPY_WALLS: dict[str, tuple[str, ...]] = {
 }
 INSIDE = {ENGINE: WALLS, COPY: COPY_WALLS}
 
+# Where a size that a file or a caller gives must not abort the process: memory for it is reserved fallibly.
+FALLIBLE = ("crates/engine/src/", "crates/file/src/", "crates/python/src/")
+# What aborts, or panics, without memory. The group is the size, where it may be a constant.
+INFALLIBLE = re.compile(
+    r"\b(?:Vec|VecDeque|String|HashMap)(?:::<[^>]*>)?::with_capacity\(([^()]*(?:\([^()]*\)[^()]*)*)\)"
+    r"|\bvec!\[[^;\]]*;\s*([^\]]*)\]"
+    r"|\.(?:reserve|reserve_exact)\(([^()]*(?:\([^()]*\)[^()]*)*)\)"
+    r"|\.(?:resize|resize_with)\(([^,]*),"
+    r"|\.(?:extend|extend_from_slice|extend_from_within|splice|repeat)\("
+    r"|\.(?:to_vec|concat)\(\)"
+    r"|\bPy(?:Bytes|ByteArray)::new\(py, (?!b\")"
+    r"|\bAlignedBuf::(?:new|zeroed)\("
+)
+# A literal, or names of constants.
+CONSTANT = re.compile(r"[A-Z0-9_ +*<()]+(?: as usize)?")
+# The comment that allows one, on its line or above: why the size is bounded, or the memory there.
+ALLOWED = re.compile(r"//\s*allocates:\s*\w")
+
 # Home and work directories, and the hosts of package registries.
 LOCAL = re.compile(
     r"(?<![\w.}*-])/(?:root|home|work)/\w"
@@ -194,10 +212,32 @@ def local_names(root: Path, paths: list[str]) -> Iterator[str]:
                 yield f"{path}:{number}: {match[0]} is of one machine or one registry"
 
 
+def allocations(path: str, rust: str) -> Iterator[str]:
+    """What ends the process where there is no memory, in code that is no test's."""
+    lines = rust.split("#[cfg(test)]\nmod ")[0].splitlines()
+    for number, line in enumerate(lines, 1):
+        above = lines[number - 2] if number > 1 else ""
+        if ALLOWED.search(line) or (above.lstrip().startswith("//") and ALLOWED.search(above)):
+            continue
+        for match in INFALLIBLE.finditer(code_of(line)):
+            size = next((group for group in match.groups() if group is not None), "a size")
+            if not CONSTANT.fullmatch(size.strip()):
+                yield (
+                    f"{path}:{number}: {match[0]} ends the process without memory; use try_reserve, "
+                    "or give the reason in a comment `// allocates: ...`"
+                )
+
+
+def fallible(root: Path, paths: list[str]) -> Iterator[str]:
+    for path in paths:
+        if path.startswith(FALLIBLE) and path.endswith(".rs"):
+            yield from allocations(path, (root / path).read_text())
+
+
 def problems(root: Path) -> list[str]:
     paths = tracked(root)
     found = [*walls_between_crates(root), *walls_in_crates(root, paths)]
-    return [*found, *lengths(root, paths), *local_names(root, paths)]
+    return [*found, *lengths(root, paths), *local_names(root, paths), *fallible(root, paths)]
 
 
 def main() -> int:

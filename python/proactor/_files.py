@@ -149,8 +149,8 @@ def read_many(
 
     Without `workers` cached files are read in the calling thread, without suspending; the loop gets its turn
     every millisecond. A cancelled `__anext__` loses nothing: files in flight stay, and iterating goes on.
-    Who leaves the loop early closes what is left, with `contextlib.aclosing(read_many(...))`, or drops it:
-    then the files in flight are read to their end.
+    A loop that is left early, or cancelled, gives up the files in flight when nobody has the batch any more;
+    `contextlib.aclosing(read_many(...))` does so at its end.
 
     `await anext(batch)` gives the next file alone, as a pair. The batch itself cannot be awaited: TypeError.
 

@@ -112,6 +112,7 @@ impl Slab {
     fn grow(&mut self) {
         let start = (self.chunks.len() * CHUNK) as u32;
         self.chunks.push((0..CHUNK).map(|_| Slot::free()).collect());
+        // allocates: CHUNK numbers
         self.free.extend((start..start + CHUNK as u32).rev());
     }
 

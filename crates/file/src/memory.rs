@@ -12,6 +12,7 @@ pub(crate) fn reserve(vec: &mut Vec<u8>, count: usize) -> Result<(), TryReserveE
 /// Adds bytes to the end.
 pub(crate) fn append(vec: &mut Vec<u8>, bytes: &[u8]) -> Result<(), TryReserveError> {
     reserve(vec, bytes.len())?;
+    // allocates: there is room
     vec.extend_from_slice(bytes);
     Ok(())
 }
@@ -20,6 +21,7 @@ pub(crate) fn append(vec: &mut Vec<u8>, bytes: &[u8]) -> Result<(), TryReserveEr
 pub(crate) fn zeroed(len: usize) -> Result<Vec<u8>, TryReserveError> {
     let mut vec = Vec::new();
     vec.try_reserve_exact(len)?;
+    // allocates: there is room
     vec.resize(len, 0);
     Ok(vec)
 }

@@ -67,6 +67,7 @@ impl Buffered {
     fn want(&mut self, count: usize) -> Result<(), Error> {
         let missing = count.min(MOST);
         // What is read ahead goes to memory of its own.
+        // allocates: fallible, as `memory::reserve`
         if self.flight.is_none() && self.input.reserve(missing).is_err() {
             if self.seekable {
                 // They can be read again, and the caller may need their memory to go on.

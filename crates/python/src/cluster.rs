@@ -37,6 +37,7 @@ impl Tasks for RayTasks {
 
     fn start(&mut self, plan: &str, shards: &[usize]) -> Result<(), String> {
         Python::attach(|py| {
+            // allocates: the numbers of shards, of which each is a part of a tree
             let started = self.tasks.call_method1(py, "start", (plan, shards.to_vec()));
             started.map(|_| ()).map_err(|error| said(py, &error))
         })

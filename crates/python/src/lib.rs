@@ -9,6 +9,7 @@ mod counters;
 mod errors;
 mod file;
 mod files;
+mod free;
 mod memory;
 mod path;
 mod python_code;

@@ -89,6 +89,7 @@ impl Buf {
     pub fn into_vec(self) -> Vec<u8> {
         match self {
             Buf::Vec(v) => v,
+            // allocates: the caller asks for a vector, and has the bytes as `as_slice` otherwise
             other => other.as_slice().to_vec(),
         }
     }
@@ -167,12 +168,14 @@ impl From<Box<dyn Memory>> for Buf {
 
 impl From<&[u8]> for Buf {
     fn from(bytes: &[u8]) -> Self {
+        // allocates: the caller asks for a copy, and can give a vector that it has reserved
         Buf::Vec(bytes.to_vec())
     }
 }
 
 impl<const N: usize> From<&[u8; N]> for Buf {
     fn from(bytes: &[u8; N]) -> Self {
+        // allocates: N is a constant
         Buf::Vec(bytes.to_vec())
     }
 }

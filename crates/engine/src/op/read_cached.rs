@@ -28,6 +28,7 @@ impl ReadCached {
     /// Of these files.
     pub fn new(files: Vec<ReadFile>) -> Self {
         ReadCached {
+            // allocates: a few bytes for each file, which the caller has an op for
             answers: Vec::with_capacity(files.len()),
             files,
             most_threads: 1,

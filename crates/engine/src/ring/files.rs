@@ -33,6 +33,7 @@ impl Ring {
             // An empty table of -1 entries works since Linux 5.5; the sparse registration only since 5.19.
             self.ring
                 .submitter()
+                // allocates: a table that `Config` bounds, before any op is taken
                 .register_files(&vec![-1; table.room as usize])?;
             table.made = true;
             table.free = (0..table.room).collect();

@@ -106,6 +106,7 @@ fn build(config: &Config) -> io::Result<(IoUring, Vec<&'static str>)> {
         let mut builder = IoUring::builder();
         // A child must not see the parent's queues.
         builder.dontfork().setup_clamp();
+        // allocates: a handful of flags
         let mut names = names.to_vec();
         if let Some(sqpoll) = config.sqpoll {
             builder.setup_sqpoll(u32::try_from(sqpoll.idle.as_millis()).unwrap_or(u32::MAX).max(1));

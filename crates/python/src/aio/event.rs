@@ -59,6 +59,7 @@ impl Event {
             (op.is_vectored(), buffers)
         };
         let mut left = self.result as usize;
+        // allocates: at most UIO_MAXIOV buffers
         let mut views = Vec::with_capacity(buffers.len());
         for buffer in &buffers {
             let view = PyMemoryView::from(buffer.bind(py))?;

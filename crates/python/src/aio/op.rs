@@ -3,6 +3,7 @@
 use super::aligned::for_reading;
 use super::priority::PyPriority;
 use super::subject;
+use crate::free;
 use crate::memory;
 use proactor::op::{self as engine, RwFlags};
 use proactor::{Options, Token};
@@ -360,6 +361,15 @@ impl Op {
         self.resfd = None;
         self.buffers.clear();
         Python::attach(|py| self.file = py.None());
+    }
+}
+
+impl Drop for Op {
+    fn drop(&mut self) {
+        // All of these may be or have another op, which has another one.
+        let held = self.user_data.take().into_iter();
+        let held = held.chain(self.resfd.take()).chain(self.buffers.drain(..));
+        held.for_each(free::release);
     }
 }
 

@@ -116,6 +116,7 @@ impl Context {
                 .get()?
                 .wait(0, usize::MAX, Some(Duration::ZERO), &mut done)
                 .map_err(|e| errors::io_error(&e))?;
+            // allocates: completions of ops in flight, whose number the context bounds
             inner.collected.extend(done);
             let left = deadline.left();
             if inner.collected.len() >= min || left == Some(Duration::ZERO) {

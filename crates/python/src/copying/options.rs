@@ -28,8 +28,10 @@ pub(super) fn parse(given: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
             "bwlimit" => options.bwlimit = number(&name, &value)?,
             "include" => options
                 .filter
+                // allocates: options that Python has memory for
                 .splice(..0, rules(Action::Include, &name, &value)?)
                 .for_each(drop),
+            // allocates: options that Python has memory for
             "exclude" => options.filter.extend(rules(Action::Exclude, &name, &value)?),
             "jobs" => options.jobs = number(&name, &value)?,
             "engine" => {

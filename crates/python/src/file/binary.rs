@@ -384,6 +384,8 @@ impl BinaryFile {
             };
             let next = match next {
                 None => return Ok(()),
+                // The collector has the loop, and those who wait with it.
+                Some(_) if !slf.borrow().driver.borrow(py).has_loop(py) => continue,
                 Some(Ticket::Future(future)) => future.into_bound(py),
                 Some(Ticket::Close) => {
                     slf.borrow_mut().abandoned = Some(Verb::closing());
@@ -445,6 +447,7 @@ impl BinaryFile {
     /// What may know the file: whoever waits for it, and the limiter, which is anything.
     pub(super) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.facts.name)?;
+        visit.call(&self.driver)?;
         visit.call(&self.limiter)?;
         visit.call(&self.waiter)?;
         self.queue.iter().try_for_each(|ticket| match ticket {

@@ -232,7 +232,9 @@ impl Call {
                 if granted {
                     return self.leave(file);
                 }
-                LoopFuture::cancel(ticket, None)?;
+                if file.borrow().driver.borrow(py).has_loop(py) {
+                    LoopFuture::cancel(ticket, None)?;
+                }
                 if matches!(self.verb, Verb::Close { .. }) {
                     file.borrow_mut().queue.push_back(Ticket::Close);
                     if !file.borrow().busy {
@@ -267,7 +269,19 @@ impl Coroutine for FileCall {
     }
 
     fn stop(slf: &Bound<'_, Self>) -> PyResult<()> {
-        slf.get().0.borrow_mut(slf.py())?.end_early(slf.py())
+        let begun = slf.get().begun(slf.py());
+        let mut call = slf.get().0.borrow_mut(slf.py())?;
+        let ended = call.end_early(slf.py());
+        // The caller's memory, above all: who keeps the call, as a task does, does not keep that.
+        let held = call.end();
+        if begun {
+            // Whoever has cancelled it asks.
+            let (buffer, bytes) = (None, 0);
+            call.verb = Verb::Large { buffer, bytes };
+        }
+        drop(call);
+        drop(held);
+        ended
     }
 
     fn throw_in(slf: &Bound<'_, Self>, error: PyErr) -> PyResult<Py<PyAny>> {
@@ -281,7 +295,8 @@ impl Coroutine for FileCall {
             }
             state => {
                 call.state = state;
-                call.end_early(py)?;
+                drop(call);
+                Self::stop(slf)?;
                 Err(error)
             }
         }

@@ -2,9 +2,10 @@
 
 use super::binary::BinaryFile;
 use super::call::FileCall;
+use super::lines::Scan;
 use super::op::FileOp;
 use super::plan;
-use super::verb::{os_error, Data, Scan, Verb};
+use super::verb::{os_error, Data, Verb};
 use crate::memory::Exported;
 use proactor_file::Lock;
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};

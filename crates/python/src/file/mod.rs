@@ -12,6 +12,7 @@ mod call;
 mod descriptor;
 mod direct;
 mod limited;
+mod lines;
 mod locks;
 mod long;
 mod methods;

@@ -214,6 +214,7 @@ impl FileOp {
             return Self::go_on(slf);
         }
         let mut files = vec![this.file.clone_ref(py)];
+        // allocates: one file at most
         files.extend(this.job.other_file().map(|other| other.clone_ref(py)));
         drop(this);
         Self::settle_next(slf, files)
@@ -461,9 +462,17 @@ coroutine_methods! { FileOp =>
     // A pending call and its task know each other.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.file)?;
+        if let Some(Ok(value)) = &self.outcome {
+            visit.call(value)?;
+        }
+        // Its memory is the kernel's while an op is in flight.
+        self.job.other_file().map_or(Ok(()), |other| visit.call(other))?;
         match &self.state {
-            State::Settling { flush, .. } => visit.call(flush),
-            State::Waiting { future, .. } => visit.call(future),
+            State::Settling { flush, others } => {
+                visit.call(flush)?;
+                others.iter().try_for_each(|other| visit.call(other))
+            }
+            State::Waiting { future, driver, .. } => visit.call(future).and_then(|()| visit.call(driver)),
             State::Limited(limited) => limited.traverse(&visit),
             _ => Ok(()),
         }

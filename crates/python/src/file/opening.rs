@@ -458,8 +458,8 @@ coroutine_methods! { Opening =>
         visit.call(&self.plan.limiter)?;
         visit.call(&self.file)?;
         match &self.state {
-            State::Opener { opener, .. } => visit.call(opener),
-            State::Waiting { future, .. } => visit.call(future),
+            State::Opener { opener, path } => visit.call(opener).and_then(|()| visit.call(path)),
+            State::Waiting { future, driver, .. } => visit.call(future).and_then(|()| visit.call(driver)),
             State::Limited(limited) => limited.traverse(&visit),
             _ => Ok(()),
         }

@@ -5,8 +5,10 @@
 //! the first [`MOST_SHARES`] of it.
 
 use crate::files::driver::LoopFuture;
+use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::PyTraverseError;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
@@ -133,6 +135,11 @@ impl Turn {
         self.units.set(0);
         self.end = Some(Instant::now() + self.share.unwrap_or(TURN));
         self.task = Python::attach(running_task);
+    }
+
+    /// What may know the loop.
+    pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.line.iter().try_for_each(|future| visit.call(future))
     }
 
     /// Nobody will be served any more.

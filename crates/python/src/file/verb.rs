@@ -1,6 +1,7 @@
 //! What the methods of an open file do, step by step. No I/O: a step that needs an op says that it is blocked.
 
 use super::binary::BinaryFile;
+use super::lines::{self, Scan};
 use super::long::{self, left_in_file, Reading, LARGE_READ};
 use crate::memory::{self, Exported};
 use proactor::buffer::{Buf, Memory};
@@ -9,7 +10,7 @@ use proactor::Error;
 use proactor_file::{Buffered, Step};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList};
+use pyo3::types::PyBytes;
 use std::os::fd::IntoRawFd;
 use std::sync::Arc;
 
@@ -73,27 +74,6 @@ pub(super) enum Verb {
     },
     /// Gives the file itself.
     Enter,
-}
-
-/// How far `readlines` has looked at the unread bytes.
-#[derive(Default)]
-pub(super) struct Scan {
-    lengths: Vec<usize>,
-    /// Bytes in those lines.
-    taken: usize,
-    /// No line ends between `taken` and here: a long line is looked at once, and not again for every block.
-    searched: usize,
-}
-
-impl Scan {
-    /// A line ends here.
-    fn found(&mut self, end: usize) -> Result<(), Error> {
-        let room = self.lengths.try_reserve(1);
-        room.map_err(|_| Error::out_of_memory("read"))?;
-        self.lengths.push(end - self.taken);
-        (self.taken, self.searched) = (end, end);
-        Ok(())
-    }
 }
 
 /// Bytes to be written.
@@ -184,8 +164,8 @@ impl Verb {
                 }
                 other => other,
             },
-            Verb::Lines { hint, scan } => match lines(core, *hint, scan) {
-                Ok(Step::Ready(())) => return list(py, core, scan).map(Step::Ready),
+            Verb::Lines { hint, scan } => match lines::find(core, *hint, scan) {
+                Ok(Step::Ready(())) => return lines::take(py, core, scan).map(Step::Ready),
                 other => other.map(|_| Step::Blocked),
             },
             Verb::Write { data } => {
@@ -255,20 +235,6 @@ fn take(py: Python<'_>, core: &mut Buffered, count: usize) -> Result<Value, Erro
     Ok(data)
 }
 
-/// The lines that were found. They are taken when all of the list is made.
-fn list(py: Python<'_>, core: &mut Buffered, scan: &mut Scan) -> PyResult<Value> {
-    let list = PyList::empty(py);
-    let mut rest = core.unread();
-    for length in &scan.lengths {
-        let (line, behind) = rest.split_at(*length);
-        list.append(memory::bytes(py, line)?)?;
-        rest = behind;
-    }
-    scan.lengths.clear();
-    core.consume(scan.taken);
-    Ok(Some(list.into_any().unbind()))
-}
-
 fn read(py: Python<'_>, core: &mut Buffered, count: Option<usize>) -> Result<Step<Value>, Error> {
     let most = count.unwrap_or(usize::MAX);
     loop {
@@ -304,40 +270,6 @@ fn chunk(py: Python<'_>, core: &mut Buffered, count: usize) -> Result<Step<Value
 fn line(py: Python<'_>, core: &mut Buffered, limit: usize) -> Result<Step<Value>, Error> {
     let step = core.line(limit)?;
     try_map(step, |length| take(py, core, length))
-}
-
-/// Finds the line ends among the unread bytes, until they are enough or the file ends.
-fn lines(core: &mut Buffered, hint: usize, scan: &mut Scan) -> Result<Step<()>, Error> {
-    let all = hint == 0;
-    loop {
-        let unread = core.unread();
-        while all || scan.taken <= hint {
-            let Some(at) = memchr::memchr(b'\n', &unread[scan.searched..]) else {
-                break;
-            };
-            let end = scan.searched + at + 1;
-            scan.found(end)?;
-        }
-        let have = unread.len();
-        if !all && scan.taken > hint {
-            return Ok(Step::Ready(()));
-        }
-        scan.searched = have;
-        let step = match all {
-            true => core.fill_towards(have + 1, usize::MAX),
-            false => core.fill(have + 1),
-        };
-        match step? {
-            Step::Blocked => return Ok(Step::Blocked),
-            Step::Ready(found) if found > have => {}
-            Step::Ready(_) => {
-                if have > scan.taken {
-                    scan.found(have)?;
-                }
-                return Ok(Step::Ready(()));
-            }
-        }
-    }
 }
 
 fn read_into(

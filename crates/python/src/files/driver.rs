@@ -5,7 +5,7 @@
 
 use super::future::{from_the_loop, running_loop};
 pub(crate) use super::future::{is_done, new_future, resolve, suspend_on, wake, LoopFuture};
-use super::read_many::ReadMany;
+use super::reader::Reader;
 pub(crate) use super::waiter::Waiter;
 use crate::aio_engine;
 use crate::errors;
@@ -16,12 +16,14 @@ use proactor::op::Op;
 use proactor::{Completion, Config, Options, Refusal, SubmitError, Token};
 use proactor_file::Buffered;
 use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError};
+use pyo3::gc::PyVisit;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyString, PyWeakrefReference};
+use pyo3::types::{PyDict, PyString, PyWeakrefMethods, PyWeakrefReference};
+use pyo3::PyTraverseError;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -35,6 +37,9 @@ const IO_WORKERS: u32 = 16;
 
 /// Completions, each with who waits for it.
 type Done = Vec<(Option<Waiter>, Completion)>;
+
+/// Who waited for ops, and who waited in line.
+type Left = (HashMap<Token, Waiter>, VecDeque<Py<LoopFuture>>);
 
 /// The bridge between an event loop and an engine driver. Made by the first call on a loop; not for direct use.
 #[pyclass(weakref, module = "proactor._native")]
@@ -58,7 +63,7 @@ thread_local! {
     static LATEST: RefCell<Option<Py<PyWeakrefReference>>> = const { RefCell::new(None) };
 }
 
-/// loop -> {engine name or "auto": LoopDriver}, weak in the loop.
+/// loop -> {engine name or "auto": LoopDriver}, weak in both: the loop itself has its drivers, by their readers.
 static REGISTRY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 /// The running loop's driver on this engine.
@@ -83,7 +88,8 @@ pub(crate) fn current<'py>(py: Python<'py>, engine: Option<&str>) -> PyResult<Bo
     let name = engine.unwrap_or("auto");
     let known = per_engine
         .get_item(name)?
-        .and_then(|d| d.cast_into::<LoopDriver>().ok());
+        .and_then(|weak| weak.cast_into::<PyWeakrefReference>().ok()?.upgrade())
+        .and_then(|driver| driver.cast_into::<LoopDriver>().ok());
     let driver = match known {
         Some(driver) if driver.borrow_mut().usable() => driver,
         known => {
@@ -91,7 +97,7 @@ pub(crate) fn current<'py>(py: Python<'py>, engine: Option<&str>) -> PyResult<Bo
                 leave_thread(&old)?;
             }
             let driver = LoopDriver::make(py, &event_loop, engine)?;
-            per_engine.set_item(name, &driver)?;
+            per_engine.set_item(name, PyWeakrefReference::new(driver.as_any())?)?;
             driver
         }
     };
@@ -103,7 +109,6 @@ pub(crate) fn current<'py>(py: Python<'py>, engine: Option<&str>) -> PyResult<Bo
 }
 
 fn latest<'py>(py: Python<'py>, event_loop: &Bound<'py, PyAny>) -> Option<Bound<'py, LoopDriver>> {
-    use pyo3::types::PyWeakrefMethods;
     let driver = LATEST.with_borrow(|latest| latest.as_ref()?.bind(py).upgrade())?;
     let driver = driver.cast_into::<LoopDriver>().ok()?;
     let mut this = driver.try_borrow_mut().ok()?;
@@ -148,7 +153,7 @@ impl LoopDriver {
         };
         let this = Bound::new(py, this)?;
         let driver = this.clone().unbind();
-        let (fd, reader) = (fd.into_pyobject(py)?, Bound::new(py, Reader { driver })?);
+        let (fd, reader) = (fd.into_pyobject(py)?, Bound::new(py, Reader::new(driver))?);
         let args = [fd.as_any(), reader.as_any()];
         python_code::call_method(event_loop, intern!(py, "add_reader"), args).map_err(|e| {
             if e.is_instance_of::<PyNotImplementedError>(py) {
@@ -210,12 +215,11 @@ impl LoopDriver {
         }
     }
 
-    /// Gives up all files of a batch.
-    pub(super) fn abandon_batch(slf: &Bound<'_, Self>, batch: &Bound<'_, ReadMany>) {
-        let mut this = slf.borrow_mut();
-        let of_batch = this.waiting.iter().filter(|(_, waiter)| waiter.is_of(batch));
+    /// Gives up all files of a batch: those that have not begun, and the rest of those that have.
+    pub(super) fn abandon_batch(&mut self, batch: &Py<PyWeakrefReference>) {
+        let of_batch = self.waiting.iter().filter(|(_, waiter)| waiter.is_of(batch));
         for token in of_batch.map(|(token, _)| *token).collect::<Vec<_>>() {
-            this.abandon(token);
+            self.abandon(token);
         }
     }
 
@@ -228,6 +232,13 @@ impl LoopDriver {
         self.closed = true;
         self.driver.let_go();
         std::mem::take(&mut self.waiting)
+    }
+
+    /// As `end`, when the loop is gone: whoever has to hear of that, and who waits in line. One that has moved to another
+    /// thread has ended before; who waits in line there is served.
+    pub(super) fn leave(&mut self) -> Option<Left> {
+        self.watched = None;
+        (!self.closed).then(|| (self.end(), self.turn.leave()))
     }
 
     /// Nobody waits for this op any more. Harmless if it is complete.
@@ -246,12 +257,16 @@ impl LoopDriver {
         }
     }
 
+    /// Whether the loop is still there.
+    pub(crate) fn has_loop(&self, py: Python<'_>) -> bool {
+        self.event_loop.bind(py).upgrade().is_some()
+    }
+
     /// Whether the running loop is the one that this driver serves, in its thread.
     pub(crate) fn serves(&self, py: Python<'_>) -> bool {
         !self.closed
             && self.driver.is_mine()
             && running_loop(py).is_ok_and(|running| {
-                use pyo3::types::PyWeakrefMethods;
                 let own = self.event_loop.bind(py).upgrade();
                 own.is_some_and(|own| own.is(&running))
             })
@@ -289,38 +304,6 @@ impl LoopDriver {
         }
         let with_waiter = |c: Completion| (self.waiting.remove(&c.token), c);
         Ok(Ok(done.into_iter().map(with_waiter).collect()))
-    }
-}
-
-/// What the loop calls when the driver has something to say. The loop drops it when it is closed, and with it everything
-/// the driver holds: futures know their loop, so the two would keep each other alive.
-#[pyclass(module = "proactor._native")]
-struct Reader {
-    driver: Py<LoopDriver>,
-}
-
-#[pymethods]
-impl Reader {
-    fn __call__(&self, py: Python<'_>) -> PyResult<()> {
-        from_the_loop(py, || turn_and_dispatch(self.driver.bind(py)))
-    }
-}
-
-impl Drop for Reader {
-    fn drop(&mut self) {
-        errors::in_drop(|py| {
-            let left = self.driver.try_borrow_mut(py).ok().and_then(|mut driver| {
-                driver.watched = None;
-                // One that has moved to another thread has ended before; who waits in line there is served.
-                (!driver.closed).then(|| (driver.end(), driver.turn.leave()))
-            });
-            // Not while it is borrowed: the end of a task runs Python code.
-            let Some((waiting, line)) = left else { return };
-            for (_, waiter) in waiting {
-                waiter.loop_closed(py);
-            }
-            drop(line);
-        });
     }
 }
 
@@ -392,7 +375,7 @@ fn leave_thread(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
 }
 
 /// `dispatch` by the loop, which has come round.
-fn turn_and_dispatch(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
+pub(super) fn turn_and_dispatch(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
     if slf.borrow().has_moved() {
         return leave_thread(slf);
     }
@@ -456,6 +439,14 @@ pub(crate) fn adopt(slf: &Bound<'_, LoopDriver>, mut buffers: Box<Buffered>) -> 
 
 #[pymethods]
 impl LoopDriver {
+    // No `__clear__`: its reader has one, which also writes what the buffers still have.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.turn.traverse(&visit)?;
+        self.waiting
+            .values()
+            .try_for_each(|waiter| waiter.traverse(&visit))
+    }
+
     /// What `schedule_flush` schedules.
     ///
     /// Where the reader came first in this turn of the loop, its tasks have scheduled another one, and this one leaves the

@@ -109,6 +109,7 @@ impl LoopFuture {
                 kept.push(one);
             }
         }
+        // allocates: callbacks that were in it before
         slf.borrow_mut().callbacks.extend(kept);
         Ok(removed)
     }
@@ -255,6 +256,7 @@ fn tell_now(future: &Bound<'_, LoopFuture>) -> PyResult<()> {
             None => PyTuple::new(py, [future]).and_then(|args| python_code::call(callback.bind(py), &args)),
         };
         if let Err(e) = told {
+            // allocates: callbacks that were in it before
             future.borrow_mut().callbacks.extend(callbacks);
             return tell_soon(future).and(Err(e));
         }

@@ -111,6 +111,7 @@ impl ReadMany {
         let Some(size) = slf.borrow().chunk_wanted() else {
             return Ok(());
         };
+        // allocates: at most CHUNK files
         let (mut items, mut files) = (Vec::with_capacity(size), Vec::with_capacity(size));
         let paths = slf.borrow().paths.clone_ref(py).into_bound(py);
         let mut failure = None;
@@ -173,7 +174,7 @@ impl ReadMany {
         let py = slf.py();
         let copies = items.iter().map(|(at, path)| (*at, path.clone_ref(py))).collect();
         let waiter = Waiter::Chunk {
-            batch: slf.clone().unbind(),
+            batch: Self::weak(slf)?,
             items: copies,
         };
         let refused = driver.borrow_mut().submit(py, op, waiter).err();

@@ -12,6 +12,7 @@ pub(crate) mod future;
 mod help;
 mod read_many;
 mod read_many_step;
+mod reader;
 mod scandir;
 mod scandir_step;
 mod stat;

@@ -9,6 +9,7 @@ use super::driver::{self, LoopDriver, LoopFuture, Waiter};
 use super::help::Help;
 use super::read_many_step::ReadManyStep;
 use crate::coroutine::Outcome;
+use crate::errors;
 use crate::file::Turn;
 use crate::path::c_path;
 use crate::python_code;
@@ -16,7 +17,7 @@ use proactor::op::ReadFile;
 use pyo3::exceptions::{PyRuntimeError, PyStopAsyncIteration, PyTypeError, PyValueError};
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyIterator, PyString, PyTuple, PyType};
+use pyo3::types::{PyBytes, PyIterator, PyString, PyTuple, PyType, PyWeakrefReference};
 use pyo3::PyTraverseError;
 use std::collections::BTreeMap;
 
@@ -30,8 +31,10 @@ const FLUSH_EVERY: usize = 16;
 type Item = (Py<PyAny>, PyResult<Py<PyAny>>);
 
 /// The asynchronous iterator of `read_many`.
-#[pyclass(subclass, module = "proactor._native")]
+#[pyclass(subclass, weakref, module = "proactor._native")]
 pub(crate) struct ReadMany {
+    /// Itself, as those know it that wait for its files: they do not keep alive a batch that nobody has any more.
+    weak: Option<Py<PyWeakrefReference>>,
     pub(super) paths: Py<PyIterator>,
     pub(super) concurrency: usize,
     ordered: bool,
@@ -71,6 +74,7 @@ impl ReadMany {
         let concurrency = at_least("concurrency", 1, concurrency)?;
         let workers = at_least("workers", 0, workers)?;
         Ok(ReadMany {
+            weak: None,
             paths: paths.try_iter()?.unbind(),
             concurrency,
             ordered,
@@ -115,7 +119,10 @@ impl ReadMany {
         drop(this);
         drop(ready);
         if let Some(driver) = driver {
-            LoopDriver::abandon_batch(driver.bind(slf.py()), slf);
+            let weak = slf.borrow().weak.as_ref().map(|weak| weak.clone_ref(slf.py()));
+            if let Some(weak) = weak {
+                driver.borrow_mut(slf.py()).abandon_batch(&weak);
+            }
         }
         Ok(())
     }
@@ -138,6 +145,7 @@ impl ReadMany {
     // The paths may come from whoever has the batch. (An error of ours in `ready` knows nobody.)
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.paths)?;
+        visit.call(&self.driver)?;
         visit.call(&self.waiter)?;
         self.ready.values().try_for_each(|(path, value)| {
             visit.call(path)?;
@@ -188,6 +196,21 @@ impl ReadMany {
         if let Ok(mut this) = slf.try_borrow_mut() {
             this.waiter = None;
         }
+    }
+}
+
+impl Drop for ReadMany {
+    /// Files in flight are given up: a cancelled batch of large files would be read on for gigabytes.
+    fn drop(&mut self) {
+        let (Some(driver), Some(weak), true) = (self.driver.take(), self.weak.take(), self.in_flight > 0)
+        else {
+            return;
+        };
+        errors::in_drop(|py| {
+            if let Ok(mut driver) = driver.try_borrow_mut(py) {
+                driver.abandon_batch(&weak);
+            }
+        });
     }
 }
 
@@ -289,7 +312,7 @@ impl ReadMany {
     ) -> PyResult<()> {
         let py = slf.py();
         let waiter = Waiter::Many {
-            batch: slf.clone().unbind(),
+            batch: Self::weak(slf)?,
             sequence,
             path: path.clone_ref(py),
         };
@@ -300,6 +323,17 @@ impl ReadMany {
             Err(e) => Self::arrived(slf, sequence, path, Err(e))?,
         }
         Ok(())
+    }
+
+    /// How those know it who wait for its files.
+    pub(super) fn weak(slf: &Bound<'_, Self>) -> PyResult<Py<PyWeakrefReference>> {
+        let py = slf.py();
+        if let Some(weak) = &slf.borrow().weak {
+            return Ok(weak.clone_ref(py));
+        }
+        let weak = PyWeakrefReference::new(slf.as_any())?.unbind();
+        slf.borrow_mut().weak = Some(weak.clone_ref(py));
+        Ok(weak)
     }
 
     /// Straight to the consumer if it is this file's turn.

@@ -114,6 +114,7 @@ impl ScandirIterator {
     // Futures know their loop and whoever waits.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.waiting.iter().try_for_each(|future| visit.call(future))?;
+        visit.call(&self.driver)?;
         visit.call(&self.path)
     }
 

@@ -358,7 +358,8 @@ coroutine_methods! { StatCall =>
             None => {}
         }
         match &call.state {
-            State::Waiting { future, .. } => visit.call(future),
+            State::Waiting { future, driver, .. } => visit.call(future).and_then(|()| visit.call(driver)),
+            State::GaveWay(driver) => visit.call(driver),
             State::Known(answer) => visit.call(answer),
             _ => Ok(()),
         }

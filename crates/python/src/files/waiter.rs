@@ -10,7 +10,10 @@ use crate::file::{BinaryFile, FileOp, OpenedFd};
 use proactor::op::Op;
 use proactor::{Completion, Error, Output, Token};
 use proactor_file::Buffered;
+use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
+use pyo3::types::{PyWeakrefMethods, PyWeakrefReference};
+use pyo3::PyTraverseError;
 
 /// Who wants to know.
 pub(crate) enum Waiter {
@@ -29,13 +32,13 @@ pub(crate) enum Waiter {
     Status(Py<LoopFuture>),
     Scan(Py<ScandirIterator>),
     Many {
-        batch: Py<ReadMany>,
+        batch: Py<PyWeakrefReference>,
         sequence: u64,
         path: Py<PyAny>,
     },
     /// Several files of a batch, with their places and paths.
     Chunk {
-        batch: Py<ReadMany>,
+        batch: Py<PyWeakrefReference>,
         items: Vec<(u64, Py<PyAny>)>,
     },
 }
@@ -74,20 +77,42 @@ impl Waiter {
                 sequence,
                 path,
             } => {
+                let Some(batch) = alive(py, &batch) else {
+                    return Ok(());
+                };
                 let value = value_of(py, completion, path.bind(py));
-                ReadMany::arrived(batch.bind(py), sequence, path, value)?;
+                ReadMany::arrived(&batch, sequence, path, value)?;
             }
-            Waiter::Chunk { batch, items } => match (completion.op, completion.result) {
-                (Some(Op::ReadCached(op)), _) => ReadMany::chunk_arrived(batch.bind(py), slf, items, op)?,
-                (_, Err(error)) => ReadMany::chunk_failed(batch.bind(py), items, &error)?,
-                _ => {}
-            },
+            Waiter::Chunk { batch, items } => {
+                let Some(batch) = alive(py, &batch) else {
+                    return Ok(());
+                };
+                match (completion.op, completion.result) {
+                    (Some(Op::ReadCached(op)), _) => ReadMany::chunk_arrived(&batch, slf, items, op)?,
+                    (_, Err(error)) => ReadMany::chunk_failed(&batch, items, &error)?,
+                    _ => {}
+                }
+            }
         }
         Ok(())
     }
 
+    /// What may know the loop.
+    pub(super) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match self {
+            Waiter::File(file) => visit.call(file),
+            Waiter::Op(op) => visit.call(op),
+            Waiter::Nobody | Waiter::Orphan(_) => Ok(()),
+            Waiter::Future { future, path } => visit.call(future).and_then(|()| visit.call(path)),
+            Waiter::Status(future) => visit.call(future),
+            Waiter::Scan(iterator) => visit.call(iterator),
+            Waiter::Many { path, .. } => visit.call(path),
+            Waiter::Chunk { items, .. } => items.iter().try_for_each(|(_, path)| visit.call(path)),
+        }
+    }
+
     /// Whether it waits for a file of this batch.
-    pub(super) fn is_of(&self, whose: &Bound<'_, ReadMany>) -> bool {
+    pub(super) fn is_of(&self, whose: &Py<PyWeakrefReference>) -> bool {
         match self {
             Waiter::Many { batch, .. } | Waiter::Chunk { batch, .. } => batch.is(whose),
             _ => false,
@@ -127,6 +152,11 @@ impl Waiter {
             _ => {}
         }
     }
+}
+
+/// The batch, unless nobody has it any more.
+fn alive<'py>(py: Python<'py>, batch: &Py<PyWeakrefReference>) -> Option<Bound<'py, ReadMany>> {
+    batch.bind(py).upgrade()?.cast_into().ok()
 }
 
 /// What the awaiter gets: what is in the op, or the count of a write.

@@ -195,6 +195,7 @@ impl Pool {
         };
         running.cancelled.store(true, Ordering::Relaxed);
         match &running.interruption {
+            // allocates: an iterator, no memory
             Some(interruption) => interruption.repeat(),
             None => running.interruption = Some(Interruption::of_thread(running.tid)),
         }

@@ -135,6 +135,7 @@ impl LinuxAio {
             context: Context::new(config.depth)?,
             requests: Requests::new(depth),
             queue: Vec::new(),
+            // allocates: at most BATCH events, before any op is taken
             events: vec![Event::default(); depth.min(BATCH)],
             early: Vec::new(),
             helper: Helper::new(config.max_threads)?,

@@ -82,6 +82,7 @@ fn cut(iovecs: &[libc::iovec], fate: &Fate) -> Vec<libc::iovec> {
         .map(|iovec| iovec.iov_len)
         .fold(0, usize::saturating_add);
     let mut left = fate.cut(total);
+    // allocates: the simulator's, at most UIO_MAXIOV segments
     let mut segments = iovecs.to_vec();
     for segment in &mut segments {
         segment.iov_len = segment.iov_len.min(left);

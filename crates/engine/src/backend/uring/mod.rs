@@ -151,6 +151,7 @@ impl Backend for Uring {
         ops.iter()
             .enumerate()
             .all(|(i, op)| in_ring(op) && self.ring.links(op, i + 1 == ops.len()))
+            // allocates: room in the submission queue, no memory
             && self.ring.reserve(ops.len())
     }
 
