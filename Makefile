@@ -7,6 +7,8 @@ PYTHON ?= python3
 VENV ?= .venv
 DEMO_ARGS ?=
 FUZZ_ARGS ?=
+# What `make asan` tests.
+ASAN ?= -p proactor -p proactor-file
 # How long `make fuzz` takes.
 SECONDS ?= 3600
 BENCH_ARGS ?=
@@ -39,7 +41,7 @@ export FEATURES
 
 .DELETE_ON_ERROR:
 .PRECIOUS: %/.installed
-.PHONY: help demo test test-rust test-python test-all native gnu-tests lint check-aarch64 dropin-suites bench docs clean fuzz
+.PHONY: help demo test test-rust test-python test-all native gnu-tests asan lint check-aarch64 dropin-suites bench docs clean fuzz
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -68,6 +70,12 @@ native: ## the command as one static binary, target/native/proactor
 	RUSTFLAGS="$(RUSTFLAGS) -C target-feature=+crt-static -C strip=symbols" cargo build --locked --profile $(PROFILE) --target $(HOST) \
 	    -p proactor-cli -p proactor-bench
 	ln -sfn $(HOST)/$(PROFILE:dev=debug) target/native
+
+# The stable compiler ships the sanitizer's library and takes the flag with RUSTC_BOOTSTRAP.
+asan: HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+asan: ## AddressSanitizer under the Rust tests of the engine and of crates/file (ASAN="-p proactor-file")
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS="$(RUSTFLAGS) -Zsanitizer=address" RUSTDOCFLAGS="-Zsanitizer=address" cargo test --locked $(ASAN) \
+	    --profile testing --target $(HOST) --target-dir target/asan
 
 fuzz: $(VENV)/.built ## every fuzzer with new seeds, for an hour in all (SECONDS=60, FUZZ_ARGS="--help")
 	$(BIN)/python fuzz/run.py --seconds $(SECONDS) $(FUZZ_ARGS)
