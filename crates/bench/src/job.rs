@@ -358,6 +358,12 @@ impl Cell {
         }
     }
 
+    /// Whether a read may be in flight together with a write of the same block, so that what it brings cannot be checked:
+    /// in a mixture in order each way goes through the file by itself, the two side by side.
+    pub fn reads_meet_writes(&self) -> bool {
+        self.rw == Rw::Mixed && self.reachable_depth() > 1
+    }
+
     /// How long a round takes at least, as far as it can be known.
     pub fn planned(&self) -> Option<Duration> {
         let runtime = self.runtime_ms.filter(|_| self.time_based)?;
@@ -389,6 +395,20 @@ mod tests {
         for cell in job.cells() {
             let writes = cell.rw == Rw::Write;
             assert_eq!((cell.fsync, cell.end_fsync), (if writes { 4 } else { 0 }, writes));
+        }
+    }
+
+    #[test]
+    fn reads_beside_writes_of_their_block() {
+        let mut cell = Job::of(Task::Iops).cells().remove(1);
+        for (rw, iodepth, met) in [
+            (Rw::Mixed, 4, true),
+            (Rw::Mixed, 1, false),
+            (Rw::RandRw, 4, false),
+            (Rw::Read, 4, false),
+        ] {
+            (cell.rw, cell.iodepth) = (rw, iodepth);
+            assert_eq!(cell.reads_meet_writes(), met, "{rw:?} at depth {iodepth}");
         }
     }
 
