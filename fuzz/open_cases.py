@@ -56,6 +56,18 @@ class Case:
     def is_text(self) -> bool:
         return "b" not in self.mode
 
+    @property
+    def is_decodable(self) -> bool:
+        """Whether no read of the content raises UnicodeError."""
+        if not self.is_text:
+            return True
+        text = dict(self.text)
+        try:
+            self.content.decode(text.get("encoding") or "utf-8", text.get("errors") or "strict")
+        except UnicodeError:
+            return False
+        return True
+
 
 def alphabet(encoding: str) -> str:
     name = "utf" if encoding.startswith("utf") else encoding
