@@ -41,6 +41,12 @@ const WAKE: u64 = u64::MAX - 2;
 /// A request to cancel, whose answer does not matter.
 const IGNORED: u64 = u64::MAX - 3;
 
+/// The `user_data` under which the ring holds a borrower's entry: what another entry names it by, such as a cancellation or
+/// a removal of a timeout.
+pub fn lent_user_data(tag: u64) -> u64 {
+    BORROWED | (tag & !OWNER_BITS)
+}
+
 /// An io_uring instance, used by one thread.
 pub(crate) struct Ring {
     /// Dropped by hand: in a forked child only its descriptor may be closed.

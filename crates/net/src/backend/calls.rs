@@ -1,0 +1,48 @@
+//! Calls to the kernel that are made at once.
+
+use super::Calls;
+use rustix::net::{RecvFlags, SendFlags, Shutdown};
+use std::io;
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+/// The kernel's own calls.
+#[derive(Default)]
+pub(crate) struct System;
+
+fn borrow<'a>(fd: RawFd) -> BorrowedFd<'a> {
+    // SAFETY: the table closes a descriptor only after it has freed its slot, and calls name descriptors of slots in use.
+    unsafe { BorrowedFd::borrow_raw(fd) }
+}
+
+impl Calls for System {
+    #[inline]
+    fn send(&mut self, fd: RawFd, bytes: &[u8]) -> io::Result<usize> {
+        Ok(rustix::net::send(
+            borrow(fd),
+            bytes,
+            SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
+        )?)
+    }
+
+    fn recv(&mut self, fd: RawFd, into: &mut [u8]) -> io::Result<usize> {
+        Ok(rustix::net::recv(borrow(fd), into, RecvFlags::DONTWAIT)?.0)
+    }
+
+    fn shutdown(&mut self, fd: RawFd, how: Shutdown) {
+        // ENOTCONN: the peer was quicker.
+        let _ = rustix::net::shutdown(borrow(fd), how);
+    }
+
+    fn close(&mut self, fd: RawFd) {
+        // SAFETY: the slot that owned the descriptor has given it up, and no entry names it.
+        drop(unsafe { OwnedFd::from_raw_fd(fd) });
+    }
+
+    fn reset_on_close(&mut self, fd: RawFd) {
+        let _ = rustix::net::sockopt::set_socket_linger(borrow(fd), Some(std::time::Duration::ZERO));
+    }
+
+    fn is_socket(&mut self, fd: RawFd) -> bool {
+        fd >= 0 && rustix::net::sockopt::socket_domain(borrow(fd)).is_ok()
+    }
+}

@@ -1,0 +1,84 @@
+//! How accepts, connections, receives and sends get done: five verbs, and calls that are made at once.
+//!
+//! A verb takes a tag; its outcome is an [`Event`] with that tag, whose `res` and flags are those of io_uring's completions. A
+//! backend must not know slots or handlers.
+
+pub(crate) mod calls;
+pub(crate) mod epoll;
+pub(crate) mod uring;
+
+use crate::recv::Way;
+use crate::table::Tag;
+use proactor::ring::Event;
+use rustix::net::{Shutdown, SocketAddrAny};
+use std::io;
+use std::os::fd::RawFd;
+use std::time::Duration;
+
+/// System calls that are made at once. They never block.
+pub(crate) trait Calls {
+    fn send(&mut self, fd: RawFd, bytes: &[u8]) -> io::Result<usize>;
+    fn recv(&mut self, fd: RawFd, into: &mut [u8]) -> io::Result<usize>;
+    fn shutdown(&mut self, fd: RawFd, how: Shutdown);
+    fn close(&mut self, fd: RawFd);
+    /// Makes the close send a reset.
+    fn reset_on_close(&mut self, fd: RawFd);
+    /// Whether the number is a socket's descriptor.
+    fn is_socket(&mut self, fd: RawFd) -> bool;
+}
+
+/// Which entries of a descriptor end.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Ending<'a> {
+    One(Tag),
+    /// All; these are their tags.
+    All(&'a [Tag]),
+}
+
+/// How entries get done.
+pub(crate) trait Backend {
+    type Calls: Calls;
+
+    /// Receives into buffers of a pool; without, there are only polls.
+    fn has_pool(&self) -> bool;
+
+    /// Bytes of one buffer of the pool.
+    fn buffer_bytes(&self) -> usize;
+
+    /// Accepts connections, each an event with its descriptor: one, or all that come until the event without MORE.
+    fn accept(&mut self, fd: RawFd, once: bool, tag: Tag) -> io::Result<()>;
+
+    /// Connects; one event.
+    fn connect(&mut self, fd: RawFd, address: SocketAddrAny, tag: Tag) -> io::Result<()>;
+
+    /// Receives all that comes, or tells of all that can be received, until the event without MORE.
+    fn recv(&mut self, fd: RawFd, way: Way, tag: Tag) -> io::Result<()>;
+
+    /// Sends bytes, perhaps not all of them; one event.
+    ///
+    /// # Safety
+    /// The memory stays valid and unchanged until the event.
+    unsafe fn send(&mut self, fd: RawFd, bytes: *const u8, len: usize, tag: Tag) -> io::Result<()>;
+
+    /// Ends one entry of a descriptor, or all of them: they then have their last events. One event of its own, after which
+    /// entries may be left: the caller asks again.
+    fn stop(&mut self, fd: RawFd, which: Ending<'_>, tag: Tag) -> io::Result<()>;
+
+    /// Forgets a descriptor that no entry names and that is about to be closed.
+    fn release(&mut self, _fd: RawFd) {}
+
+    /// Hands over what was queued and waits for events, at most for `timeout`, or until a waker is used.
+    fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()>;
+
+    /// The bytes of an event of the pool.
+    fn bytes(&mut self, event: &Event) -> &[u8];
+
+    /// Gives an event's buffer back to the pool.
+    fn give_back(&mut self, event: &Event);
+
+    /// Makes the pool larger, because a receive found no buffer.
+    fn grow_pool(&mut self);
+
+    /// Ends all entries and waits for their last events. False: that was not possible, and their memory must never be freed.
+    fn drain(&mut self) -> bool;
+}

@@ -1,0 +1,214 @@
+//! Entries of a ring that a driver lends.
+
+use super::calls::System;
+use super::{Backend, Ending};
+use crate::config::{Config, Hidden};
+use crate::recv::Way;
+use crate::table::{Tag, What};
+use proactor::ring::{lent_user_data, opcode, squeue, types, BufferGroup, Event, Waker};
+use proactor::{Completion, Driver, Engine};
+use rustix::net::addr::SocketAddrArg;
+use rustix::net::SocketAddrAny;
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::RawFd;
+use std::time::Duration;
+
+/// Events that the kernel may report before this thread looks: multishot entries fill the completion queue by themselves.
+const COMPLETIONS_PER_ENTRY: u32 = 4;
+
+pub(crate) struct Uring {
+    driver: Driver,
+    group: BufferGroup,
+    buffer_bytes: u32,
+    /// Buffers that were made so far.
+    buffers: u16,
+    hidden: Hidden,
+    /// Addresses of connects in the ring, until their events.
+    connecting: HashMap<u64, Box<Sockaddr>>,
+    completions: Vec<Completion>,
+}
+
+/// An address as the kernel reads it.
+struct Sockaddr {
+    storage: libc::sockaddr_storage,
+    len: u32,
+}
+
+impl Sockaddr {
+    fn new(address: &SocketAddrAny) -> Box<Self> {
+        // SAFETY: zeroes are a valid sockaddr_storage.
+        let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+        // SAFETY: the closure gets a valid address of `len` bytes, which is at most a sockaddr_storage, and only reads it.
+        let len = unsafe {
+            address.with_sockaddr(|start, len| {
+                let to = (&raw mut storage).cast::<u8>();
+                std::ptr::copy_nonoverlapping(start.cast::<u8>(), to, len as usize);
+                len
+            })
+        };
+        Box::new(Sockaddr { storage, len })
+    }
+}
+
+impl Uring {
+    /// Makes a ring on which sockets can be.
+    ///
+    /// # Errors
+    /// Why it cannot be had, in words.
+    pub(crate) fn new(config: &Config) -> io::Result<Self> {
+        let mut builder = Driver::builder()
+            .engine(Engine::IoUring)
+            .depth(config.entries)
+            .cq_entries(config.entries.saturating_mul(COMPLETIONS_PER_ENTRY).min(65_536))
+            .user_spin(config.user_spin)
+            .no_iowait(true);
+        if let Some(worker) = config.sqpoll {
+            builder = builder.sqpoll(worker);
+        }
+        let mut driver = builder.build()?;
+        let group = driver.buffer_ring(config.max_buffers, config.buffers, config.buffer_bytes)?;
+        // Every wait needs something that can end it.
+        driver.waker()?;
+        Ok(Uring {
+            driver,
+            group,
+            buffer_bytes: config.buffer_bytes,
+            buffers: config.buffers,
+            hidden: config.hidden,
+            connecting: HashMap::new(),
+            completions: Vec::new(),
+        })
+    }
+
+    pub(crate) fn waker(&mut self) -> io::Result<Waker> {
+        self.driver.waker()
+    }
+
+    pub(crate) fn driver(&mut self) -> &mut Driver {
+        &mut self.driver
+    }
+
+    fn push(&mut self, entry: squeue::Entry, tag: Tag) -> io::Result<()> {
+        // SAFETY: entries name descriptors, which the table keeps open until the last event; provided buffers; addresses, which
+        // are kept in `connecting`; and bytes to send, for which the caller of `send` answers.
+        unsafe { self.driver.push(entry, tag.0) }
+    }
+}
+
+impl Backend for Uring {
+    type Calls = System;
+
+    fn has_pool(&self) -> bool {
+        true
+    }
+
+    fn buffer_bytes(&self) -> usize {
+        self.buffer_bytes as usize
+    }
+
+    fn accept(&mut self, fd: RawFd, once: bool, tag: Tag) -> io::Result<()> {
+        let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        let fd = types::Fd(fd);
+        let entry = if once || self.hidden.multishot_accept {
+            opcode::Accept::new(fd, std::ptr::null_mut(), std::ptr::null_mut())
+                .flags(flags)
+                .build()
+        } else {
+            opcode::AcceptMulti::new(fd).flags(flags).build()
+        };
+        self.push(entry, tag)
+    }
+
+    fn connect(&mut self, fd: RawFd, address: SocketAddrAny, tag: Tag) -> io::Result<()> {
+        let address = Sockaddr::new(&address);
+        let entry =
+            opcode::Connect::new(types::Fd(fd), (&raw const address.storage).cast(), address.len).build();
+        self.push(entry, tag)?;
+        self.connecting.insert(tag.0, address);
+        Ok(())
+    }
+
+    #[inline]
+    fn recv(&mut self, fd: RawFd, way: Way, tag: Tag) -> io::Result<()> {
+        let fd = types::Fd(fd);
+        let entry = match way {
+            Way::Pool => opcode::RecvMulti::new(fd, self.group.id()).build(),
+            // Not multishot, which tells of new bytes only and not of those that a short `recv` has left.
+            Way::Ready => opcode::PollAdd::new(fd, (libc::POLLIN | libc::POLLRDHUP) as u32).build(),
+        };
+        self.push(entry, tag)
+    }
+
+    #[inline]
+    unsafe fn send(&mut self, fd: RawFd, bytes: *const u8, len: usize, tag: Tag) -> io::Result<()> {
+        let entry = opcode::Send::new(types::Fd(fd), bytes, len as u32)
+            .flags(libc::MSG_NOSIGNAL)
+            .build();
+        self.push(entry, tag)
+    }
+
+    fn stop(&mut self, fd: RawFd, which: Ending<'_>, tag: Tag) -> io::Result<()> {
+        let one = match which {
+            // A cancellation by tag now and then misses a multishot entry that is about to be armed again; one by descriptor
+            // does not.
+            Ending::All(_) if !self.hidden.cancel_by_descriptor => {
+                let all = types::CancelBuilder::fd(types::Fd(fd)).all();
+                return self.push(opcode::AsyncCancel2::new(all).build(), tag);
+            }
+            Ending::All(tags) => tags.first().copied(),
+            Ending::One(one) => Some(one),
+        };
+        let entry = match one {
+            Some(one) => opcode::AsyncCancel::new(lent_user_data(one.0)).build(),
+            None => opcode::Nop::new().build(),
+        };
+        self.push(entry, tag)
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+        let result = self.driver.wait_events(1, timeout, &mut self.completions, events);
+        if !self.connecting.is_empty() {
+            for event in events
+                .iter()
+                .filter(|event| Tag(event.tag).what() == Some(What::Connect))
+            {
+                self.connecting.remove(&event.tag);
+            }
+        }
+        match result {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(()),
+            result => result.map(drop),
+        }
+    }
+
+    #[inline]
+    fn bytes(&mut self, event: &Event) -> &[u8] {
+        let id = event.buffer_id().expect("the event has a buffer");
+        // SAFETY: the group is this driver's, and the event's buffer has not been given back.
+        let bytes = unsafe { self.driver.received(self.group, id, event.res.max(0) as usize) };
+        bytes.expect("the driver has a ring")
+    }
+
+    #[inline]
+    fn give_back(&mut self, event: &Event) {
+        let id = event.buffer_id().expect("the event has a buffer");
+        // SAFETY: as above; the caller's slice has ended.
+        unsafe { self.driver.give_back(self.group, id) }.expect("the driver has a ring");
+    }
+
+    fn grow_pool(&mut self) {
+        let doubled = self.buffers.saturating_mul(2);
+        if let Ok(count) = self.driver.grow_buffers(self.group, doubled) {
+            self.buffers = count;
+        }
+    }
+
+    fn drain(&mut self) -> bool {
+        let drained = self.driver.drain_events().is_ok();
+        if !drained {
+            std::mem::forget(std::mem::take(&mut self.connecting));
+        }
+        drained
+    }
+}

@@ -1,0 +1,156 @@
+//! What sockets are made of.
+
+use crate::limits::Limits;
+use crate::sockets::Sockets;
+use proactor::SqPoll;
+use std::io;
+use std::time::Duration;
+
+/// How sends go to the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SendPolicy {
+    /// By the number of sockets that were ready in the turn.
+    #[default]
+    Auto,
+    /// Each by a system call of its own.
+    Direct,
+    /// All of a turn together with its wait.
+    Queued,
+}
+
+/// Parts of the kernel's io_uring to do without, for tests: what an older kernel lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Hidden {
+    /// io_uring itself: sockets are on epoll.
+    pub ring: bool,
+    /// Accepts that stay in the ring (Linux 5.19).
+    pub multishot_accept: bool,
+    /// Receives that stay in the ring (Linux 6.0): sockets are on epoll.
+    pub multishot_receive: bool,
+    /// Buffers that the kernel chooses from (Linux 5.19): sockets are on epoll.
+    pub buffer_rings: bool,
+    /// Cancellation of all entries of a descriptor (Linux 5.19).
+    pub cancel_by_descriptor: bool,
+}
+
+/// The builder of [`Sockets`].
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub(crate) limits: Limits,
+    pub(crate) send: SendPolicy,
+    pub(crate) backlog: i32,
+    pub(crate) reuse_port: bool,
+    pub(crate) no_delay: bool,
+    pub(crate) buffer_bytes: u32,
+    pub(crate) buffers: u16,
+    pub(crate) max_buffers: u16,
+    pub(crate) entries: u32,
+    pub(crate) sqpoll: Option<SqPoll>,
+    pub(crate) user_spin: Duration,
+    pub(crate) hidden: Hidden,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            limits: Limits::default(),
+            send: SendPolicy::Auto,
+            backlog: 4096,
+            reuse_port: false,
+            no_delay: true,
+            buffer_bytes: 16 << 10,
+            buffers: 32,
+            max_buffers: 1024,
+            entries: 1024,
+            sqpoll: None,
+            user_spin: Duration::ZERO,
+            hidden: Hidden::default(),
+        }
+    }
+}
+
+impl Config {
+    /// Bounds of memory, connections and time.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// How sends go to the kernel; default by the number of sockets that were ready.
+    #[must_use]
+    pub fn send(mut self, policy: SendPolicy) -> Self {
+        self.send = policy;
+        self
+    }
+
+    /// Connections that may wait to be accepted; default 4,096. The kernel takes at most `net.core.somaxconn`.
+    #[must_use]
+    pub fn backlog(mut self, backlog: u32) -> Self {
+        self.backlog = i32::try_from(backlog).unwrap_or(i32::MAX);
+        self
+    }
+
+    /// Whether several listeners may share a port (SO_REUSEPORT), among which the kernel divides connections; default false.
+    #[must_use]
+    pub fn reuse_port(mut self, reuse: bool) -> Self {
+        self.reuse_port = reuse;
+        self
+    }
+
+    /// Whether short messages are sent at once (TCP_NODELAY); default true.
+    #[must_use]
+    pub fn no_delay(mut self, no_delay: bool) -> Self {
+        self.no_delay = no_delay;
+        self
+    }
+
+    /// The pool that all receives share: `count` buffers of `bytes` each, and at most `max` when that is too few. Default 32 of
+    /// 16 KiB, at most 1,024. `max` is rounded up to a power of two, at most 32,768.
+    #[must_use]
+    pub fn pool(mut self, count: u16, bytes: u32, max: u16) -> Self {
+        self.max_buffers = max.clamp(1, 1 << 15).next_power_of_two();
+        self.buffers = count.clamp(1, self.max_buffers);
+        self.buffer_bytes = bytes.max(1);
+        self
+    }
+
+    /// Entries of the submission queue, 1 to 32,768; default 1,024. The completion queue has four times as many.
+    #[must_use]
+    pub fn entries(mut self, entries: u32) -> Self {
+        self.entries = entries.clamp(1, 32_768);
+        self
+    }
+
+    /// Lets a kernel thread make the system calls: it submits, receives and sends, so that this thread makes none while there is
+    /// work. The kernel's thread uses a processor for as long as it polls.
+    #[must_use]
+    pub fn kernel_worker(mut self, worker: SqPoll) -> Self {
+        self.sqpoll = Some(worker);
+        self
+    }
+
+    /// How long a turn looks at the completion queue before the thread sleeps; default zero. Only with a
+    /// [`kernel_worker`](Self::kernel_worker).
+    #[must_use]
+    pub fn user_spin(mut self, spin: Duration) -> Self {
+        self.user_spin = spin;
+        self
+    }
+
+    /// Does without parts of the kernel's io_uring. For tests.
+    #[must_use]
+    pub fn hide(mut self, hidden: Hidden) -> Self {
+        self.hidden = hidden;
+        self
+    }
+
+    /// Makes the sockets' side of one thread.
+    ///
+    /// # Errors
+    /// EMFILE or ENOMEM where not even epoll can be had, and `InvalidInput` for a kernel worker on a processor that cannot be
+    /// used. A ring that cannot be had is no error: sockets are on epoll then, and [`Sockets::chosen`] says why.
+    pub fn build(self) -> io::Result<Sockets> {
+        Sockets::new(self)
+    }
+}

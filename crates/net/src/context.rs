@@ -1,0 +1,183 @@
+//! What a handler can do.
+
+use crate::address::Address;
+use crate::backend::Calls;
+use crate::core::State;
+use crate::error::Error;
+use crate::limits::Limits;
+use crate::listen;
+use crate::send::Way;
+use crate::stats::Stats;
+use crate::table::{Fin, Kind, Phase, SocketId};
+use std::io;
+
+/// The sockets of a turn, as a handler sees them.
+pub struct Context<'a> {
+    state: &'a mut State,
+    calls: &'a mut dyn Calls,
+}
+
+impl<'a> Context<'a> {
+    #[inline]
+    pub(crate) fn new(state: &'a mut State, calls: &'a mut dyn Calls) -> Self {
+        Context { state, calls }
+    }
+
+    /// Sends bytes: what the kernel does not take at once is copied and sent in order. Returns false if the stream has more
+    /// unsent bytes than its bound ([`Limits::socket_bytes`]), or is not open any more: send no more before
+    /// [`Handler::writable`](crate::Handler::writable). Nothing is lost meanwhile.
+    #[inline]
+    pub fn send(&mut self, id: SocketId, bytes: &[u8]) -> bool {
+        let state = &mut *self.state;
+        let Some(slot) = state.table.get_mut(id) else {
+            return false;
+        };
+        if slot.phase != Phase::Open || slot.fin != Fin::No {
+            return false;
+        }
+        let mut rest = bytes;
+        if state.way == Way::Direct && slot.queue.is_empty() && !slot.queue.is_in_flight() {
+            state.stats.direct_sends += 1;
+            match self.calls.send(slot.fd, bytes) {
+                Ok(count) => {
+                    slot.active_ms = state.clock.now_ms;
+                    state.stats.sent_bytes += count as u64;
+                    rest = &bytes[count..];
+                }
+                Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+                Err(e) => {
+                    state.fail(id, e.raw_os_error().unwrap_or(libc::EIO));
+                    return false;
+                }
+            }
+        }
+        if rest.is_empty() {
+            return true;
+        }
+        self.queue(id, rest)
+    }
+
+    #[inline]
+    fn queue(&mut self, id: SocketId, bytes: &[u8]) -> bool {
+        let state = &mut *self.state;
+        let Some(slot) = state.table.get_mut(id) else {
+            return false;
+        };
+        slot.queue.push(bytes, &mut state.spares);
+        state.buffered += bytes.len();
+        slot.queue.is_full |= slot.queue.len() > state.limits.socket_bytes;
+        let has_room = !slot.queue.is_full;
+        state.list(id);
+        if state.buffered > state.limits.total_bytes {
+            state.check_memory();
+        }
+        has_room
+    }
+
+    /// Closes a stream once everything is sent; what its peer sends meanwhile is thrown away. Closes a listener. Does nothing to
+    /// what is closed already.
+    pub fn close(&mut self, id: SocketId) {
+        self.state.close(id);
+    }
+
+    /// Closes a stream at once, with what is not sent yet thrown away; the peer gets a reset.
+    pub fn abort(&mut self, id: SocketId) {
+        let state = &mut *self.state;
+        let Some(slot) = state.table.get_mut(id) else {
+            return;
+        };
+        if slot.kind == Kind::Stream {
+            self.calls.reset_on_close(slot.fd);
+        }
+        slot.phase = Phase::Stopping;
+        state.buffered -= slot.queue.discard(&mut state.spares);
+        state.list(id);
+    }
+
+    /// Shuts a stream's sending side down once everything is sent. It still receives.
+    pub fn shutdown(&mut self, id: SocketId) {
+        let Some(slot) = self.state.table.get_mut(id) else {
+            return;
+        };
+        if slot.fin == Fin::No && slot.phase == Phase::Open {
+            slot.fin = Fin::Wanted;
+            self.state.list(id);
+        }
+    }
+
+    /// Stops receiving from a stream, so that TCP slows its peer down. Bytes that the kernel has put into buffers already still
+    /// come.
+    pub fn pause(&mut self, id: SocketId) {
+        self.set_paused(id, true);
+    }
+
+    /// Receives again after [`pause`](Self::pause).
+    pub fn resume(&mut self, id: SocketId) {
+        self.set_paused(id, false);
+    }
+
+    fn set_paused(&mut self, id: SocketId, paused: bool) {
+        if let Some(slot) = self.state.table.get_mut(id) {
+            slot.reading.paused = paused;
+            self.state.list(id);
+        }
+    }
+
+    /// Listens on an address.
+    ///
+    /// # Errors
+    /// Those of bind(2) and listen(2), with the address.
+    pub fn listen(&mut self, address: &Address, backlog: u32, reuse_port: bool) -> Result<SocketId, Error> {
+        let backlog = i32::try_from(backlog).unwrap_or(i32::MAX);
+        listen::listen(self.state, address, backlog, reuse_port)
+    }
+
+    /// Begins to connect; [`Handler::opened`](crate::Handler::opened) or [`Handler::closed`](crate::Handler::closed) tells what
+    /// became of it.
+    ///
+    /// # Errors
+    /// EMFILE and the like if no socket can be made, with the address.
+    pub fn connect(&mut self, address: &Address) -> Result<SocketId, Error> {
+        listen::connect(self.state, address)
+    }
+
+    /// The address of a stream's peer. None if there is no such stream, or its peer has no address.
+    pub fn peer(&self, id: SocketId) -> Option<Address> {
+        self.state.table.get(id).and_then(|slot| listen::peer(slot.fd))
+    }
+
+    /// The address that a socket is bound to.
+    pub fn local(&self, id: SocketId) -> Option<Address> {
+        self.state.table.get(id).and_then(|slot| listen::local(slot.fd))
+    }
+
+    /// Unsent bytes of a stream.
+    pub fn unsent(&self, id: SocketId) -> usize {
+        self.state.table.get(id).map_or(0, |slot| slot.queue.len())
+    }
+
+    /// Whether a stream can be sent to.
+    pub fn is_open(&self, id: SocketId) -> bool {
+        self.state.is_open(id)
+    }
+
+    /// Streams that are not closed yet.
+    pub fn connections(&self) -> usize {
+        self.state.table.streams()
+    }
+
+    /// All streams and listeners that are not closed yet.
+    pub fn ids(&self) -> Vec<SocketId> {
+        self.state.table.ids().collect()
+    }
+
+    /// What has happened so far.
+    pub fn stats(&self) -> Stats {
+        self.state.stats
+    }
+
+    /// The bounds.
+    pub fn limits(&self) -> Limits {
+        self.state.limits
+    }
+}

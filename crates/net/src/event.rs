@@ -1,0 +1,271 @@
+//! What an event says, and what follows from it: the one place that reads results and flags.
+
+use crate::backend::{Backend, Calls};
+use crate::context::Context;
+use crate::core::Core;
+use crate::handler::Handler;
+use crate::recv::Way;
+use crate::table::{Fin, Kind, Phase, SocketId, Tag, What};
+use proactor::ring::Event;
+use std::io;
+
+/// Bytes of the buffer that receives after a poll share.
+const HOT_BYTES: usize = 64 << 10;
+
+/// Whether an entry ended without saying anything about its socket, and is to be made again.
+fn is_transient(errno: i32) -> bool {
+    matches!(errno, libc::ECANCELED | libc::EINTR | libc::EAGAIN)
+}
+
+/// Whether an accept has failed for want of something that others may give back.
+fn is_exhausted(errno: i32) -> bool {
+    matches!(errno, libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS)
+}
+
+/// Whether the listener itself is at fault. All other errors of an accept are those of one connection (accept(2)).
+fn is_of_the_listener(errno: i32) -> bool {
+    matches!(errno, libc::EBADF | libc::EINVAL | libc::ENOTSOCK | libc::EFAULT)
+}
+
+impl<B: Backend> Core<B> {
+    /// Does what follows from one event.
+    #[inline]
+    pub(crate) fn dispatch<H: Handler>(&mut self, event: &Event, handler: &mut H) {
+        let tag = Tag(event.tag);
+        let id = tag.id();
+        match tag.what() {
+            Some(What::Recv) => self.on_recv(id, event, handler),
+            Some(What::Send) => self.on_send(id, event, handler),
+            Some(What::Poll) => self.on_poll(id, event, handler),
+            Some(What::Accept) => self.on_accept(id, event, handler),
+            Some(What::Connect) => self.on_connect(id, event, handler),
+            Some(What::Stop) => self.on_stop(id),
+            None => {}
+        }
+    }
+
+    #[inline]
+    fn on_recv<H: Handler>(&mut self, id: SocketId, event: &Event, handler: &mut H) {
+        let now_ms = self.state.clock.now_ms;
+        let Some(slot) = self.state.table.get_mut(id) else {
+            debug_assert!(false, "an event of a slot that was freed: {event:?}");
+            return self.give_back(event);
+        };
+        if !event.more() {
+            slot.reading.armed = None;
+            slot.entries -= 1;
+            self.state.list(id);
+        }
+        if event.res <= 0 {
+            self.give_back(event);
+            return self.on_no_bytes(id, event.res, handler);
+        }
+        let slot = self.state.table.get_mut(id).expect("found above");
+        slot.active_ms = now_ms;
+        slot.reading
+            .saw_pooled(event.res as usize, self.backend.buffer_bytes());
+        if slot.reading.way == Way::Ready {
+            self.state.list(id);
+        }
+        if self.state.is_open(id) {
+            self.state.stats.receives += 1;
+            self.state.stats.received_bytes += event.res as u64;
+            let bytes = self.backend.bytes(event);
+            handler.received(&mut Context::new(&mut self.state, &mut self.calls), id, bytes);
+        }
+        self.backend.give_back(event);
+    }
+
+    fn give_back(&mut self, event: &Event) {
+        if event.buffer_id().is_some() {
+            self.backend.give_back(event);
+        }
+    }
+
+    /// A receive has ended without bytes.
+    fn on_no_bytes<H: Handler>(&mut self, id: SocketId, res: i32, handler: &mut H) {
+        match -res {
+            0 => self.on_end(id, handler),
+            // The receive has ended, and is made again when the turn's buffers are back.
+            libc::ENOBUFS => {
+                self.state.stats.starved += 1;
+                self.backend.grow_pool();
+                self.state.list(id);
+            }
+            errno if is_transient(errno) => self.state.list(id),
+            errno => self.state.fail(id, errno),
+        }
+    }
+
+    fn on_poll<H: Handler>(&mut self, id: SocketId, event: &Event, handler: &mut H) {
+        let now_ms = self.state.clock.now_ms;
+        let Some(slot) = self.state.table.get_mut(id) else {
+            debug_assert!(false, "an event of a slot that was freed: {event:?}");
+            return;
+        };
+        if !event.more() {
+            slot.reading.armed = None;
+            slot.entries -= 1;
+            self.state.list(id);
+        }
+        if event.res < 0 {
+            return self.on_no_bytes(id, event.res, handler);
+        }
+        let slot = self.state.table.get_mut(id).expect("found above");
+        if !slot.wants_bytes() {
+            // Level-triggered readiness would be told again and again.
+            return self.state.list(id);
+        }
+        if self.hot.is_empty() {
+            self.hot = vec![0; HOT_BYTES].into_boxed_slice();
+        }
+        match self.calls.recv(slot.fd, &mut self.hot) {
+            Ok(0) => self.on_end(id, handler),
+            Ok(count) => {
+                slot.active_ms = now_ms;
+                if self.backend.has_pool() {
+                    slot.reading.saw_ready(count, self.backend.buffer_bytes());
+                }
+                if self.state.is_open(id) {
+                    self.state.stats.receives += 1;
+                    self.state.stats.received_bytes += count as u64;
+                    let bytes = &self.hot[..count];
+                    handler.received(&mut Context::new(&mut self.state, &mut self.calls), id, bytes);
+                }
+            }
+            Err(e) => {
+                let errno = e.raw_os_error().unwrap_or(libc::EIO);
+                self.on_no_bytes(id, -errno, handler);
+            }
+        }
+    }
+
+    /// The peer has sent its last byte.
+    fn on_end<H: Handler>(&mut self, id: SocketId, handler: &mut H) {
+        let Some(slot) = self.state.table.get_mut(id) else {
+            return;
+        };
+        if std::mem::replace(&mut slot.peer_ended, true) {
+            return;
+        }
+        match slot.phase {
+            Phase::Open => handler.ended(&mut Context::new(&mut self.state, &mut self.calls), id),
+            Phase::Lingering => slot.phase = Phase::Stopping,
+            Phase::Connecting | Phase::Flushing | Phase::Stopping => {}
+        }
+        self.state.list(id);
+    }
+
+    #[inline]
+    fn on_send<H: Handler>(&mut self, id: SocketId, event: &Event, handler: &mut H) {
+        let now_ms = self.state.clock.now_ms;
+        let state = &mut self.state;
+        let Some(slot) = state.table.get_mut(id) else {
+            debug_assert!(false, "an event of a slot that was freed: {event:?}");
+            return;
+        };
+        slot.entries -= 1;
+        let count = event.res.max(0) as usize;
+        slot.queue.finish(count, &mut state.spares);
+        state.buffered -= count;
+        state.stats.sent_bytes += count as u64;
+        slot.active_ms = now_ms;
+        if slot.phase == Phase::Stopping {
+            state.buffered -= slot.queue.discard(&mut state.spares);
+            return state.list(id);
+        }
+        if event.res < 0 && !is_transient(-event.res) {
+            return state.fail(id, -event.res);
+        }
+        let ends = slot.phase != Phase::Open || slot.fin == Fin::Wanted;
+        if !slot.queue.is_empty() || ends || slot.reading.armed.is_none() {
+            state.list(id);
+        }
+        let slot = state.table.get_mut(id).expect("found above");
+        if slot.queue.is_full && slot.queue.len() <= state.limits.socket_bytes / 2 {
+            slot.queue.is_full = false;
+            if slot.phase == Phase::Open {
+                handler.writable(&mut Context::new(state, &mut self.calls), id);
+            }
+        }
+    }
+
+    fn on_accept<H: Handler>(&mut self, id: SocketId, event: &Event, handler: &mut H) {
+        let listening = self.state.table.get_mut(id).is_some_and(|slot| {
+            if !event.more() {
+                slot.accepting = false;
+                slot.entries -= 1;
+            }
+            slot.phase == Phase::Open
+        });
+        if !event.more() {
+            self.state.list(id);
+        }
+        if event.res < 0 {
+            return self.on_accept_error(id, -event.res, handler);
+        }
+        let fd = event.res;
+        // Linux 6.6 to 6.8 with DEFER_TASKRUN: a multishot accept may give a number that is no descriptor of ours.
+        if !self.calls.is_socket(fd) {
+            if let Some(slot) = self.state.table.get_mut(id) {
+                slot.reading.way = Way::Ready;
+            }
+            return;
+        }
+        if !listening {
+            return self.calls.close(fd);
+        }
+        let now_ms = self.state.clock.now_ms;
+        let Some(stream) = self.state.table.insert(Kind::Stream, Phase::Open, fd, now_ms) else {
+            return self.calls.close(fd);
+        };
+        self.state.stats.accepted += 1;
+        self.state.accepted_one();
+        self.open(stream, handler);
+    }
+
+    /// Tells of a stream that has come about.
+    fn open<H: Handler>(&mut self, id: SocketId, handler: &mut H) {
+        if let Some(slot) = self.state.table.get_mut(id) {
+            if !self.backend.has_pool() {
+                slot.reading.way = Way::Ready;
+            }
+        }
+        self.state.list(id);
+        handler.opened(&mut Context::new(&mut self.state, &mut self.calls), id);
+    }
+
+    fn on_accept_error<H: Handler>(&mut self, id: SocketId, errno: i32, handler: &mut H) {
+        let fatal = is_of_the_listener(errno);
+        if fatal {
+            self.state.fail(id, errno);
+        }
+        if (is_exhausted(errno) && self.state.hold_accepts()) || fatal {
+            let error = io::Error::from_raw_os_error(errno);
+            handler.accept_failed(&mut Context::new(&mut self.state, &mut self.calls), id, &error);
+        }
+    }
+
+    fn on_connect<H: Handler>(&mut self, id: SocketId, event: &Event, handler: &mut H) {
+        let Some(slot) = self.state.table.get_mut(id) else {
+            return;
+        };
+        slot.entries -= 1;
+        if slot.phase != Phase::Connecting {
+            return self.state.list(id);
+        }
+        if event.res < 0 {
+            return self.state.fail(id, -event.res);
+        }
+        slot.phase = Phase::Open;
+        self.open(id, handler);
+    }
+
+    fn on_stop(&mut self, id: SocketId) {
+        if let Some(slot) = self.state.table.get_mut(id) {
+            slot.stopping = false;
+            slot.entries -= 1;
+            self.state.list(id);
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Everything that comes goes back.
+
+use crate::context::Context;
+use crate::handler::Handler;
+use crate::table::SocketId;
+
+/// A server that sends back what it receives.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Echo;
+
+impl Handler for Echo {
+    #[inline]
+    fn received(&mut self, cx: &mut Context<'_>, id: SocketId, bytes: &[u8]) {
+        cx.send(id, bytes);
+    }
+}

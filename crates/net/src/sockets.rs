@@ -1,0 +1,212 @@
+//! The sockets of one thread, on the backend that works here.
+
+use crate::address::Address;
+use crate::backend::calls::System;
+use crate::backend::epoll::Epoll;
+use crate::backend::uring::Uring;
+use crate::config::{Config, SendPolicy};
+use crate::context::Context;
+use crate::core::{Core, State};
+use crate::error::Error;
+use crate::handler::Handler;
+use crate::send::Decision;
+use crate::stats::Stats;
+use crate::table::SocketId;
+use proactor::{Driver, Engine};
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What sockets are on, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Chosen {
+    /// A ring.
+    Uring,
+    /// epoll, because of this.
+    Epoll(String),
+}
+
+impl fmt::Display for Chosen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Chosen::Uring => f.write_str("io_uring"),
+            Chosen::Epoll(why) => write!(f, "epoll ({why})"),
+        }
+    }
+}
+
+enum On {
+    Uring(Box<Core<Uring>>),
+    Epoll(Box<Core<Epoll>>),
+}
+
+/// Listeners and streams of one thread, which sleeps in [`turn`](Self::turn) and works for all of them.
+pub struct Sockets {
+    on: On,
+    chosen: Chosen,
+    backlog: u32,
+    reuse_port: bool,
+}
+
+/// Ends a turn's wait, from any thread.
+#[derive(Debug, Clone)]
+pub struct Waker(Wakes);
+
+#[derive(Debug, Clone)]
+enum Wakes {
+    Ring(proactor::ring::Waker),
+    Epoll(Arc<OwnedFd>),
+}
+
+impl Waker {
+    /// Ends the wait that is going on, or the next one.
+    pub fn wake(&self) {
+        match &self.0 {
+            Wakes::Ring(waker) => waker.wake(),
+            Wakes::Epoll(event) => {
+                // EAGAIN: it is readable already.
+                let _ = rustix::io::write(event.as_fd(), &1u64.to_ne_bytes());
+            }
+        }
+    }
+}
+
+/// Why sockets cannot be on a ring, before one is made.
+fn refused(config: &Config) -> Option<&'static str> {
+    let hidden = config.hidden;
+    if hidden.ring {
+        Some("io_uring is not to be used")
+    } else if hidden.buffer_rings {
+        Some("the kernel has no buffer rings (Linux 5.19)")
+    } else if hidden.multishot_receive {
+        Some("the kernel has no receives that stay in the ring (Linux 6.0)")
+    } else {
+        None
+    }
+}
+
+impl Sockets {
+    pub(crate) fn new(config: Config) -> io::Result<Self> {
+        let state = State::new(config.limits, config.no_delay);
+        let ring = match refused(&config) {
+            Some(why) => Err(why.to_owned()),
+            None => match Uring::new(&config) {
+                Ok(ring) => Ok(ring),
+                Err(e) if config.sqpoll.is_some() => return Err(e),
+                Err(e) => Err(e.to_string()),
+            },
+        };
+        let (on, chosen) = match ring {
+            Ok(ring) => {
+                // A system call of this thread is what a kernel worker is there to save.
+                let policy = if config.sqpoll.is_some() && config.send == SendPolicy::Auto {
+                    SendPolicy::Queued
+                } else {
+                    config.send
+                };
+                let core = Core::new(ring, System, state, Decision::new(policy));
+                (On::Uring(Box::new(core)), Chosen::Uring)
+            }
+            Err(why) => {
+                let decision = Decision::new(SendPolicy::Direct);
+                let core = Core::new(Epoll::new()?, System, state, decision);
+                (On::Epoll(Box::new(core)), Chosen::Epoll(why))
+            }
+        };
+        Ok(Sockets {
+            on,
+            chosen,
+            backlog: config.backlog.unsigned_abs(),
+            reuse_port: config.reuse_port,
+        })
+    }
+
+    /// What the sockets are on, and why.
+    pub fn chosen(&self) -> &Chosen {
+        &self.chosen
+    }
+
+    /// Waits for events, at most for `timeout` (None: until there is one, or a [`Waker`] is used), and calls the handler for each.
+    ///
+    /// # Errors
+    /// Those of the ring or of epoll, after which no turn can be made any more.
+    pub fn turn<H: Handler>(&mut self, handler: &mut H, timeout: Option<Duration>) -> io::Result<()> {
+        match &mut self.on {
+            On::Uring(core) => core.turn(handler, timeout),
+            On::Epoll(core) => core.turn(handler, timeout),
+        }
+    }
+
+    /// Calls `with` with what a handler would get, between turns.
+    pub fn with<R>(&mut self, with: impl FnOnce(&mut Context<'_>) -> R) -> R {
+        match &mut self.on {
+            On::Uring(core) => core.with_context(with),
+            On::Epoll(core) => core.with_context(with),
+        }
+    }
+
+    /// Listens on an address.
+    ///
+    /// # Errors
+    /// Those of bind(2) and listen(2), with the address.
+    pub fn listen(&mut self, address: &Address) -> Result<SocketId, Error> {
+        let (backlog, reuse_port) = (self.backlog, self.reuse_port);
+        self.with(|cx| cx.listen(address, backlog, reuse_port))
+    }
+
+    /// Begins to connect.
+    ///
+    /// # Errors
+    /// EMFILE and the like if no socket can be made, with the address.
+    pub fn connect(&mut self, address: &Address) -> Result<SocketId, Error> {
+        self.with(|cx| cx.connect(address))
+    }
+
+    /// A waker for this thread's turns.
+    ///
+    /// # Errors
+    /// EMFILE if its descriptor cannot be made.
+    pub fn waker(&mut self) -> io::Result<Waker> {
+        Ok(Waker(match &mut self.on {
+            On::Uring(core) => Wakes::Ring(core.backend.waker()?),
+            On::Epoll(core) => Wakes::Epoll(core.backend.waker()),
+        }))
+    }
+
+    /// The descriptor that is readable when a turn has something to do, for a loop that watches several.
+    ///
+    /// # Errors
+    /// EMFILE if it cannot be made.
+    pub fn descriptor(&mut self) -> io::Result<RawFd> {
+        match &mut self.on {
+            On::Uring(core) => core.backend.driver().eventfd(),
+            On::Epoll(core) => Ok(core.backend.descriptor()),
+        }
+    }
+
+    /// The driver whose ring the sockets are on, for ops on files in the same thread. None on epoll.
+    pub fn driver(&mut self) -> Option<&mut Driver> {
+        match &mut self.on {
+            On::Uring(core) => Some(core.backend.driver()),
+            On::Epoll(_) => None,
+        }
+    }
+
+    /// What has happened so far.
+    pub fn stats(&self) -> Stats {
+        match &self.on {
+            On::Uring(core) => core.state.stats,
+            On::Epoll(core) => core.state.stats,
+        }
+    }
+
+    /// System calls for waiting and submitting so far; None on epoll, where each turn is one.
+    pub fn enters(&mut self) -> Option<u64> {
+        self.driver()
+            .filter(|driver| driver.chosen().engine == Engine::IoUring)?
+            .enters()
+            .ok()
+    }
+}
