@@ -6,7 +6,7 @@ use crate::core::State;
 use crate::error::Error;
 use crate::limits::Limits;
 use crate::listen;
-use crate::send::Way;
+use crate::send::{Way, COPIED_BYTES};
 use crate::stats::Stats;
 use crate::table::{Fin, Kind, Phase, SocketId};
 use std::io;
@@ -36,7 +36,8 @@ impl<'a> Context<'a> {
             return false;
         }
         let mut rest = bytes;
-        if state.way == Way::Direct && slot.queue.is_empty() && !slot.queue.is_in_flight() {
+        let direct = state.way == Way::Direct || bytes.len() >= COPIED_BYTES;
+        if direct && slot.queue.is_empty() && !slot.queue.is_in_flight() {
             state.stats.direct_sends += 1;
             match self.calls.send(slot.fd, bytes) {
                 Ok(count) => {

@@ -62,8 +62,11 @@ impl<B: Backend> Core<B> {
         }
         let slot = self.state.table.get_mut(id).expect("found above");
         slot.active_ms = now_ms;
-        slot.reading
-            .saw_pooled(event.res as usize, self.backend.buffer_bytes());
+        slot.reading.saw_pooled(
+            event.res as usize,
+            self.backend.buffer_bytes(),
+            self.state.stats.turns,
+        );
         if slot.reading.way == Way::Ready {
             self.state.list(id);
         }

@@ -14,7 +14,7 @@ pub(crate) enum Way {
     Ready,
 }
 
-/// A receive of so many bytes in a row, without a shorter one, is a long message.
+/// So many bytes in full buffers in one turn are a long message.
 const LONG_BYTES: usize = 32 << 10;
 /// After so many short receives in a row a socket goes back to the pool.
 const SHORT_RECEIVES: u8 = 16;
@@ -28,17 +28,22 @@ pub(crate) struct Reading {
     pub(crate) way: Way,
     /// The handler wants no bytes for now.
     pub(crate) paused: bool,
-    /// Full buffers in a row with `Pool`, short receives in a row with `Ready`.
+    /// Full buffers in this turn with `Pool`, short receives in a row with `Ready`.
     streak: u8,
+    /// The low bits of the turn in which `streak` was counted with `Pool`.
+    turn: u8,
 }
 
 impl Reading {
-    /// Takes note of a receive through the pool.
+    /// Takes note of a receive through the pool in a turn.
     #[inline]
-    pub(crate) fn saw_pooled(&mut self, len: usize, buffer_bytes: usize) {
+    pub(crate) fn saw_pooled(&mut self, len: usize, buffer_bytes: usize, turn: u64) {
         if len < buffer_bytes {
-            self.streak = 0;
             return;
+        }
+        if self.turn != turn as u8 {
+            self.turn = turn as u8;
+            self.streak = 0;
         }
         self.streak = self.streak.saturating_add(1);
         if usize::from(self.streak) * buffer_bytes >= LONG_BYTES {
@@ -68,11 +73,11 @@ mod tests {
     #[test]
     fn long_messages_leave_the_pool_and_short_ones_come_back() {
         let mut reading = Reading::default();
-        reading.saw_pooled(4096, 4096);
-        reading.saw_pooled(100, 4096);
-        (0..7).for_each(|_| reading.saw_pooled(4096, 4096));
+        (0..100).for_each(|turn| reading.saw_pooled(4096, 4096, turn));
+        (0..7).for_each(|_| reading.saw_pooled(4096, 4096, 100));
         assert_eq!(reading.way, Way::Pool);
-        reading.saw_pooled(4096, 4096);
+        reading.saw_pooled(100, 4096, 100);
+        reading.saw_pooled(4096, 4096, 100);
         assert_eq!(reading.way, Way::Ready);
         (0..15).for_each(|_| reading.saw_ready(10, 4096));
         reading.saw_ready(60_000, 4096);

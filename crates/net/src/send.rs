@@ -11,6 +11,8 @@ use std::time::Duration;
 const DIRECT_EVENTS: usize = 2;
 /// After a turn that took longer, sends are direct.
 const SLOW_TURN: Duration = Duration::from_millis(1);
+/// Longer messages are sent directly: copying them into the queue costs more than a system call.
+pub(crate) const COPIED_BYTES: usize = 32 << 10;
 /// Buffers of sends that are kept for the next ones, and the size up to which one is.
 const SPARES: usize = 64;
 const SPARE_BYTES: usize = 64 << 10;
