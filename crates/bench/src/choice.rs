@@ -1,5 +1,6 @@
 //! The words of the command line: kinds of work, questions, engines. Knows nothing of what becomes of them.
 
+use crate::units::{self, parse_bytes};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -72,9 +73,116 @@ impl Rw {
         matches!(self, Rw::RandRw | Rw::Mixed)
     }
 
+    /// Whether anything is read; a copy reads.
+    pub fn reads(self) -> bool {
+        !matches!(self, Rw::Write | Rw::RandWrite)
+    }
+
     /// Whether anything is written.
     pub fn writes(self) -> bool {
         !matches!(self, Rw::Read | Rw::RandRead)
+    }
+}
+
+/// The state of the page cache when a buffered cell begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Cache {
+    /// Nothing of the file (fio's `invalidate=1`).
+    Dropped,
+    /// All of the file (fio's `pre_read=1`).
+    Warmed,
+    /// Whatever the cell before has left (fio's `invalidate=0`).
+    Left,
+}
+
+/// The amount of work in a round of one job, as fio's `io_size`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IoSize {
+    /// Bytes of ops.
+    Bytes(u64),
+    /// A share of the job's `size`, in percent.
+    Percent(u8),
+}
+
+impl IoSize {
+    /// Converts it to bytes for a job whose file has this size.
+    pub fn of(self, size: u64) -> u64 {
+        match self {
+            IoSize::Bytes(bytes) => bytes,
+            IoSize::Percent(percent) => percent_of(percent, size),
+        }
+    }
+
+    /// Returns None for zero, by which fio means that no size is given.
+    pub fn unless_zero(self) -> Option<IoSize> {
+        (!matches!(self, IoSize::Bytes(0) | IoSize::Percent(0))).then_some(self)
+    }
+}
+
+/// Returns `percent` percent of `bytes`.
+pub(crate) fn percent_of(percent: u8, bytes: u64) -> u64 {
+    (u128::from(bytes) * u128::from(percent) / 100) as u64
+}
+
+impl FromStr for IoSize {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim().strip_suffix('%').map(str::parse) {
+            None => parse_bytes(text).map(IoSize::Bytes),
+            Some(Ok(percent @ 0..=100)) => Ok(IoSize::Percent(percent)),
+            Some(_) => Err(format!("{text:?}: from 0% to 100% of the size")),
+        }
+    }
+}
+
+impl fmt::Display for IoSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            IoSize::Bytes(bytes) => f.write_str(&units::bytes(*bytes)),
+            IoSize::Percent(percent) => write!(f, "{percent}%"),
+        }
+    }
+}
+
+/// The most ops a second of each way, as fio's `rate_iops`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Rates {
+    /// The bound for reads and copies.
+    pub reads: Option<u32>,
+    /// The bound for writes.
+    pub writes: Option<u32>,
+}
+
+impl FromStr for Rates {
+    type Err = String;
+
+    /// Reads `300` for each way, `300,600` for reads and writes, or `300,` for reads alone. A third
+    /// number is for trims, which are not done here.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let rate = |text: &str| match text.trim() {
+            "" => Ok(None),
+            text => match parse_bytes(text).map(u32::try_from) {
+                Ok(Ok(rate)) => Ok(Some(rate).filter(|rate| *rate > 0)),
+                _ => Err(format!("{text:?}: a rate is a whole number of ops a second")),
+            },
+        };
+        let rates: Vec<Option<u32>> = text.split(',').map(rate).collect::<Result<_, _>>()?;
+        match rates[..] {
+            [_] if text.trim().is_empty() => Err("a rate is a whole number of ops a second".into()),
+            [both] => Ok(Rates {
+                reads: both,
+                writes: both,
+            }),
+            [reads, writes] | [reads, writes, _] => Ok(Rates { reads, writes }),
+            _ => Err(format!("{text:?}: rates of reads, of writes and of trims")),
+        }
+    }
+}
+
+impl fmt::Display for Rates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{},{}", self.reads.unwrap_or(0), self.writes.unwrap_or(0))
     }
 }
 
@@ -222,6 +330,25 @@ impl TryFrom<String> for EngineSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rates_and_sizes() {
+        let rates = |text: &str| text.parse::<Rates>().map(|rates| (rates.reads, rates.writes));
+        assert_eq!(rates("300"), Ok((Some(300), Some(300))));
+        assert_eq!(rates("300,1k"), Ok((Some(300), Some(1024))));
+        assert_eq!(rates("300,"), Ok((Some(300), None)));
+        assert_eq!(rates(",300"), Ok((None, Some(300))));
+        assert_eq!(rates("0,300,600"), Ok((None, Some(300))));
+        for text in ["", "-1", "1,2,3,4", "x", "5000000000"] {
+            assert!(rates(text).is_err(), "{text}");
+        }
+        for (text, bytes) in [("50%", 500), ("4k", 4096), ("0%", 0)] {
+            assert_eq!(text.parse::<IoSize>().unwrap().of(1000), bytes);
+        }
+        assert!(["101%", "%", "-1%", "1.5%"]
+            .iter()
+            .all(|text| text.parse::<IoSize>().is_err()));
+    }
 
     #[test]
     fn engines_by_name() {

@@ -1,21 +1,8 @@
 //! What is asked: a [`Job`] with lists, and the [`Cell`]s that it expands to. Knows nothing of how it is done.
 
-pub use crate::choice::{Base, EngineSpec, Measure, Rw, Task};
-use crate::units;
-use serde::{Deserialize, Serialize};
+pub use crate::cell::{share_a_file, Cell};
+pub use crate::choice::{Base, Cache, EngineSpec, IoSize, Measure, Rates, Rw, Task};
 use std::time::Duration;
-
-/// What a buffered cell finds in the page cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Cache {
-    /// Nothing of the file (fio's `invalidate=1`).
-    Dropped,
-    /// All of the file (fio's `pre_read=1`).
-    Warmed,
-    /// Whatever the cell before has left (fio's `invalidate=0`).
-    Left,
-}
 
 /// What is to be measured, with lists: every combination is a cell.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +15,8 @@ pub struct Job {
     pub size: Vec<u64>,
     /// Bytes of one op.
     pub bs: Vec<u64>,
+    /// Bytes of one write, where they differ from `bs`.
+    pub bs_of_writes: Option<u64>,
     /// Ops at once, for each job.
     pub iodepth: Vec<u32>,
     /// Threads (of `psync-threads`: groups of them), each with a file and a depth of its own.
@@ -47,11 +36,11 @@ pub struct Job {
     /// The share of reads in `randrw`, in percent.
     pub rwmixread: u8,
     /// Bytes of ops in a round of one job, if not `size`.
-    pub io_size: Option<u64>,
+    pub io_size: Option<IoSize>,
     /// How often a round does all of that.
     pub loops: u64,
     /// The most ops a second, for each job.
-    pub rate_iops: Option<u32>,
+    pub rate_iops: Rates,
     /// The most time of a round.
     pub runtime: Option<Duration>,
     /// Go round the file until `runtime` is over.
@@ -76,6 +65,7 @@ impl Job {
             rw: vec![Rw::RandRead],
             size: vec![512 << 20],
             bs: vec![4 << 10],
+            bs_of_writes: None,
             iodepth: vec![64],
             numjobs: vec![1],
             direct: vec![true],
@@ -87,7 +77,7 @@ impl Job {
             rwmixread: 50,
             io_size: None,
             loops: 1,
-            rate_iops: None,
+            rate_iops: Rates::default(),
             runtime: Some(Duration::from_secs(2)),
             time_based: true,
             ramp_time: Duration::ZERO,
@@ -164,11 +154,16 @@ impl Job {
         thinktime: Duration,
     ) -> Cell {
         let has_depth = engine.base != Base::Sync;
+        let of_writes = self.bs_of_writes.filter(|_| rw.writes()).unwrap_or(bs);
+        let bs = if rw.is_mixed() { bs } else { of_writes };
+        let rates = self.rate_iops;
+        let only_writes = matches!(rw, Rw::Write | Rw::RandWrite);
         Cell {
             engine,
             rw,
             size,
             bs,
+            bs_of_writes: Some(of_writes).filter(|of_writes| *of_writes != bs),
             iodepth: if has_depth { iodepth } else { 1 },
             numjobs,
             direct,
@@ -179,10 +174,10 @@ impl Job {
             fsync: if rw.writes() { self.fsync } else { 0 },
             end_fsync: self.end_fsync && rw.writes(),
             rwmixread: self.rwmixread,
-            // As in fio, which goes on until the time is over, however many bytes that takes.
-            io_bytes: (!self.time_based && (self.io_size.is_some() || self.loops != 1))
-                .then(|| self.io_size.unwrap_or(size).saturating_mul(self.loops)),
-            rate_iops: self.rate_iops,
+            io_bytes: self.io_bytes(rw, size, bs, of_writes),
+            rate_iops: if only_writes { rates.writes } else { rates.reads },
+            rate_iops_of_writes: rates.writes.filter(|_| rw.is_mixed()),
+            others_write: false,
             beside: Vec::new(),
             runtime_ms: self.runtime.map(|t| t.as_millis() as u64),
             time_based: self.time_based,
@@ -192,6 +187,24 @@ impl Job {
             verify: self.verify,
             measure: self.measure,
         }
+    }
+
+    /// The bytes of a round, unless it goes through the file once.
+    ///
+    /// `time_based` ignores them, as in fio: a round then goes on until the time is over.
+    fn io_bytes(&self, rw: Rw, size: u64, bs: u64, of_writes: u64) -> Option<u64> {
+        let (said, loops) = (self.io_size, self.loops);
+        if self.time_based || (said.is_none() && loops == 1) {
+            return None;
+        }
+        let once = match said {
+            Some(io_size) => io_size.of(size),
+            // A mixture ends when its reads and writes together make up the size.
+            None if rw == Rw::Mixed || bs != of_writes || bs == 0 => size,
+            // Each time the file ends with its last whole block.
+            None => size / bs * bs,
+        };
+        Some(once.saturating_mul(loops))
     }
 }
 
@@ -204,171 +217,6 @@ pub fn without_repeats<T: PartialEq>(cells: Vec<T>) -> Vec<T> {
         }
     }
     seen
-}
-
-/// `2 s`, `500 ms`.
-fn told(time_ms: u64) -> String {
-    match time_ms % 1000 {
-        0 => format!("{} s", time_ms / 1000),
-        _ => format!("{time_ms} ms"),
-    }
-}
-
-/// One combination: what is measured in each round.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cell {
-    /// The engine.
-    pub engine: EngineSpec,
-    /// What is done.
-    pub rw: Rw,
-    /// Bytes of each job's file that are used.
-    pub size: u64,
-    /// Bytes of one op.
-    pub bs: u64,
-    /// Ops at once, for each job; 1 for `sync`.
-    pub iodepth: u32,
-    /// Jobs beside each other.
-    pub numjobs: u32,
-    /// Around the page cache.
-    pub direct: bool,
-    /// How long the submitter sleeps before it looks for completions.
-    pub thinktime_us: u64,
-    /// The most ops that are submitted together; 0: all that can be.
-    pub batch: u32,
-    /// The most ops that are taken back together; 0: all that have come back.
-    #[serde(default)]
-    pub complete_max: u32,
-    /// After this many writes of a job, an fsync; 0: never.
-    pub fsync: u32,
-    /// An fsync at the end.
-    pub end_fsync: bool,
-    /// The share of reads in `randrw`, in percent.
-    pub rwmixread: u8,
-    /// Bytes of ops in a round of one job, if not `size`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub io_bytes: Option<u64>,
-    /// The most ops a second, for each job.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate_iops: Option<u32>,
-    /// What other sections of a job file do at the same time, in words.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub beside: Vec<String>,
-    /// The most time of a round.
-    pub runtime_ms: Option<u64>,
-    /// Go round the file until the time is over.
-    pub time_based: bool,
-    /// Time before anything is measured.
-    pub ramp_ms: u64,
-    /// What is in the page cache before.
-    pub cache: Cache,
-    /// Offsets drawn one by one.
-    pub norandommap: bool,
-    /// Check every byte.
-    pub verify: bool,
-    /// By what it is compared.
-    pub measure: Measure,
-}
-
-impl Cell {
-    /// Whether two cells do the same work, so that their engines can be compared. `sync` takes part at every depth.
-    pub fn same_work(&self, other: &Cell) -> bool {
-        let any_depth = [self, other].iter().any(|cell| cell.engine.base == Base::Sync);
-        let alike = Cell {
-            engine: other.engine,
-            iodepth: if any_depth { other.iodepth } else { self.iodepth },
-            ..self.clone()
-        };
-        alike == *other
-    }
-
-    /// The work without the engine, in one line. Other work has other words.
-    pub fn work(&self) -> String {
-        let mut text = format!(
-            "{} {} of {}",
-            self.rw,
-            units::bytes(self.bs),
-            units::bytes(self.size)
-        );
-        if self.rw.is_mixed() {
-            text += &format!(" ({} % reads)", self.rwmixread);
-        }
-        text += &format!(", depth {}", self.iodepth);
-        if self.numjobs > 1 {
-            text += &format!(", {} jobs", self.numjobs);
-        }
-        text += match (self.direct, self.cache) {
-            (true, _) => ", direct",
-            (false, Cache::Dropped) => ", buffered, cache dropped",
-            (false, Cache::Warmed) => ", buffered, cache warmed",
-            (false, Cache::Left) => ", buffered, cache as it is",
-        };
-        if self.thinktime_us > 0 {
-            text += &format!(", sleeping {} us", self.thinktime_us);
-        }
-        text += &match (self.batch, self.complete_max) {
-            (0, 0) => String::new(),
-            (1, 1) => ", one by one".to_owned(),
-            (batch, 0) => format!(", batches of {batch}"),
-            (0, most) => format!(", at most {most} taken back together"),
-            (batch, most) => format!(", batches of {batch}, at most {most} taken back together"),
-        };
-        if self.fsync > 0 {
-            text += &format!(", fsync every {}", self.fsync);
-        }
-        if self.end_fsync {
-            text += ", fsync at the end";
-        }
-        if self.norandommap && self.rw.is_random() {
-            text += ", offsets drawn one by one";
-        }
-        text += &match self.runtime_ms {
-            Some(time) if self.time_based => format!(", for {}", told(time)),
-            Some(time) => format!(", {} at most", told(time)),
-            None => String::new(),
-        };
-        if self.ramp_ms > 0 {
-            text += &format!(" after {}", told(self.ramp_ms));
-        }
-        if let Some(bytes) = self.io_bytes {
-            text += &format!(", {} in all", units::bytes(bytes));
-        }
-        if let Some(rate) = self.rate_iops {
-            text += &format!(", {rate} ops a second at most");
-        }
-        if self.verify {
-            text += ", verified";
-        }
-        if !self.beside.is_empty() {
-            text += &format!(", at once with {}", self.beside.join(" and with "));
-        }
-        text
-    }
-
-    /// Ops of one job in a round that nothing cuts short: each block once, unless `io_bytes` says otherwise. Copying one
-    /// block is one.
-    pub fn ops_a_job(&self) -> u64 {
-        self.io_bytes.unwrap_or(self.size) / self.bs
-    }
-
-    /// As many ops as can be in flight in one job: a round that ends with its blocks has no more than these.
-    pub fn reachable_depth(&self) -> u32 {
-        match self.time_based {
-            true => self.iodepth,
-            false => u32::try_from(self.ops_a_job()).map_or(self.iodepth, |ops| ops.min(self.iodepth)),
-        }
-    }
-
-    /// Whether a read may be in flight together with a write of the same block, so that what it brings cannot be checked:
-    /// in a mixture in order each way goes through the file by itself, the two side by side.
-    pub fn reads_meet_writes(&self) -> bool {
-        self.rw == Rw::Mixed && self.reachable_depth() > 1
-    }
-
-    /// How long a round takes at least, as far as it can be known.
-    pub fn planned(&self) -> Option<Duration> {
-        let runtime = self.runtime_ms.filter(|_| self.time_based)?;
-        Some(Duration::from_millis(runtime.saturating_add(self.ramp_ms)))
-    }
 }
 
 #[cfg(test)]
@@ -396,54 +244,5 @@ mod tests {
             let writes = cell.rw == Rw::Write;
             assert_eq!((cell.fsync, cell.end_fsync), (if writes { 4 } else { 0 }, writes));
         }
-    }
-
-    #[test]
-    fn reads_beside_writes_of_their_block() {
-        let mut cell = Job::of(Task::Iops).cells().remove(1);
-        for (rw, iodepth, met) in [
-            (Rw::Mixed, 4, true),
-            (Rw::Mixed, 1, false),
-            (Rw::RandRw, 4, false),
-            (Rw::Read, 4, false),
-        ] {
-            (cell.rw, cell.iodepth) = (rw, iodepth);
-            assert_eq!(cell.reads_meet_writes(), met, "{rw:?} at depth {iodepth}");
-        }
-    }
-
-    #[test]
-    fn other_work_has_other_words() {
-        let cell = Job::of(Task::Iops).cells().remove(1);
-        let changes: [fn(&mut Cell); 6] = [
-            |cell| cell.runtime_ms = Some(500),
-            |cell| cell.runtime_ms = None,
-            |cell| cell.time_based = false,
-            |cell| cell.ramp_ms = 1,
-            |cell| cell.norandommap = true,
-            |cell| cell.end_fsync = true,
-        ];
-        let changed = changes.map(|change| {
-            let mut other = cell.clone();
-            change(&mut other);
-            other.work()
-        });
-        let words: std::collections::BTreeSet<_> = changed.iter().cloned().chain([cell.work()]).collect();
-        assert_eq!(words.len(), changes.len() + 1, "{words:?}");
-    }
-
-    #[test]
-    fn what_is_compared() {
-        let mut job = Job::of(Task::Iops);
-        job.iodepth = vec![1, 16];
-        let cells = job.cells();
-        let of = |base, depth| {
-            let found = cells.iter().find(|c| c.engine.base == base && c.iodepth == depth);
-            found.unwrap()
-        };
-        assert!(of(Base::IoUring, 16).same_work(of(Base::LinuxAio, 16)));
-        assert!(!of(Base::IoUring, 16).same_work(of(Base::LinuxAio, 1)));
-        assert!(of(Base::IoUring, 16).same_work(of(Base::Sync, 1)));
-        assert!(of(Base::Sync, 1).same_work(of(Base::IoUring, 16)));
     }
 }

@@ -3,7 +3,8 @@
 //! What is not understood is refused by name and line, because a benchmark that leaves out an option measures something
 //! else. Sections run at once, as with fio, and one with `stonewall` waits for those before it.
 
-use crate::job::{Base, Cache, EngineSpec, Job, Measure, Rw, Task};
+use crate::choice::percent_of;
+use crate::job::{Base, Cache, EngineSpec, IoSize, Job, Measure, Rw, Task};
 use crate::units::{parse_bytes, parse_micros, parse_seconds};
 use std::fmt;
 use std::path::PathBuf;
@@ -37,8 +38,7 @@ impl Section {
     /// The share that `size_percent` is of a file of this length, as `job.size`.
     pub fn resolve(&mut self, file_bytes: u64) {
         if let Some(percent) = self.size_percent.take() {
-            let bytes = u128::from(file_bytes) * u128::from(percent) / 100;
-            self.job.size = vec![bytes as u64];
+            self.job.size = vec![percent_of(percent, file_bytes)];
         }
     }
 }
@@ -135,8 +135,6 @@ fn with_variables(line: &str) -> Result<String, String> {
 struct Read {
     name: String,
     job: Job,
-    /// Of writes, where `bs` has two.
-    bs_of_writes: Option<u64>,
     size_percent: Option<u8>,
     waits: bool,
 }
@@ -153,16 +151,6 @@ impl Read {
             return Err(format!("[{}] has no size", self.name));
         }
         let rw = job.rw[0];
-        match self.bs_of_writes {
-            Some(bs) if rw.is_mixed() && job.bs != [bs] => {
-                return Err(format!(
-                    "[{}] bs: one size for reads and writes, where a section does both",
-                    self.name
-                ));
-            }
-            Some(bs) if rw.writes() => job.bs = vec![bs],
-            _ => {}
-        }
         job.measure = match rw.is_random() {
             true => Measure::Iops,
             false => Measure::Bandwidth,
@@ -193,7 +181,6 @@ fn defaults() -> Read {
     Read {
         name: String::new(),
         job,
-        bs_of_writes: None,
         size_percent: None,
         waits: false,
     }
@@ -214,15 +201,15 @@ fn set_block_sizes(section: &mut Read, text: &str) -> Result<(), String> {
     let reads = sizes.next().filter(|size| !size.is_empty());
     if let Some(size) = reads {
         section.job.bs = vec![parse_bytes(size)?];
-        section.bs_of_writes = None;
+        section.job.bs_of_writes = None;
     }
     if let Some(size) = sizes.next().filter(|size| !size.is_empty()) {
-        section.bs_of_writes = Some(parse_bytes(size)?);
+        section.job.bs_of_writes = Some(parse_bytes(size)?);
     }
     sizes.next().map(parse_bytes).transpose()?;
     match (reads, sizes.next()) {
         (_, Some(_)) => Err(format!("{text:?}: three block sizes at most")),
-        (None, _) if section.bs_of_writes.is_none() => Err(format!("{text:?}: a block size")),
+        (None, _) if section.job.bs_of_writes.is_none() => Err(format!("{text:?}: a block size")),
         _ => Ok(()),
     }
 }
@@ -268,12 +255,9 @@ fn set(
     match key {
         "ioengine" => job.engine = vec![given()?.parse()?],
         "rw" | "readwrite" => job.rw = vec![given()?.parse()?],
-        "io_size" | "io_limit" => {
-            job.io_size = Some(parse_bytes(given()?)?).filter(|bytes| *bytes > 0);
-        }
+        "io_size" | "io_limit" => job.io_size = given()?.parse::<IoSize>()?.unless_zero(),
         "loops" => job.loops = u64::from(number()?.max(1)),
-        // fio's are for reads, writes and trims; without a mixture there is one way.
-        "rate_iops" => job.rate_iops = Some(number()?).filter(|rate| *rate > 0),
+        "rate_iops" => job.rate_iops = given()?.parse()?,
         "iodepth" => job.iodepth = vec![number()?],
         "iodepth_batch" | "iodepth_batch_submit" => job.batch = number()?,
         "iodepth_batch_complete_max" => job.complete_max = number()?,
@@ -339,16 +323,17 @@ impl fmt::Display for Section {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let job = &self.job;
         writeln!(f, "[{}]", self.name)?;
-        writeln!(
-            f,
-            "ioengine={}\nrw={}\nbs={}",
-            job.engine[0], job.rw[0], job.bs[0]
-        )?;
+        writeln!(f, "ioengine={}\nrw={}", job.engine[0], job.rw[0])?;
+        match job.bs_of_writes {
+            Some(of_writes) => writeln!(f, "bs={},{of_writes}", job.bs[0])?,
+            None => writeln!(f, "bs={}", job.bs[0])?,
+        }
         match self.size_percent {
             Some(percent) => writeln!(f, "size={percent}%")?,
             None => writeln!(f, "size={}", job.size[0])?,
         }
-        writeln!(f, "io_size={}\nloops={}", job.io_size.unwrap_or(0), job.loops)?;
+        let io_size = job.io_size.unwrap_or(IoSize::Bytes(0));
+        writeln!(f, "io_size={io_size}\nloops={}", job.loops)?;
         writeln!(f, "iodepth={}\niodepth_batch={}", job.iodepth[0], job.batch)?;
         writeln!(f, "iodepth_batch_complete_max={}", job.complete_max)?;
         writeln!(
@@ -358,12 +343,7 @@ impl fmt::Display for Section {
             u8::from(job.direct[0])
         )?;
         writeln!(f, "fsync={}\nend_fsync={}", job.fsync, u8::from(job.end_fsync))?;
-        writeln!(
-            f,
-            "rwmixread={}\nrate_iops={}",
-            job.rwmixread,
-            job.rate_iops.unwrap_or(0)
-        )?;
+        writeln!(f, "rwmixread={}\nrate_iops={}", job.rwmixread, job.rate_iops)?;
         let runtime = job.runtime.unwrap_or_default().as_millis();
         writeln!(f, "runtime={runtime}ms\ntime_based={}", u8::from(job.time_based))?;
         writeln!(f, "ramp_time={}ms", job.ramp_time.as_millis())?;
@@ -423,6 +403,31 @@ mod tests {
     }
 
     #[test]
+    fn a_size_and_a_rate_for_each_way() {
+        let text = "[global]\nsize=1m\nbs=4k,64k\nrate_iops=300,100\nio_size=50%\n\
+                    [both]\nrw=randrw\n[reads]\nrw=read\n[writes]\nrw=write\n";
+        let file = JobFile::parse(text).unwrap();
+        let found: Vec<_> = file
+            .sections
+            .iter()
+            .map(|section| {
+                let cell = section.job.cells().remove(0);
+                let rates = (cell.rate_iops, cell.rate_iops_of_writes);
+                (cell.bs, cell.write_bytes(), rates, cell.bytes_a_job())
+            })
+            .collect();
+        let half = 512 << 10;
+        assert_eq!(
+            found,
+            [
+                (4 << 10, 64 << 10, (Some(300), Some(100)), half),
+                (4 << 10, 4 << 10, (Some(300), None), half),
+                (64 << 10, 64 << 10, (Some(100), None), half),
+            ]
+        );
+    }
+
+    #[test]
     fn refused_by_name_and_line() {
         for (text, why) in [
             ("", "no job"),
@@ -433,6 +438,9 @@ mod tests {
             ("[a]\nsize=1m\ndirect=2\n", "line 3"),
             ("[a]\nsize=1m\niodepth\n", "line 3: iodepth needs a value"),
             ("[a]\nsize=1m\nnrfiles=2\n", "line 3: nrfiles"),
+            ("[a]\nsize=1m\nrate_iops=1,2,3,4\n", "line 3"),
+            ("[a]\nsize=1m\nio_size=101%\n", "line 3"),
+            ("[a]\nsize=1m\nbs=1,2,3,4\n", "line 3"),
             ("[a]\nsize=1m\nrwmixwrite=101\n", "line 3: rwmixwrite"),
             ("[a]\nsize=${NO_SUCH_SIZE}\n", "line 2: ${NO_SUCH_SIZE} is not"),
             ("[a]\nsize=${NO_SUCH_SIZE\n", "line 2"),

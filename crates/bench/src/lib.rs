@@ -8,6 +8,7 @@
 use std::io;
 
 pub mod cache;
+mod cell;
 mod choice;
 pub mod compare;
 pub mod counters;

@@ -22,7 +22,7 @@ const MEMORY_SHARE: u64 = 2;
 /// In words, with the option's name.
 pub fn cell(cell: &Cell, here: &Environment) -> Result<(), String> {
     options(cell)?;
-    let buffers = u64::from(cell.iodepth) * u64::from(cell.numjobs) * cell.bs;
+    let buffers = u64::from(cell.iodepth) * u64::from(cell.numjobs) * cell.longest_op_bytes();
     if here
         .memory_bytes
         .is_some_and(|memory| buffers > memory / MEMORY_SHARE)
@@ -31,7 +31,7 @@ pub fn cell(cell: &Cell, here: &Environment) -> Result<(), String> {
             "--iodepth {} times --numjobs {} times --bs {} is more than half of the memory",
             cell.iodepth,
             cell.numjobs,
-            units::bytes(cell.bs)
+            units::bytes(cell.longest_op_bytes())
         ));
     }
     if cell.engine.iopoll {
@@ -58,15 +58,17 @@ pub fn cell(cell: &Cell, here: &Environment) -> Result<(), String> {
 fn options(cell: &Cell) -> Result<(), String> {
     let sector = crate::data::SECTOR_BYTES as u64;
     let refuse = |wrong: bool, why: String| if wrong { Err(why) } else { Ok(()) };
-    let bs = units::bytes(cell.bs);
-    refuse(
-        cell.bs == 0 || !cell.bs.is_multiple_of(sector) || cell.bs > MAX_BLOCK,
-        format!("--bs {bs}: a multiple of {sector}, up to 1g"),
-    )?;
-    refuse(
-        cell.size < cell.bs,
-        format!("--size {} is less than --bs {bs}", units::bytes(cell.size)),
-    )?;
+    for (option, bytes) in [("--bs", cell.bs), ("--bs_of_writes", cell.write_bytes())] {
+        let bs = units::bytes(bytes);
+        refuse(
+            bytes == 0 || !bytes.is_multiple_of(sector) || bytes > MAX_BLOCK,
+            format!("{option} {bs}: a multiple of {sector}, up to 1g"),
+        )?;
+        refuse(
+            cell.size < bytes,
+            format!("--size {} is less than {option} {bs}", units::bytes(cell.size)),
+        )?;
+    }
     refuse(
         cell.iodepth == 0 || cell.iodepth > MAX_DEPTH,
         format!("--iodepth {}: from 1 to {MAX_DEPTH}", cell.iodepth),
@@ -84,10 +86,10 @@ fn options(cell: &Cell) -> Result<(), String> {
         ),
     )?;
     refuse(
-        cell.rate_iops == Some(0) || (cell.rate_iops.is_some() && cell.rw.is_mixed()),
-        "rate_iops: from 1, and not of a mixture, where fio has a rate for each way".into(),
+        [cell.rate_iops, cell.rate_iops_of_writes].contains(&Some(0)),
+        "--rate_iops: from 1".into(),
     )?;
-    refuse(cell.ops_a_job() == 0, format!("io_size: less than --bs {bs}"))?;
+    refuse(cell.ops_a_job() == 0, "--io_size: no bytes".into())?;
     refuse(cell.runtime_ms == Some(0), "--runtime 0 measures nothing".into())?;
     refuse(
         cell.time_based && cell.runtime_ms.is_none(),
@@ -99,9 +101,19 @@ fn options(cell: &Cell) -> Result<(), String> {
     )?;
     if cell.engine.fixed {
         let page = rustix::param::page_size() as u64;
+        for bytes in [cell.bs, cell.write_bytes()] {
+            let bs = units::bytes(bytes);
+            refuse(
+                !bytes.is_multiple_of(page),
+                format!("{}: --bs {bs}: whole pages of {page}", cell.engine),
+            )?;
+        }
         refuse(
-            !cell.bs.is_multiple_of(page),
-            format!("{}: --bs {bs}: whole pages of {page}", cell.engine),
+            !cell.engine.raw && cell.bs < cell.write_bytes(),
+            format!(
+                "{}: reads fill a registered buffer, so they are no shorter than writes: io_uring, or io_uring:fixed+raw",
+                cell.engine
+            ),
         )?;
         refuse(
             cell.iodepth > MAX_FIXED,
@@ -173,6 +185,13 @@ mod tests {
             (|c| (c.engine.fixed, c.bs) = (true, 512), "whole pages"),
             (|c| (c.engine.iopoll, c.direct) = (true, false), "--direct 1"),
             (|c| c.engine.iopoll = true, "no block device"),
+            (|c| c.bs_of_writes = Some(1000), "--bs_of_writes"),
+            (|c| c.bs_of_writes = Some(2 * c.size), "--bs_of_writes"),
+            (|c| c.rate_iops_of_writes = Some(0), "--rate_iops"),
+            (
+                |c| (c.engine.fixed, c.bs_of_writes) = (true, Some(2 * c.bs)),
+                "fixed+raw",
+            ),
         ] {
             let why = refused(change);
             assert!(why.contains(word), "{word}: {why}");

@@ -10,6 +10,8 @@ pub struct Step {
     pub direction: Direction,
     /// Where in the file, in bytes.
     pub offset: u64,
+    /// Its length.
+    pub bytes: u64,
 }
 
 /// Which way the bytes go.
@@ -23,13 +25,39 @@ pub enum Direction {
     Copy,
 }
 
+/// The division of a file into blocks of one size.
+#[derive(Debug, Clone, Copy)]
+struct Blocks {
+    count: u64,
+    bytes: u64,
+}
+
+impl Blocks {
+    fn of(size: u64, bytes: u64) -> Blocks {
+        assert!(bytes > 0 && size >= bytes, "at least one block");
+        Blocks {
+            count: size / bytes,
+            bytes,
+        }
+    }
+
+    fn step(self, direction: Direction, block: u64) -> Step {
+        Step {
+            direction,
+            offset: block * self.bytes,
+            bytes: self.bytes,
+        }
+    }
+}
+
 /// The ops of one job.
 #[derive(Debug, Clone)]
 pub struct Sequence {
     rw: Rw,
     seed: u64,
-    blocks: u64,
-    block_bytes: u64,
+    blocks: Blocks,
+    /// The blocks of writes, where reads and writes go through the file separately.
+    apart: Option<Blocks>,
     mix_read: u8,
     /// Draw each offset by itself, so that blocks come twice and others not at all.
     independent: bool,
@@ -38,12 +66,12 @@ pub struct Sequence {
 impl Sequence {
     /// The ops of job number `job`. `size` has at least one block.
     pub fn new(rw: Rw, seed: u64, job: u32, size: u64, block_bytes: u64) -> Sequence {
-        assert!(block_bytes > 0 && size >= block_bytes, "at least one block");
+        let blocks = Blocks::of(size, block_bytes);
         Sequence {
             rw,
             seed: mix(seed ^ mix(u64::from(job) + 1)),
-            blocks: size / block_bytes,
-            block_bytes,
+            blocks,
+            apart: (rw == Rw::Mixed).then_some(blocks),
             mix_read: 50,
             independent: false,
         }
@@ -62,54 +90,125 @@ impl Sequence {
         Sequence { independent, ..self }
     }
 
-    /// Ops that touch each block once.
-    pub fn blocks(&self) -> u64 {
-        self.blocks
+    /// Has the reads and the writes of a mixture go through the file separately, with writes of
+    /// this size.
+    pub fn ways_apart(self, size: u64, write_bytes: u64) -> Sequence {
+        assert!(self.rw.is_mixed(), "others have one way");
+        Sequence {
+            apart: Some(Blocks::of(size, write_bytes)),
+            ..self
+        }
+    }
+
+    /// The number of blocks in a pass of the writes.
+    pub fn blocks_to_write(&self) -> u64 {
+        self.apart.unwrap_or(self.blocks).count
+    }
+
+    /// The number of ops that make up this many bytes. The last one may go beyond them.
+    pub fn ops(&self, bytes: u64) -> u64 {
+        let Some(writes) = self.apart else {
+            return bytes.div_ceil(self.blocks.bytes);
+        };
+        let done = |ops: u64| {
+            let reads = self.reads_before(ops);
+            u128::from(reads) * u128::from(self.blocks.bytes)
+                + u128::from(ops - reads) * u128::from(writes.bytes)
+        };
+        let (mut less, mut enough) = (0, bytes.div_ceil(self.blocks.bytes.min(writes.bytes)));
+        while less < enough {
+            let middle = less + (enough - less) / 2;
+            match done(middle) < u128::from(bytes) {
+                true => less = middle + 1,
+                false => enough = middle,
+            }
+        }
+        enough
     }
 
     /// Op number `i`, counted from 0 without an end.
     pub fn step(&self, i: u64) -> Step {
-        if self.rw == Rw::Mixed {
-            return self.step_of_mix(i);
+        if self.apart.is_some() {
+            let (direction, number) = self.place_of_mix(i);
+            return self.step_of(direction, number);
         }
-        let (pass, place) = (i / self.blocks, i % self.blocks);
-        let block = match (self.rw.is_random(), self.independent) {
-            (false, _) => place,
-            (true, true) => scale(mix(self.seed ^ mix(i)), self.blocks),
-            (true, false) => permute(place, self.blocks, self.seed ^ mix(pass)),
+        let (pass, place) = (i / self.blocks.count, i % self.blocks.count);
+        let block = match self.rw.is_random() {
+            false => place,
+            true => self.drawn(self.blocks, self.seed, i, pass, place),
         };
-        Step {
-            direction: self.direction(i),
-            offset: block * self.block_bytes,
+        self.blocks.step(self.direction(i), block)
+    }
+
+    /// Read or write number `number`, where the two go through the file separately.
+    pub fn step_of(&self, direction: Direction, number: u64) -> Step {
+        let (blocks, seed) = match (direction, self.apart) {
+            (Direction::Write, Some(writes)) => (writes, self.seed.rotate_left(16)),
+            _ => (self.blocks, self.seed),
+        };
+        let (pass, place) = (number / blocks.count, number % blocks.count);
+        let block = match self.rw.is_random() {
+            false => place,
+            true => self.drawn(blocks, seed, number, pass, place),
+        };
+        blocks.step(direction, block)
+    }
+
+    fn drawn(&self, blocks: Blocks, seed: u64, number: u64, pass: u64, place: u64) -> u64 {
+        match self.independent {
+            true => scale(mix(seed ^ mix(number)), blocks.count),
+            false => permute(place, blocks.count, seed ^ mix(pass)),
         }
     }
 
-    /// Reads are spread evenly among the writes, and each way goes through the file by itself.
-    fn step_of_mix(&self, i: u64) -> Step {
-        let reads_before = |i: u64| (u128::from(i) * u128::from(self.mix_read) / 100) as u64;
-        let (reads, is_read) = (reads_before(i), reads_before(i + 1) > reads_before(i));
-        let (direction, number) = match is_read {
+    /// The direction of op number `i`, and its number among the ops of that direction.
+    ///
+    /// In order, the reads are spread evenly among the writes. At random, every hundred ops have as
+    /// many reads as the share says.
+    fn place_of_mix(&self, i: u64) -> (Direction, u64) {
+        let share = u64::from(self.mix_read);
+        if self.rw == Rw::RandRw {
+            let rank = permute(i % MIX, MIX, self.seed.rotate_left(32) ^ mix(i / MIX));
+            return match rank < share {
+                true => (Direction::Read, i / MIX * share + rank),
+                false => (Direction::Write, i / MIX * (MIX - share) + rank - share),
+            };
+        }
+        let reads = self.reads_before(i);
+        match self.reads_before(i + 1) > reads {
             true => (Direction::Read, reads),
             false => (Direction::Write, i - reads),
-        };
-        Step {
-            direction,
-            offset: number % self.blocks * self.block_bytes,
         }
     }
 
-    fn direction(&self, i: u64) -> Direction {
+    /// The number of reads before op number `i`.
+    fn reads_before(&self, i: u64) -> u64 {
+        let share = u64::from(self.mix_read);
+        if self.rw != Rw::RandRw {
+            return (u128::from(i) * u128::from(share) / u128::from(MIX)) as u64;
+        }
+        let whole = i / MIX * MIX;
+        let is_read = |i: &u64| self.place_of_mix(*i).0 == Direction::Read;
+        i / MIX * share + (whole..i).filter(is_read).count() as u64
+    }
+
+    /// The direction of op number `i`.
+    pub fn direction(&self, i: u64) -> Direction {
         match self.rw {
+            _ if self.apart.is_some() => self.place_of_mix(i).0,
             Rw::Read | Rw::RandRead => Direction::Read,
             Rw::Write | Rw::RandWrite => Direction::Write,
             Rw::Copy => Direction::Copy,
-            Rw::RandRw if scale(mix(self.seed.rotate_left(32) ^ mix(i)), 100) < u64::from(self.mix_read) => {
+            Rw::RandRw if scale(mix(self.seed.rotate_left(32) ^ mix(i)), MIX) < u64::from(self.mix_read) => {
                 Direction::Read
             }
             Rw::RandRw | Rw::Mixed => Direction::Write,
         }
     }
 }
+
+/// The number of ops among which a mixture keeps its share of reads.
+const MIX: u64 = 100;
 
 /// A number below `bound` from one below 2^64.
 fn scale(number: u64, bound: u64) -> u64 {
@@ -199,6 +298,43 @@ mod tests {
         };
         assert_eq!(of(Direction::Read), [0, 1, 2, 3]);
         assert_eq!(of(Direction::Write), [0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3]);
+    }
+
+    /// Each way goes through its own blocks, in the shares asked for, until the bytes are done.
+    #[test]
+    fn ways_apart() {
+        for rw in [Rw::RandRw, Rw::Mixed] {
+            for (percent, read_bytes, write_bytes) in [(50, 4096, 16384), (70, 16384, 512), (3, 512, 512)] {
+                let size = 64 << 14;
+                let sequence = Sequence::new(rw, 7, 0, size, read_bytes)
+                    .mix_read(percent)
+                    .ways_apart(size, write_bytes);
+                let ops = sequence.ops(size);
+                let steps: Vec<Step> = (0..ops).map(|i| sequence.step(i)).collect();
+                let bytes: u64 = steps.iter().map(|step| step.bytes).sum();
+                assert!(
+                    bytes >= size && bytes - steps[steps.len() - 1].bytes < size,
+                    "{bytes}"
+                );
+                // Enough for the writes to go through all of their blocks.
+                let pass = sequence.blocks_to_write() * MIX / u64::from(100 - percent) + MIX;
+                let mut written: Vec<u64> = (0..pass)
+                    .map(|i| sequence.step(i))
+                    .filter(|step| step.direction == Direction::Write)
+                    .map(|step| step.offset / write_bytes)
+                    .collect();
+                let share = written.len() as f64 / pass as f64;
+                assert!((share - f64::from(100 - percent) / 100.0).abs() < 0.02, "{share}");
+                written.sort_unstable();
+                written.dedup();
+                assert_eq!(written, (0..sequence.blocks_to_write()).collect::<Vec<_>>());
+            }
+        }
+        let only = Sequence::new(Rw::RandRw, 7, 0, 1 << 20, 4096)
+            .mix_read(100)
+            .ways_apart(1 << 20, 8192);
+        assert_eq!(only.ops(1 << 20), 256);
+        assert!((0..500).all(|i| only.step(i).direction == Direction::Read));
     }
 
     #[test]

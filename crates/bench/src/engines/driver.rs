@@ -20,8 +20,11 @@ pub(super) struct OnDriver {
     driver: Driver,
     source: Handle,
     destination: Option<Handle>,
-    /// None while the slot's op has it.
+    /// One for each slot, long enough for every op. None while the slot's op has it.
     buffers: Vec<Option<Buf>>,
+    /// Another buffer for each slot, for reads that are shorter than writes: a read fills its
+    /// buffer's capacity. Empty where reads are not shorter.
+    for_reads: Vec<Option<Buf>>,
     /// Whose op it is; None is a sync.
     slots: HashMap<Token, Option<usize>, BuildHasherDefault<Once>>,
     done: Vec<Completion>,
@@ -77,6 +80,13 @@ impl OnDriver {
         Ok(())
     }
 
+    fn buffers_of(&mut self, is_read: bool) -> &mut [Option<Buf>] {
+        match is_read && !self.for_reads.is_empty() {
+            true => &mut self.for_reads,
+            false => &mut self.buffers,
+        }
+    }
+
     fn to(&self) -> Handle {
         self.destination.as_ref().unwrap_or(&self.source).clone()
     }
@@ -97,7 +107,7 @@ impl Transport for OnDriver {
         };
         let source = handle(part.source).map_err(failed)?;
         let destination = part.destination.map(&mut handle).transpose().map_err(failed)?;
-        let bytes = cell.bs as usize;
+        let bytes = cell.longest_op_bytes() as usize;
         let mut buffers: Vec<Option<Buf>> = if cell.engine.fixed {
             let count = u16::try_from(cell.reachable_depth())
                 .map_err(|_| "at most 65,535 registered buffers".to_owned())?;
@@ -110,15 +120,18 @@ impl Transport for OnDriver {
             };
             made.into_iter().map(full).collect()
         } else {
-            let one = |_| Some(AlignedBuf::zeroed(bytes, ALIGNMENT).into());
-            (0..cell.reachable_depth()).map(one).collect()
+            aligned(cell, bytes)
+        };
+        let for_reads = match cell.bs < cell.write_bytes() {
+            true => aligned(cell, cell.bs as usize),
+            false => Vec::new(),
         };
         for (slot, buffer) in buffers.iter_mut().flatten().enumerate() {
             data::fill(
                 bytes_of(buffer),
                 part.seed,
                 part.generation,
-                slot as u64 * cell.bs,
+                (slot * bytes) as u64,
             );
         }
         let depth = buffers.len();
@@ -127,18 +140,22 @@ impl Transport for OnDriver {
             source,
             destination,
             buffers,
+            for_reads,
             slots: HashMap::with_capacity_and_hasher(depth * 2, BuildHasherDefault::default()),
             done: Vec::with_capacity(depth),
             most: part.most(),
         })
     }
 
-    fn buffer(&mut self, slot: usize) -> &mut [u8] {
-        bytes_of(self.buffers[slot].as_mut().expect("no op has it"))
+    fn buffer(&mut self, slot: usize, way: Way, bytes: usize) -> &mut [u8] {
+        let buffer = &mut self.buffers_of(way == Way::Read)[slot];
+        &mut bytes_of(buffer.as_mut().expect("no op has it"))[..bytes]
     }
 
-    fn transfer(&mut self, slot: usize, way: Way, offset: u64) -> Result<(), String> {
-        let buffer = self.buffers[slot].take().expect("no op has it");
+    fn transfer(&mut self, slot: usize, way: Way, offset: u64, bytes: usize) -> Result<(), String> {
+        let buffer = self.buffers_of(way == Way::Read)[slot].take();
+        let mut buffer = buffer.expect("no op has it");
+        set_len(&mut buffer, bytes);
         let op: Op = match way {
             Way::Read => Read::at(self.source.clone(), offset, buffer).into(),
             Way::Write => Write::at(self.source.clone(), offset, buffer).into(),
@@ -159,19 +176,39 @@ impl Transport for OnDriver {
     fn wait(&mut self, ended: &mut Vec<Ended>) -> Result<(), String> {
         let waited = self.driver.wait(1, self.most, None, &mut self.done);
         unless_interrupted(waited).map_err(|e| e.to_string())?;
-        for completion in self.done.drain(..) {
+        let mut done = std::mem::take(&mut self.done);
+        for completion in done.drain(..) {
             let slot = self.slots.remove(&completion.token).expect("every op is noted");
             let result = completion.count().map_err(Into::into);
             if let (Some(slot), Some(op)) = (slot, completion.op) {
-                self.buffers[slot] = match op {
-                    Op::Read(op) => Some(op.buffer),
-                    Op::Write(op) => Some(op.buffer),
+                let (is_read, mut buffer) = match op {
+                    Op::Read(op) => (true, op.buffer),
+                    Op::Write(op) => (false, op.buffer),
                     _ => unreachable!("a transfer comes back as what it was"),
                 };
+                // Another op may be longer.
+                let capacity = buffer.capacity();
+                set_len(&mut buffer, capacity);
+                self.buffers_of(is_read)[slot] = Some(buffer);
             }
             ended.push(Ended { slot, result });
         }
+        self.done = done;
         Ok(())
+    }
+}
+
+/// Allocates a buffer of this length for each slot.
+fn aligned(cell: &Cell, bytes: usize) -> Vec<Option<Buf>> {
+    let one = |_| Some(AlignedBuf::zeroed(bytes, ALIGNMENT).into());
+    (0..cell.reachable_depth()).map(one).collect()
+}
+
+fn set_len(buffer: &mut Buf, bytes: usize) {
+    match buffer {
+        Buf::Aligned(buffer) => buffer.set_len(bytes),
+        Buf::Registered(buffer) => buffer.set_len(bytes),
+        _ => unreachable!("no other buffers are made here"),
     }
 }
 
@@ -190,6 +227,8 @@ pub(super) fn memlock(cell: &Cell, error: &std::io::Error) -> String {
     };
     format!(
         "{}: registering {} buffers of {} bytes: {error}{hint}",
-        cell.engine, cell.iodepth, cell.bs
+        cell.engine,
+        cell.iodepth,
+        cell.longest_op_bytes()
     )
 }

@@ -4,6 +4,7 @@
 //! between those two meetings nothing is set up and nothing is torn down, and each thread is still there to be asked what
 //! it has used.
 
+mod claim;
 mod driver;
 mod gate;
 mod plain;
@@ -12,6 +13,7 @@ mod raw_aio;
 mod raw_posix;
 mod raw_uring;
 
+pub use claim::Shared;
 pub(crate) use driver::config;
 pub use gate::{Gate, Times};
 
@@ -19,7 +21,7 @@ use crate::data;
 use crate::job::{Base, Cell};
 use crate::report::Depth;
 use crate::tally::Tally;
-use crate::work::{Direction, Sequence, Step};
+use crate::work::{Direction, Sequence};
 use driver::OnDriver;
 use proactor::buffer::AlignedBuf;
 use queue::Queue;
@@ -28,7 +30,7 @@ use raw_posix::RawPosix;
 use raw_uring::RawUring;
 use std::fs::File;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Buffers start at a multiple of this, which serves O_DIRECT on every device.
@@ -54,35 +56,6 @@ pub struct Part<'a> {
     pub gate: &'a Gate,
     /// Whether to end early.
     pub stop: &'a AtomicBool,
-}
-
-/// How far a job is, of all its threads.
-#[derive(Debug)]
-pub struct Shared {
-    /// The next op.
-    pub next: AtomicU64,
-    /// Writes that have completed, where that matters.
-    written: AtomicU64,
-    /// Threads that have not done their part.
-    working: AtomicU32,
-}
-
-impl Shared {
-    /// Of a job of this cell that has not begun.
-    pub fn new(cell: &Cell) -> Shared {
-        Shared {
-            next: AtomicU64::new(0),
-            written: AtomicU64::new(0),
-            working: AtomicU32::new(threads_a_job(cell)),
-        }
-    }
-}
-
-/// An op that is this thread's to do.
-struct Claimed {
-    step: Step,
-    /// Not before this time, where `rate_iops` bounds the rate.
-    due: Option<Instant>,
 }
 
 /// What one thread has done.
@@ -152,38 +125,12 @@ fn between_the_gates<W: Worker>(
 }
 
 impl Part<'_> {
-    /// The next op, unless there is none or it is too late.
-    fn claim(&self, times: &Times, now: Instant) -> Option<Claimed> {
-        if times.deadline.is_some_and(|deadline| now >= deadline) || self.stop.load(Ordering::Relaxed) {
-            return None;
-        }
-        let i = self.shared.next.fetch_add(1, Ordering::Relaxed);
-        if !self.cell.time_based && i >= self.cell.ops_a_job() {
-            return None;
-        }
-        let due = self.cell.rate_iops.map(|rate| {
-            let ns = u128::from(i) * 1_000_000_000 / u128::from(rate.max(1));
-            times.start + Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
-        });
-        Some(Claimed {
-            step: self.sequence.step(i),
-            due,
-        })
-    }
-
-    /// Sleeps until an op is due, and says whether it may still begin.
-    fn sleep_until(&self, due: Instant, times: &Times) -> bool {
-        let end = times.deadline.map_or(due, |deadline| due.min(deadline));
-        sleep(end.saturating_duration_since(Instant::now()), self.stop);
-        let is_over = times.deadline.is_some_and(|deadline| due >= deadline);
-        !is_over && !self.stop.load(Ordering::Relaxed)
-    }
-
     /// A block of memory for each slot, with contents.
     fn buffers(&self) -> Vec<AlignedBuf> {
         let block = |slot| {
-            let mut buffer = AlignedBuf::zeroed(self.cell.bs as usize, ALIGNMENT);
-            data::fill(&mut buffer, self.seed, self.generation, slot * self.cell.bs);
+            let bytes = self.cell.longest_op_bytes();
+            let mut buffer = AlignedBuf::zeroed(bytes as usize, ALIGNMENT);
+            data::fill(&mut buffer, self.seed, self.generation, slot * bytes);
             buffer
         };
         (0..u64::from(self.cell.reachable_depth())).map(block).collect()

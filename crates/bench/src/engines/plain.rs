@@ -1,6 +1,6 @@
 //! `pread` and `pwrite`, one op after the other: `sync` is one such thread, `psync-threads` are many that share a job's ops.
 
-use super::{complaint, sleep, Claimed, Outcome, Part, Times, Worker, ALIGNMENT};
+use super::{complaint, sleep, Outcome, Part, Times, Worker, ALIGNMENT};
 use crate::data;
 use crate::report::Depth;
 use crate::tally::Tally;
@@ -17,21 +17,21 @@ pub(super) struct Plain {
 
 impl Plain {
     pub fn ready(part: &Part<'_>) -> Result<Plain, String> {
-        let mut buffer = AlignedBuf::zeroed(part.cell.bs as usize, ALIGNMENT);
+        let mut buffer = AlignedBuf::zeroed(part.cell.longest_op_bytes() as usize, ALIGNMENT);
         data::fill(&mut buffer, part.seed, part.generation, 0);
         Ok(Plain { buffer })
     }
 
-    fn read(&mut self, part: &Part<'_>, offset: u64) -> Result<(), String> {
-        match unless_interrupted(|| pread(part.source, &mut self.buffer[..], offset)) {
-            Ok(count) if count == self.buffer.len() => Ok(()),
+    fn read(&mut self, part: &Part<'_>, offset: u64, bytes: usize) -> Result<(), String> {
+        match unless_interrupted(|| pread(part.source, &mut self.buffer[..bytes], offset)) {
+            Ok(count) if count == bytes => Ok(()),
             other => Err(complaint(Direction::Read, offset, other)),
         }
     }
 
-    fn write(&mut self, file: &File, offset: u64) -> Result<(), String> {
-        match unless_interrupted(|| pwrite(file, &self.buffer[..], offset)) {
-            Ok(count) if count == self.buffer.len() => Ok(()),
+    fn write(&mut self, file: &File, offset: u64, bytes: usize) -> Result<(), String> {
+        match unless_interrupted(|| pwrite(file, &self.buffer[..bytes], offset)) {
+            Ok(count) if count == bytes => Ok(()),
             other => Err(complaint(Direction::Write, offset, other)),
         }
     }
@@ -48,42 +48,45 @@ fn unless_interrupted(mut call: impl FnMut() -> Result<usize, Errno>) -> io::Res
 
 impl Worker for Plain {
     fn run(&mut self, part: &Part<'_>, times: &Times) -> Result<Outcome, String> {
-        let bytes = part.cell.bs;
         let think = Duration::from_micros(part.cell.thinktime_us);
         // The end of an op is the start of the next, unless something comes between: a look at the clock is a tenth of
         // a cached read.
-        let between =
-            part.cell.verify || !think.is_zero() || part.cell.fsync > 0 || part.cell.rate_iops.is_some();
+        let between = part.cell.verify || !think.is_zero() || part.cell.fsync > 0 || part.cell.has_rate();
         let (mut reads, mut writes) = (Tally::default(), Tally::default());
         let mut fsyncs = 0;
         let mut depth = Depth::default();
         let began = Instant::now();
         let mut now = began;
-        while let Some(Claimed { step, due }) = part.claim(times, now) {
-            let Step { direction, offset } = step;
-            if due.is_some_and(|due| due > now && !part.sleep_until(due, times)) {
+        while let Some(claimed) = part.claim(times, now) {
+            let Step {
+                direction,
+                offset,
+                bytes,
+            } = claimed.step;
+            let length = bytes as usize;
+            if claimed.due.is_some() && !part.may_begin(claimed, times) {
                 break;
             }
             if direction == Direction::Write {
-                part.fill(&mut self.buffer, offset);
+                part.fill(&mut self.buffer[..length], offset);
             }
             let mut begun = if between { Instant::now() } else { now };
             if direction != Direction::Write {
-                self.read(part, offset)?;
+                self.read(part, offset, length)?;
                 now = Instant::now();
                 if begun >= times.measured_from {
                     depth.record(1);
                     reads.record(bytes, now - begun);
                 }
-                part.check(&self.buffer, offset)?;
+                part.check(&self.buffer[..length], offset)?;
                 begun = now;
             }
             if direction != Direction::Read {
                 if direction == Direction::Copy && part.cell.verify {
-                    part.fill(&mut self.buffer, offset);
+                    part.fill(&mut self.buffer[..length], offset);
                     begun = Instant::now();
                 }
-                self.write(part.written(), offset)?;
+                self.write(part.written(), offset, length)?;
                 now = Instant::now();
                 if begun >= times.measured_from {
                     depth.record(1);

@@ -3,7 +3,8 @@
 //! A slot has one buffer and at most one op: as many slots as the depth, and what finds none waits. How a slot's op is
 //! done is a [`Transport`]'s business.
 
-use super::{complaint, sleep, Claimed, Outcome, Part, Times, Worker};
+use super::claim::Claimed;
+use super::{complaint, sleep, Outcome, Part, Times, Worker};
 use crate::job::Base;
 use crate::report::Depth;
 use crate::tally::Tally;
@@ -39,10 +40,10 @@ impl Ended {
 /// Does the ops of slots.
 pub(super) trait Transport: Sized {
     fn ready(part: &Part<'_>) -> Result<Self, String>;
-    /// The slot's memory: of the size of a block, and nobody else's while no op is in the slot.
-    fn buffer(&mut self, slot: usize) -> &mut [u8];
-    /// Takes an op. It may wait until `flush`.
-    fn transfer(&mut self, slot: usize, way: Way, offset: u64) -> Result<(), String>;
+    /// The slot's memory for an op of this length. No op uses it while the slot is free.
+    fn buffer(&mut self, slot: usize, way: Way, bytes: usize) -> &mut [u8];
+    /// Takes an op on the slot's memory. It may wait until `flush`.
+    fn transfer(&mut self, slot: usize, way: Way, offset: u64, bytes: usize) -> Result<(), String>;
     /// Takes an fsync of the file that is written to.
     fn sync(&mut self) -> Result<(), String>;
     /// Hands over what was taken.
@@ -117,12 +118,14 @@ impl<T: Transport> Queue<T> {
         let way = match step.direction {
             Direction::Read | Direction::Copy => Way::Read,
             Direction::Write => {
-                part.fill(self.transport.buffer(slot), step.offset);
+                let buffer = self.transport.buffer(slot, Way::Write, step.bytes as usize);
+                part.fill(buffer, step.offset);
                 Way::Write
             }
         };
         self.begin(slot, step, Instant::now());
-        self.transport.transfer(slot, way, step.offset)
+        self.transport
+            .transfer(slot, way, step.offset, step.bytes as usize)
     }
 
     fn receive(&mut self, part: &Part<'_>, times: &Times, ended: Ended, now: Instant) -> Result<(), String> {
@@ -134,19 +137,20 @@ impl<T: Transport> Queue<T> {
         self.transfers -= 1;
         let (step, begun) = self.flying[slot].take().expect("a slot that is in flight");
         match ended.result {
-            Ok(count) if count as u64 == part.cell.bs => {}
+            Ok(count) if count as u64 == step.bytes => {}
             other => return Err(complaint(step.direction, step.offset, other)),
         }
         let wrote = step.direction == Direction::Write;
         if begun >= times.measured_from {
             let tally = if wrote { &mut self.writes } else { &mut self.reads };
-            tally.record(part.cell.bs, now - begun);
+            tally.record(step.bytes, now - begun);
         }
         if !wrote {
-            part.check(self.transport.buffer(slot), step.offset)?;
+            let buffer = self.transport.buffer(slot, Way::Read, step.bytes as usize);
+            part.check(buffer, step.offset)?;
         }
         if step.direction == Direction::Copy {
-            return self.send_on(part, slot, step.offset, now);
+            return self.send_on(part, slot, step, now);
         }
         self.free.push(slot);
         if wrote && part.is_sync_due() {
@@ -157,14 +161,17 @@ impl<T: Transport> Queue<T> {
     }
 
     /// The second half of a copy.
-    fn send_on(&mut self, part: &Part<'_>, slot: usize, offset: u64, now: Instant) -> Result<(), String> {
-        part.fill(self.transport.buffer(slot), offset);
+    fn send_on(&mut self, part: &Part<'_>, slot: usize, read: Step, now: Instant) -> Result<(), String> {
+        let bytes = read.bytes as usize;
+        let buffer = self.transport.buffer(slot, Way::WriteDestination, bytes);
+        part.fill(buffer, read.offset);
         let step = Step {
             direction: Direction::Write,
-            offset,
+            ..read
         };
         self.begin(slot, step, now);
-        self.transport.transfer(slot, Way::WriteDestination, offset)
+        self.transport
+            .transfer(slot, Way::WriteDestination, step.offset, bytes)
     }
 }
 
@@ -188,12 +195,12 @@ impl<T: Transport> Worker for Queue<T> {
                     open = false;
                     break;
                 };
-                if let Some(due) = claimed.due.filter(|due| *due > now) {
-                    if self.in_flight > 0 {
+                if let Some(due) = claimed.due {
+                    if due > now && self.in_flight > 0 {
                         pending = Some(claimed);
                         break;
                     }
-                    open = part.sleep_until(due, times);
+                    open = part.may_begin(claimed, times);
                     now = Instant::now();
                     if !open {
                         break;

@@ -119,11 +119,11 @@ impl Transport for RawAio {
         })
     }
 
-    fn buffer(&mut self, slot: usize) -> &mut [u8] {
-        &mut self.buffers[slot]
+    fn buffer(&mut self, slot: usize, _: Way, bytes: usize) -> &mut [u8] {
+        &mut self.buffers[slot][..bytes]
     }
 
-    fn transfer(&mut self, slot: usize, way: Way, offset: u64) -> Result<(), String> {
+    fn transfer(&mut self, slot: usize, way: Way, offset: u64, bytes: usize) -> Result<(), String> {
         let file = match (way, &self.destination) {
             (Way::WriteDestination, Some(file)) => file,
             _ => &self.source,
@@ -134,7 +134,7 @@ impl Transport for RawAio {
             opcode: if way == Way::Read { CMD_PREAD } else { CMD_PWRITE },
             fd: file.as_raw_fd() as u32,
             buf: buffer.as_mut_ptr() as u64,
-            len: buffer.len() as u64,
+            len: buffer[..bytes].len() as u64,
             offset: offset as i64,
             ..Iocb::default()
         };

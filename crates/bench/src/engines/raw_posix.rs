@@ -116,11 +116,11 @@ impl Transport for RawPosix {
         })
     }
 
-    fn buffer(&mut self, slot: usize) -> &mut [u8] {
-        &mut self.buffers[slot]
+    fn buffer(&mut self, slot: usize, _: Way, bytes: usize) -> &mut [u8] {
+        &mut self.buffers[slot][..bytes]
     }
 
-    fn transfer(&mut self, slot: usize, way: Way, offset: u64) -> Result<(), String> {
+    fn transfer(&mut self, slot: usize, way: Way, offset: u64, bytes: usize) -> Result<(), String> {
         let file = match (way, &self.destination) {
             (Way::WriteDestination, Some(file)) => file,
             _ => &self.source,
@@ -129,7 +129,7 @@ impl Transport for RawPosix {
         let block = &mut self.blocks[slot];
         block.aio_fildes = file.as_raw_fd();
         block.aio_buf = buffer.as_mut_ptr().cast();
-        block.aio_nbytes = buffer.len();
+        block.aio_nbytes = buffer[..bytes].len();
         block.aio_offset = offset as libc::off_t;
         block.aio_sigevent.sigev_notify = SIGEV_NONE;
         // SAFETY: block and buffer are of this slot, which nothing else uses until its result has been read, and neither

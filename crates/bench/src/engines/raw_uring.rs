@@ -147,17 +147,17 @@ impl Transport for RawUring {
         })
     }
 
-    fn buffer(&mut self, slot: usize) -> &mut [u8] {
-        &mut self.buffers[slot]
+    fn buffer(&mut self, slot: usize, _: Way, bytes: usize) -> &mut [u8] {
+        &mut self.buffers[slot][..bytes]
     }
 
-    fn transfer(&mut self, slot: usize, way: Way, offset: u64) -> Result<(), String> {
+    fn transfer(&mut self, slot: usize, way: Way, offset: u64, bytes: usize) -> Result<(), String> {
         let (index, fd) = match way {
             Way::WriteDestination => self.written(),
             Way::Read | Way::Write => (0, self.files[0].as_raw_fd()),
         };
         let buffer = &mut self.buffers[slot];
-        let (start, length, place) = (buffer.as_mut_ptr(), buffer.len() as u32, slot as u16);
+        let (start, length, place) = (buffer.as_mut_ptr(), buffer[..bytes].len() as u32, slot as u16);
         let (fd, fixed) = (Fd(fd), Fixed(index as u32));
         let entry = match (self.fixed, way == Way::Read) {
             (true, true) => opcode::ReadFixed::new(fixed, start, length, place)

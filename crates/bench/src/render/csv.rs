@@ -6,7 +6,7 @@ use crate::report::Report;
 /// With a head.
 pub fn csv(report: &Report) -> String {
     let mut out = String::from(
-        "engine,work,rw,size,bs,iodepth,numjobs,direct,thinktime_us,round,elapsed_s,read_ios,read_bytes,write_ios,\
+        "engine,work,rw,size,bs,bs_of_writes,iodepth,numjobs,direct,thinktime_us,round,elapsed_s,read_ios,read_bytes,write_ios,\
          write_bytes,iops,bytes_per_s,mean_s,p50_s,p90_s,p99_s,p999_s,max_s,user_s,system_s,voluntary,involuntary,\
          device_read_bytes,peak_rss_bytes,calls_per_op,submissions,depth_most,failed\n",
     );
@@ -23,6 +23,7 @@ pub fn csv(report: &Report) -> String {
             io(&|cell| cell.rw.to_string()),
             io(&|cell| cell.size.to_string()),
             io(&|cell| cell.bs.to_string()),
+            io(&|cell| cell.bs_of_writes.map_or(String::new(), |bytes| bytes.to_string())),
             io(&|cell| cell.iodepth.to_string()),
             io(&|cell| cell.numjobs.to_string()),
             io(&|cell| u8::from(cell.direct).to_string()),

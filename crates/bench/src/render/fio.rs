@@ -42,7 +42,10 @@ fn job((number, report): (usize, &CellReport)) -> Option<Value> {
     let mut options = json!({
         "ioengine": engine(cell),
         "rw": cell.rw.name(),
-        "bs": cell.bs.to_string(),
+        "bs": match cell.bs_of_writes {
+            Some(of_writes) => format!("{},{of_writes}", cell.bs),
+            None => cell.bs.to_string(),
+        },
         "size": cell.size.to_string(),
         "iodepth": cell.iodepth.to_string(),
         "numjobs": cell.numjobs.to_string(),

@@ -14,8 +14,8 @@ pub(super) struct Grid {
     pub rows: Vec<Vec<String>>,
 }
 
-/// Depth and block size, as a column.
-type Column = (u32, u64);
+/// Depth and block sizes, as a column.
+type Column = (u32, (u64, u64));
 
 /// One for each kind of work that was measured with more than one block size.
 pub(super) fn grids(report: &Report) -> Vec<Grid> {
@@ -26,6 +26,7 @@ pub(super) fn grids(report: &Report) -> Vec<Grid> {
         let common = Cell {
             engine: report.cells[0].cell.io().map_or(io.engine, |first| first.engine),
             bs: 0,
+            bs_of_writes: None,
             iodepth: 0,
             ..io.clone()
         };
@@ -34,8 +35,20 @@ pub(super) fn grids(report: &Report) -> Vec<Grid> {
             None => groups.push((common, vec![(io, cell)])),
         }
     }
-    groups.retain(|group| group.1.iter().any(|one| one.0.bs != group.1[0].0.bs));
+    groups.retain(|group| group.1.iter().any(|one| sizes(one.0) != sizes(group.1[0].0)));
     groups.iter().map(|group| grid(&group.1)).collect()
+}
+
+/// Bytes of a read and of a write.
+fn sizes(cell: &Cell) -> (u64, u64) {
+    (cell.bs, cell.write_bytes())
+}
+
+fn told((reads, writes): (u64, u64)) -> String {
+    match reads == writes {
+        true => units::bytes(reads),
+        false => format!("{},{}", units::bytes(reads), units::bytes(writes)),
+    }
 }
 
 fn grid(cells: &[(&Cell, &CellReport)]) -> Grid {
@@ -44,7 +57,7 @@ fn grid(cells: &[(&Cell, &CellReport)]) -> Grid {
     let any_depth = |cell: &Cell| Subject::Io(cell.clone()).has_no_depth();
     let depths = cells.iter().any(|one| !any_depth(one.0));
     for (cell, _) in cells {
-        let column = (cell.iodepth, cell.bs);
+        let column = (cell.iodepth, sizes(cell));
         // `sync` has no depth: it takes part in the columns of the others.
         let takes_part_in_others = depths && any_depth(cell);
         if !takes_part_in_others && !columns.contains(&column) {
@@ -57,17 +70,17 @@ fn grid(cells: &[(&Cell, &CellReport)]) -> Grid {
     let measure = cells[0].0.measure;
     let value = |engine, (depth, bs): Column| {
         let found = cells.iter().find(|(cell, _)| {
-            cell.engine == engine && cell.bs == bs && (cell.iodepth == depth || any_depth(cell))
+            cell.engine == engine && sizes(cell) == bs && (cell.iodepth == depth || any_depth(cell))
         });
         let spread = found.and_then(|(_, report)| Spread::of(&report.values(measure)));
         spread.map_or("-".into(), |spread| verdict::told(spread.median, measure))
     };
     let head = columns
         .iter()
-        .map(|(depth, bs)| format!("{} x {depth}", units::bytes(*bs)));
+        .map(|(depth, bs)| format!("{} x {depth}", told(*bs)));
     let first = cells[0].0;
     let title = Subject::Io(first.clone()).title();
-    let block = format!("{} {} of", first.rw, units::bytes(first.bs));
+    let block = format!("{} {} of", first.rw, first.block_sizes());
     Grid {
         title: format!(
             "{}: {measure} by block size and depth",

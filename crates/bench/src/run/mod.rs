@@ -90,7 +90,7 @@ impl Plan {
                 .cells
                 .iter()
                 .filter(|c| c.direct)
-                .map(|c| 1 << c.bs.trailing_zeros())
+                .map(|c| 1 << (c.bs | c.write_bytes()).trailing_zeros())
                 .min(),
         }
     }

@@ -13,7 +13,7 @@ use crate::subject::Subject;
 use crate::tally::Tally;
 use crate::target::Target;
 use crate::usage::{self, Mark};
-use crate::work::{Direction, Sequence};
+use crate::work::Sequence;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -88,15 +88,20 @@ impl Session<'_> {
             let jobs = first..first + cell.numjobs;
             first = jobs.end;
             let sequence = |job| {
-                Sequence::new(cell.rw, self.plan.seed, job, cell.size, cell.bs)
+                let sequence = Sequence::new(cell.rw, self.plan.seed, job, cell.size, cell.bs)
                     .mix_read(cell.rwmixread)
-                    .independent(cell.norandommap)
+                    .independent(cell.norandommap);
+                match cell.ways_are_apart() {
+                    true => sequence.ways_apart(cell.size, cell.write_bytes()),
+                    false => sequence,
+                }
             };
+            let sequences: Vec<Sequence> = jobs.clone().map(sequence).collect();
             Ok(Lane {
                 cell,
-                files: self.files(cell, jobs.clone())?,
-                sequences: jobs.clone().map(sequence).collect(),
-                shared: jobs.map(|_| Shared::new(cell)).collect(),
+                files: self.files(cell, jobs)?,
+                shared: sequences.iter().map(|one| Shared::new(cell, one)).collect(),
+                sequences,
             })
         };
         cells.iter().map(lane).collect()
@@ -207,27 +212,27 @@ impl Session<'_> {
 
     /// Reads back what was written, past whatever is cached.
     fn verify(&self, lane: &Lane<'_>) -> Result<(), String> {
-        let Lane {
-            cell,
-            files,
-            sequences,
-            shared,
-        } = lane;
         self.target.settle().map_err(|e| format!("writing back: {e}"))?;
-        let mut buffer = vec![0; cell.bs as usize];
-        for (job, sequence) in sequences.iter().enumerate() {
-            let written = files[job].destination.as_ref().unwrap_or(&files[job].source);
+        let mut buffer = vec![0; lane.cell.write_bytes() as usize];
+        for ((pair, sequence), shared) in lane.files.iter().zip(&lane.sequences).zip(&lane.shared) {
+            let written = pair.destination.as_ref().unwrap_or(&pair.source);
             // Without O_DIRECT, which would need an aligned buffer.
             let file = reopened(written).map_err(|e| format!("reading back: {e}"))?;
-            for i in 0..shared[job].next.load(Ordering::Relaxed).min(sequence.blocks()) {
+            let mut seen = vec![false; sequence.blocks_to_write() as usize];
+            let mut unseen = seen.len();
+            for step in shared.steps_that_wrote(sequence) {
                 if self.stop.load(Ordering::Relaxed) {
                     // The round is given up.
                     return Ok(());
                 }
-                let step = sequence.step(i);
-                if step.direction == Direction::Read {
+                if unseen == 0 {
+                    break;
+                }
+                let block = (step.offset / step.bytes) as usize;
+                if std::mem::replace(&mut seen[block], true) {
                     continue;
                 }
+                unseen -= 1;
                 file.read_exact_at(&mut buffer, step.offset)
                     .map_err(|e| format!("reading back: {e}"))?;
                 data::check(

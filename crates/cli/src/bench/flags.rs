@@ -2,7 +2,7 @@
 
 use super::outputs::{FioOutput, Outputs};
 use clap::{ArgAction, Args, ValueEnum};
-use proactor_bench::job::{EngineSpec, Rw, Task};
+use proactor_bench::job::{EngineSpec, IoSize, Rates, Rw, Task};
 use proactor_bench::preset::{Preset, PRESETS};
 use proactor_bench::units::{parse_bytes, parse_micros, parse_seconds};
 use std::path::PathBuf;
@@ -82,19 +82,24 @@ pub(super) struct Io {
     /// Bytes of each job's file
     #[arg(long, value_parser = parse_bytes, action = ArgAction::Set, value_delimiter = ',', value_name = "LIST", help_heading = "The work")]
     pub size: Option<Vec<u64>>,
-    /// Bytes of ops in a round of each job, with --time_based=0; 0: as many as --size
-    #[arg(long = "io_size", value_parser = parse_bytes, value_name = "SIZE", help_heading = "The work")]
-    pub io_size: Option<u64>,
+    /// Bytes of ops in a round of each job, or a share of --size as in 50%, with --time_based=0; 0:
+    /// as many as --size
+    #[arg(long = "io_size", value_name = "SIZE", help_heading = "The work")]
+    pub io_size: Option<IoSize>,
     /// Do the work of a round this many times, with --time_based=0
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..), value_name = "N", help_heading = "The work")]
     pub loops: Option<u64>,
-    /// The most ops a second, for each job; 0: no bound
-    #[arg(long = "rate_iops", value_name = "N", help_heading = "The work")]
-    pub rate_iops: Option<u32>,
+    /// The most ops a second of each way, for each job; two numbers as in 300,100 bound reads and
+    /// writes; 0: no bound
+    #[arg(long = "rate_iops", value_name = "N[,N]", help_heading = "The work")]
+    pub rate_iops: Option<Rates>,
     /// Bytes of one op
     #[arg(long, visible_alias = "blocksize", value_parser = parse_bytes, action = ArgAction::Set, value_delimiter = ',', value_name = "LIST",
           help_heading = "The work")]
     pub bs: Option<Vec<u64>>,
+    /// Bytes of one write, if not those of --bs: what fio has as the second size in bs=4k,64k
+    #[arg(long = "bs_of_writes", value_parser = parse_bytes, value_name = "SIZE", help_heading = "The work")]
+    pub bs_of_writes: Option<u64>,
     /// Ops at once, for each job; sync has always 1
     #[arg(long, action = ArgAction::Set, value_delimiter = ',', value_name = "LIST", help_heading = "The work")]
     pub iodepth: Option<Vec<u32>>,

@@ -1,7 +1,9 @@
 //! From flags to a plan: the preset's or the task's jobs, with what was said put over them.
 
 use super::flags::{CounterChoice, Io};
-use proactor_bench::job::{without_repeats, Base, Cache, Cell, EngineSpec, Job, Task};
+use proactor_bench::job::{
+    share_a_file, without_repeats, Base, Cache, Cell, EngineSpec, IoSize, Job, Rates, Task,
+};
 use proactor_bench::jobfile::JobFile;
 use proactor_bench::refuse;
 use proactor_bench::run::{Counters, Plan};
@@ -58,8 +60,13 @@ pub(super) fn plan(io: &Io, command: &[String]) -> Result<Plan, String> {
         }
     }
     let groups = match &file {
-        Some(file) => at_once(file, &jobs),
-        None => jobs.iter().flat_map(Job::cells).map(|cell| vec![cell]).collect(),
+        Some(file) => at_once(file, &jobs, &place),
+        None => {
+            let mut groups: Vec<Vec<Cell>> =
+                jobs.iter().flat_map(Job::cells).map(|cell| vec![cell]).collect();
+            groups.iter_mut().for_each(|group| note_sharing(group, &place));
+            groups
+        }
     };
     let groups = without_repeats(groups);
     let cells: Vec<Cell> = groups.iter().flatten().cloned().collect();
@@ -82,7 +89,7 @@ pub(super) fn plan(io: &Io, command: &[String]) -> Result<Plan, String> {
 }
 
 /// Cells that run at once: those of sections without `stonewall` between them, for each combination of what was said.
-fn at_once(file: &JobFile, jobs: &[Job]) -> Vec<Vec<Cell>> {
+fn at_once(file: &JobFile, jobs: &[Job], place: &Place) -> Vec<Vec<Cell>> {
     let mut batches: Vec<Vec<(&str, Vec<Cell>)>> = Vec::new();
     for (section, job) in file.sections.iter().zip(jobs) {
         let own = (section.name.as_str(), job.product());
@@ -95,14 +102,16 @@ fn at_once(file: &JobFile, jobs: &[Job]) -> Vec<Vec<Cell>> {
     let groups = batches.iter().flat_map(|batch| {
         let count = batch[0].1.len();
         assert!(batch.iter().all(|own| own.1.len() == count), "the same lists");
-        (0..count).map(|number| beside_each_other(batch, number))
+        (0..count).map(|number| beside_each_other(batch, number, place))
     });
     groups.collect()
 }
 
 /// One cell of each section, which is told of the others.
-fn beside_each_other(batch: &[(&str, Vec<Cell>)], number: usize) -> Vec<Cell> {
-    let cells = batch.iter().map(|(name, cells)| (*name, &cells[number]));
+fn beside_each_other(batch: &[(&str, Vec<Cell>)], number: usize, place: &Place) -> Vec<Cell> {
+    let mut group: Vec<Cell> = batch.iter().map(|(_, cells)| cells[number].clone()).collect();
+    note_sharing(&mut group, place);
+    let cells = batch.iter().map(|(name, _)| *name).zip(&group);
     let words = |own: &Cell, name: &str, other: &Cell| match own.engine == other.engine {
         true => format!("[{name}] {}", other.work()),
         false => format!("[{name}] {}: {}", other.engine, other.work()),
@@ -115,6 +124,12 @@ fn beside_each_other(batch: &[(&str, Vec<Cell>)], number: usize) -> Vec<Cell> {
         }
     };
     cells.clone().enumerate().map(one).collect()
+}
+
+fn note_sharing(group: &mut [Cell], place: &Place) {
+    if let Place::File { .. } = place {
+        share_a_file(group);
+    }
 }
 
 /// With sizes in percent as bytes, which takes a file that is there.
@@ -168,11 +183,19 @@ fn refuse_without_effect(io: &Io, cells: &[Cell]) -> Result<(), String> {
         ),
         (on(&io.end_fsync) && !writes, "--end_fsync: nothing is written"),
         (
+            io.bs_of_writes.is_some() && !writes,
+            "--bs_of_writes: nothing is written",
+        ),
+        (
+            io.rate_iops.is_some_and(|rates| rates != Rates::default()) && !any(Cell::has_rate),
+            "--rate_iops: bounds reads before the comma and writes behind it, and there are none of these",
+        ),
+        (
             io.rwmixread.is_some() && !any(|c| c.rw.is_mixed()),
             "--rwmixread: is of --rw randrw and rw",
         ),
         (
-            io.io_size.is_some_and(|bytes| bytes > 0) && !any(|c| !c.time_based),
+            io.io_size.and_then(IoSize::unless_zero).is_some() && !any(|c| !c.time_based),
             "--io_size: --time_based goes on until the time is over: --time_based=0",
         ),
         (
@@ -232,6 +255,9 @@ fn put_over(job: &mut Job, io: &Io) {
     let on = |text: &String| text == "1";
     set(&mut job.rw, &io.rw);
     set(&mut job.size, &io.size);
+    if io.bs.is_some() || io.bs_of_writes.is_some() {
+        job.bs_of_writes = io.bs_of_writes;
+    }
     set(&mut job.bs, &io.bs);
     set(&mut job.iodepth, &io.iodepth);
     set(&mut job.batch, &io.batch);
@@ -245,15 +271,9 @@ fn put_over(job: &mut Job, io: &Io) {
     set(&mut job.end_fsync, &io.end_fsync.as_ref().map(on));
     set(&mut job.rwmixread, &io.rwmixread);
     set(&mut job.thinktime, &io.thinktime);
-    set(
-        &mut job.io_size,
-        &io.io_size.map(|bytes| Some(bytes).filter(|bytes| *bytes > 0)),
-    );
+    set(&mut job.io_size, &io.io_size.map(IoSize::unless_zero));
     set(&mut job.loops, &io.loops);
-    set(
-        &mut job.rate_iops,
-        &io.rate_iops.map(|rate| Some(rate).filter(|rate| *rate > 0)),
-    );
+    set(&mut job.rate_iops, &io.rate_iops);
     set(&mut job.time_based, &io.time_based.as_ref().map(on));
     set(&mut job.ramp_time, &io.ramp_time);
     job.norandommap |= io.norandommap;
