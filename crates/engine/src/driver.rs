@@ -130,7 +130,7 @@ impl Driver {
 
     /// Whether this process was forked after the driver was made, so that it can no longer be used.
     pub fn is_forked(&self) -> bool {
-        self.generation != sys::fork::generation()
+        self.generation != sys::fork::current()
     }
 
     /// Accepts one op.
@@ -486,11 +486,11 @@ impl Driver {
         Ok(buffers)
     }
 
+    #[inline]
     fn check_fork(&self) -> io::Result<()> {
-        if self.is_forked() {
-            Err(io::Error::other(Refusal::Forked.to_string()))
-        } else {
-            Ok(())
+        match self.is_forked() {
+            true => Err(io::Error::other(Refusal::Forked.to_string())),
+            false => Ok(()),
         }
     }
 

@@ -46,7 +46,7 @@ fn next(driver: &mut Driver) -> Vec<Event> {
 fn a_multishot_receive_fills_provided_buffers() {
     let Some(mut driver) = driver() else { return };
     let (ours, mut theirs) = UnixStream::pair().unwrap();
-    let group = driver.buffer_ring(GROUP.0, GROUP.1, GROUP.2).unwrap();
+    let mut group = driver.buffer_ring(GROUP.0, GROUP.1, GROUP.2).unwrap();
     // SAFETY: the entry names the socket, which outlives the driver's drop, and provided buffers.
     unsafe { driver.push(receive(&ours, group.id()), RECEIVE).unwrap() };
     // More messages than the group has buffers, so that each is offered again several times.
@@ -60,8 +60,8 @@ fn a_multishot_receive_fills_provided_buffers() {
         let id = event.buffer_id().unwrap();
         // SAFETY: the buffer comes from the event, and is given back once, after its bytes were read.
         unsafe {
-            assert_eq!(driver.received(group, id, 10).unwrap(), [round; 10]);
-            driver.give_back(group, id).unwrap();
+            assert_eq!(group.bytes(id, 10), [round; 10]);
+            group.give_back(id);
         }
     }
     drop(theirs);
@@ -73,7 +73,7 @@ fn a_multishot_receive_fills_provided_buffers() {
 fn a_starved_receive_ends_with_enobufs_and_goes_on_after_growth() {
     let Some(mut driver) = driver() else { return };
     let (ours, mut theirs) = UnixStream::pair().unwrap();
-    let group = driver.buffer_ring(4, 1, 16).unwrap();
+    let mut group = driver.buffer_ring(4, 1, 16).unwrap();
     theirs.write_all(b"0123456789abcdef0123456789abcdef").unwrap();
     // SAFETY: as above.
     unsafe { driver.push(receive(&ours, group.id()), RECEIVE).unwrap() };
@@ -83,7 +83,7 @@ fn a_starved_receive_ends_with_enobufs_and_goes_on_after_growth() {
     }
     assert_eq!(events.first().unwrap().res, 16);
     assert_eq!(events.last().unwrap().res, -libc::ENOBUFS);
-    assert_eq!(driver.grow_buffers(group, 100).unwrap(), 4);
+    assert_eq!(group.grow(100), 4);
     // SAFETY: as above.
     unsafe { driver.push(receive(&ours, group.id()), RECEIVE).unwrap() };
     assert_eq!(next(&mut driver)[0].res, 16);

@@ -244,19 +244,12 @@ impl<B: Backend> Core<B> {
         if slot.kind == Kind::Listener {
             return self.settle_listener(id);
         }
-        if slot.phase == Phase::Open && slot.fin != Fin::Wanted {
-            // The way of almost all.
-            self.settle_entries(id)?;
-        } else {
-            if !self.settle_end(id, handler)? {
-                return Ok(());
-            }
-            self.settle_entries(id)?;
+        // An open stream that is not to be shut down is the way of almost all.
+        let is_ending = slot.phase != Phase::Open || slot.fin == Fin::Wanted;
+        if is_ending && !self.settle_end(id, handler)? {
+            return Ok(());
         }
-        if let Some(slot) = self.state.table.get_mut(id) {
-            slot.listed = false;
-        }
-        Ok(())
+        self.settle_entries(id)
     }
 
     /// The send and the receive of a stream that is not stopping.
@@ -267,9 +260,10 @@ impl<B: Backend> Core<B> {
             return Ok(());
         };
         if slot.phase == Phase::Connecting {
+            slot.listed = false;
             return Ok(());
         }
-        if let Some((start, len)) = slot.queue.start(&mut state.spares) {
+        if let Some((start, len)) = slot.queue.start() {
             // SAFETY: the queue keeps the memory as it is until `finish`, which follows the event; the sockets are dropped only
             // after the backend is drained.
             let pushed = unsafe { self.backend.send(slot.fd, start, len, Tag::new(id, What::Send)) };
@@ -303,6 +297,7 @@ impl<B: Backend> Core<B> {
             }
             _ => {}
         }
+        slot.listed = false;
         Ok(())
     }
 

@@ -51,26 +51,27 @@ impl<B: Backend> Core<B> {
             debug_assert!(false, "an event of a slot that was freed: {event:?}");
             return self.give_back(event);
         };
-        if !event.more() {
+        let ended = !event.more();
+        if ended {
             slot.reading.armed = None;
             slot.entries -= 1;
-            self.state.list(id);
         }
         if event.res <= 0 {
+            if ended {
+                self.state.list(id);
+            }
             self.give_back(event);
             return self.on_no_bytes(id, event.res, handler);
         }
-        let slot = self.state.table.get_mut(id).expect("found above");
         slot.active_ms = now_ms;
-        slot.reading.saw_pooled(
-            event.res as usize,
-            self.backend.buffer_bytes(),
-            self.state.stats.turns,
-        );
-        if slot.reading.way == Way::Ready {
+        let turn = self.state.stats.turns;
+        slot.reading
+            .saw_pooled(event.res as usize, self.backend.buffer_bytes(), turn);
+        let is_open = slot.phase == Phase::Open;
+        if ended || slot.reading.way == Way::Ready {
             self.state.list(id);
         }
-        if self.state.is_open(id) {
+        if is_open {
             self.state.stats.receives += 1;
             self.state.stats.received_bytes += event.res as u64;
             let bytes = self.backend.bytes(event);
@@ -181,15 +182,16 @@ impl<B: Backend> Core<B> {
             return state.fail(id, -event.res);
         }
         let ends = slot.phase != Phase::Open || slot.fin == Fin::Wanted;
+        let has_room = slot.queue.is_full && slot.queue.len() <= state.limits.socket_bytes / 2;
+        if has_room {
+            slot.queue.is_full = false;
+        }
+        let is_open = slot.phase == Phase::Open;
         if !slot.queue.is_empty() || ends || slot.reading.armed.is_none() {
             state.list(id);
         }
-        let slot = state.table.get_mut(id).expect("found above");
-        if slot.queue.is_full && slot.queue.len() <= state.limits.socket_bytes / 2 {
-            slot.queue.is_full = false;
-            if slot.phase == Phase::Open {
-                handler.writable(&mut Context::new(state, &mut self.calls), id);
-            }
+        if has_room && is_open {
+            handler.writable(&mut Context::new(state, &mut self.calls), id);
         }
     }
 

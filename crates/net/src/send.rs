@@ -48,6 +48,7 @@ impl Queue {
         self.in_flight
     }
 
+    #[inline]
     pub(crate) fn push(&mut self, bytes: &[u8], spares: &mut Spares) {
         if self.queued.capacity() == 0 {
             self.queued = spares.take();
@@ -57,7 +58,8 @@ impl Queue {
 
     /// The next bytes for the backend, which are its own until [`finish`](Self::finish). None: one send is under way, or there
     /// is nothing to send.
-    pub(crate) fn start(&mut self, spares: &mut Spares) -> Option<(*const u8, usize)> {
+    #[inline]
+    pub(crate) fn start(&mut self) -> Option<(*const u8, usize)> {
         if self.in_flight {
             return None;
         }
@@ -65,10 +67,8 @@ impl Queue {
             if self.queued.is_empty() {
                 return None;
             }
-            spares.give(std::mem::replace(
-                &mut self.sending,
-                std::mem::take(&mut self.queued),
-            ));
+            // A queue that was sent has given its memory up.
+            std::mem::swap(&mut self.sending, &mut self.queued);
         }
         self.in_flight = true;
         let rest = &self.sending[self.sent as usize..];
@@ -81,6 +81,7 @@ impl Queue {
     }
 
     /// Takes note of the end of the send in the backend: `count` bytes are sent.
+    #[inline]
     pub(crate) fn finish(&mut self, count: usize, spares: &mut Spares) {
         debug_assert!(self.in_flight);
         self.in_flight = false;
@@ -165,8 +166,8 @@ mod tests {
         let (mut queue, mut spares) = (Queue::default(), Spares::default());
         let mut sent = Vec::new();
         queue.push(b"abcdef", &mut spares);
-        while let Some((start, len)) = queue.start(&mut spares) {
-            assert!(queue.start(&mut spares).is_none(), "one at a time");
+        while let Some((start, len)) = queue.start() {
+            assert!(queue.start().is_none(), "one at a time");
             if sent.len() == 2 {
                 queue.push(b"ghi", &mut spares);
             }
@@ -184,7 +185,7 @@ mod tests {
     fn what_is_in_the_backend_is_not_thrown_away() {
         let (mut queue, mut spares) = (Queue::default(), Spares::default());
         queue.push(b"abc", &mut spares);
-        queue.start(&mut spares).unwrap();
+        queue.start().unwrap();
         queue.push(b"defg", &mut spares);
         assert_eq!(queue.discard(&mut spares), 4);
         assert_eq!(queue.len(), 3);

@@ -6,7 +6,7 @@
 
 use super::Driver;
 use crate::backend::no_ring;
-use crate::ring::{BufferGroup, Event, Ring, Waker};
+use crate::ring::{BufferRing, Event, Ring, Waker, BORROWED, OWNER_BITS};
 use crate::sys;
 use io_uring::squeue;
 use std::io;
@@ -38,6 +38,27 @@ impl Driver {
     pub unsafe fn push(&mut self, entry: squeue::Entry, tag: u64) -> io::Result<()> {
         // SAFETY: the caller's promise is the same.
         unsafe { self.ring()?.push_borrowed(entry, tag) }
+    }
+
+    /// Queues many entries at once, each with [`lent_user_data`](crate::ring::lent_user_data) of its tag as `user_data`. Returns
+    /// how many were queued: fewer than all if the queue is full and the kernel takes nothing from it now (collect, then go on
+    /// with the rest).
+    ///
+    /// # Errors
+    /// `Unsupported` as [`push`](Self::push), and an error in a forked child.
+    ///
+    /// # Panics
+    /// If an entry's `user_data` is another.
+    ///
+    /// # Safety
+    /// As [`push`](Self::push), for each entry.
+    pub unsafe fn push_all(&mut self, entries: &[squeue::Entry]) -> io::Result<usize> {
+        let are_lent = entries
+            .iter()
+            .all(|entry| entry.get_user_data() & OWNER_BITS == BORROWED);
+        assert!(are_lent, "an entry's user_data is not that of a borrower");
+        // SAFETY: the caller's promise is the same.
+        Ok(unsafe { self.ring()?.push_all_borrowed(entries) })
     }
 
     /// Collects completions of ops and events of borrowed entries, at least `min` of both together unless `timeout` passes
@@ -117,44 +138,8 @@ impl Driver {
     /// # Errors
     /// `InvalidInput` for other numbers and on older kernels, ENOMEM above RLIMIT_MEMLOCK, `Unsupported` as
     /// [`push`](Self::push).
-    pub fn buffer_ring(&mut self, bound: u16, count: u16, each_bytes: u32) -> io::Result<BufferGroup> {
+    pub fn buffer_ring(&mut self, bound: u16, count: u16, each_bytes: u32) -> io::Result<BufferRing> {
         self.ring()?.make_buffers(bound, count, each_bytes)
-    }
-
-    /// Offers more buffers of a group to the kernel, up to `count` in all and never more than its bound. Returns how many
-    /// the group has.
-    ///
-    /// # Errors
-    /// `Unsupported` as [`push`](Self::push).
-    pub fn grow_buffers(&mut self, group: BufferGroup, count: u16) -> io::Result<u16> {
-        Ok(self.ring()?.buffers_mut(group).grow(count))
-    }
-
-    /// The bytes that the kernel has received into a provided buffer.
-    ///
-    /// # Errors
-    /// `Unsupported` as [`push`](Self::push).
-    ///
-    /// # Panics
-    /// If the group has no such buffer, or `len` is more than a buffer has.
-    ///
-    /// # Safety
-    /// `group` is of this driver, and the id comes from an event whose buffer has not been given back.
-    pub unsafe fn received(&mut self, group: BufferGroup, id: u16, len: usize) -> io::Result<&[u8]> {
-        // SAFETY: the caller's promise; the slice borrows the driver, which a `give_back` needs for itself.
-        Ok(unsafe { self.ring()?.buffers(group).bytes(id, len) })
-    }
-
-    /// Hands a buffer back to the kernel.
-    ///
-    /// # Errors
-    /// `Unsupported` as [`push`](Self::push).
-    ///
-    /// # Safety
-    /// As [`received`](Self::received). The caller does not use its bytes any more.
-    pub unsafe fn give_back(&mut self, group: BufferGroup, id: u16) -> io::Result<()> {
-        self.ring()?.buffers_mut(group).offer(id);
-        Ok(())
     }
 
     /// A waker that ends [`wait_events`](Self::wait_events) from any thread.

@@ -14,8 +14,7 @@ mod queue;
 mod setup;
 mod wake;
 
-pub use buffers::BufferGroup;
-pub(crate) use buffers::BufferRing;
+pub use buffers::BufferRing;
 pub use io_uring::{opcode, squeue, types};
 pub use queue::Event;
 pub use wake::Waker;
@@ -27,11 +26,12 @@ use io_uring::IoUring;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The top two bits of `user_data`: 0x is an op's token, 10 a borrower's entry, 11 the ring's own.
 pub(crate) const OWNER_BITS: u64 = 0b11 << 62;
-const BORROWED: u64 = 0b10 << 62;
+pub(crate) const BORROWED: u64 = 0b10 << 62;
 /// The poll on the helper's descriptor.
 pub(crate) const HELPER: u64 = u64::MAX;
 /// A request to cancel one op, whose answer is waited for.
@@ -70,7 +70,8 @@ pub(crate) struct Ring {
     borrowed: usize,
     events: Vec<Event>,
     files: FileTable,
-    buffers: Vec<BufferRing>,
+    /// What the kernel receives into, kept until the ring is gone.
+    buffers: Vec<Arc<buffers::Memory>>,
     waker: Option<wake::Watch>,
     /// The waker was used since the borrower last collected events.
     woken: bool,
@@ -134,6 +135,24 @@ impl Ring {
         Ok(())
     }
 
+    /// Queues a borrower's entries, whose `user_data` is set already. Returns how many the queue had room for.
+    ///
+    /// # Safety
+    /// As [`push_borrowed`](Self::push_borrowed), for each.
+    pub(crate) unsafe fn push_all_borrowed(&mut self, entries: &[squeue::Entry]) -> usize {
+        let mut pushed = 0;
+        while pushed < entries.len() && self.reserve(1) {
+            let mut queue = self.ring.submission();
+            let room = queue.capacity() - queue.len();
+            let some = &entries[pushed..entries.len().min(pushed + room)];
+            // SAFETY: the caller's promise.
+            unsafe { queue.push_multiple(some) }.expect("there is room");
+            pushed += some.len();
+        }
+        self.borrowed += pushed;
+        pushed
+    }
+
     /// Asks the kernel to end every borrowed entry, after all ops have completed.
     pub(crate) fn cancel_borrowed(&mut self) {
         if self.borrowed > 0 && self.reserve(1) {
@@ -163,10 +182,7 @@ impl Drop for Ring {
     fn drop(&mut self) {
         if self.forked {
             // The queues were never mapped here (MADV_DONTFORK). Whatever lies at their addresses now is not ours to
-            // unmap; the same is true of the buffer rings.
-            std::mem::take(&mut self.buffers)
-                .into_iter()
-                .for_each(std::mem::forget);
+            // unmap.
             // SAFETY: the descriptor is this process's copy; the ring that it belongs to is not used or dropped any more.
             unsafe { libc::close(self.fd()) };
             return;

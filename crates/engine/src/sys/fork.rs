@@ -19,5 +19,11 @@ pub(crate) fn generation() -> u32 {
         // SAFETY: `in_child` is async-signal-safe and lives as long as the process.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     });
+    current()
+}
+
+/// The same number, where [`generation`] was called before.
+#[inline]
+pub(crate) fn current() -> u32 {
     GENERATION.load(Ordering::Relaxed)
 }

@@ -5,7 +5,7 @@ use super::{Backend, Ending};
 use crate::config::{Config, Hidden};
 use crate::recv::Way;
 use crate::table::{Tag, What};
-use proactor::ring::{lent_user_data, opcode, squeue, types, BufferGroup, Event, Waker};
+use proactor::ring::{lent_user_data, opcode, squeue, types, BufferRing, Event, Waker};
 use proactor::{Completion, Driver, Engine};
 use rustix::net::addr::SocketAddrArg;
 use rustix::net::SocketAddrAny;
@@ -19,10 +19,9 @@ const COMPLETIONS_PER_ENTRY: u32 = 4;
 
 pub(crate) struct Uring {
     driver: Driver,
-    group: BufferGroup,
-    buffer_bytes: u32,
-    /// Buffers that were made so far.
-    buffers: u16,
+    pool: BufferRing,
+    /// What the next wait hands over.
+    entries: Vec<squeue::Entry>,
     hidden: Hidden,
     /// Addresses of connects in the ring, until their events.
     connecting: HashMap<u64, Box<Sockaddr>>,
@@ -67,14 +66,13 @@ impl Uring {
             builder = builder.sqpoll(worker);
         }
         let mut driver = builder.build()?;
-        let group = driver.buffer_ring(config.max_buffers, config.buffers, config.buffer_bytes)?;
+        let pool = driver.buffer_ring(config.max_buffers, config.buffers, config.buffer_bytes)?;
         // Every wait needs something that can end it.
         driver.waker()?;
         Ok(Uring {
             driver,
-            group,
-            buffer_bytes: config.buffer_bytes,
-            buffers: config.buffers,
+            pool,
+            entries: Vec::new(),
             hidden: config.hidden,
             connecting: HashMap::new(),
             completions: Vec::new(),
@@ -89,10 +87,23 @@ impl Uring {
         &mut self.driver
     }
 
+    #[inline]
     fn push(&mut self, entry: squeue::Entry, tag: Tag) -> io::Result<()> {
+        self.entries.push(entry.user_data(lent_user_data(tag.0)));
+        Ok(())
+    }
+
+    /// Puts what was pushed into the ring. What finds no room there is put in before the next wait.
+    fn hand_over(&mut self) -> io::Result<()> {
         // SAFETY: entries name descriptors, which the table keeps open until the last event; provided buffers; addresses, which
         // are kept in `connecting`; and bytes to send, for which the caller of `send` answers.
-        unsafe { self.driver.push(entry, tag.0) }
+        let pushed = unsafe { self.driver.push_all(&self.entries) }?;
+        if pushed == self.entries.len() {
+            self.entries.clear();
+        } else {
+            self.entries.drain(..pushed);
+        }
+        Ok(())
     }
 }
 
@@ -104,7 +115,7 @@ impl Backend for Uring {
     }
 
     fn buffer_bytes(&self) -> usize {
-        self.buffer_bytes as usize
+        self.pool.each_bytes()
     }
 
     fn accept(&mut self, fd: RawFd, once: bool, tag: Tag) -> io::Result<()> {
@@ -133,7 +144,7 @@ impl Backend for Uring {
     fn recv(&mut self, fd: RawFd, way: Way, tag: Tag) -> io::Result<()> {
         let fd = types::Fd(fd);
         let entry = match way {
-            Way::Pool => opcode::RecvMulti::new(fd, self.group.id()).build(),
+            Way::Pool => opcode::RecvMulti::new(fd, self.pool.id()).build(),
             // Not multishot, which tells of new bytes only and not of those that a short `recv` has left.
             Way::Ready => opcode::PollAdd::new(fd, (libc::POLLIN | libc::POLLRDHUP) as u32).build(),
         };
@@ -167,6 +178,7 @@ impl Backend for Uring {
     }
 
     fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+        self.hand_over()?;
         let result = self.driver.wait_events(1, timeout, &mut self.completions, events);
         if !self.connecting.is_empty() {
             for event in events
@@ -185,23 +197,19 @@ impl Backend for Uring {
     #[inline]
     fn bytes(&mut self, event: &Event) -> &[u8] {
         let id = event.buffer_id().expect("the event has a buffer");
-        // SAFETY: the group is this driver's, and the event's buffer has not been given back.
-        let bytes = unsafe { self.driver.received(self.group, id, event.res.max(0) as usize) };
-        bytes.expect("the driver has a ring")
+        // SAFETY: the event is of this pool, and its buffer has not been given back.
+        unsafe { self.pool.bytes(id, event.res.max(0) as usize) }
     }
 
     #[inline]
     fn give_back(&mut self, event: &Event) {
         let id = event.buffer_id().expect("the event has a buffer");
         // SAFETY: as above; the caller's slice has ended.
-        unsafe { self.driver.give_back(self.group, id) }.expect("the driver has a ring");
+        unsafe { self.pool.give_back(id) };
     }
 
     fn grow_pool(&mut self) {
-        let doubled = self.buffers.saturating_mul(2);
-        if let Ok(count) = self.driver.grow_buffers(self.group, doubled) {
-            self.buffers = count;
-        }
+        self.pool.grow(self.pool.count().saturating_mul(2));
     }
 
     fn drain(&mut self) -> bool {
