@@ -16,6 +16,7 @@ import importlib.util
 import mmap
 import os
 import platform
+import re
 import shutil
 import struct
 import subprocess
@@ -91,9 +92,10 @@ def _linux_aio() -> str | None:
 
 
 def _system_call_counters() -> str | None:
+    # An automount is not listed before its first use.
+    tracefs = mount_point("tracefs") or Path("/sys/kernel/tracing")
     try:
-        with open("/sys/kernel/tracing/events/raw_syscalls/sys_enter/id") as file:
-            tracepoint = int(file.read())
+        tracepoint = int((tracefs / "events/raw_syscalls/sys_enter/id").read_text())
     except OSError as error:
         return str(error)
     # struct perf_event_attr: type (a tracepoint's), size, config.
@@ -209,13 +211,32 @@ def _overlay() -> str | None:
         )
 
 
-def _file_system(place: str, magic: int) -> str | None:
-    """What is mounted there, which nothing else is."""
+def mount_point(kind: str) -> Path | None:
+    """Where a file system of this type is mounted, and its root can be seen."""
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        mount, _, source = line.partition(" - ")
+        _, _, _, root, place, *_ = mount.split(" ")
+        # Spaces and the like are octal numbers. A later mount may cover this one.
+        path = Path(re.sub(r"\\([0-7]{3})", lambda digits: chr(int(digits[1], 8)), place))
+        if source.split(" ")[0] == kind and root == "/" and _has_type(path, kind):
+            return path
+    return None
+
+
+_MAGIC = {"cgroup2": 0x63677270, "debugfs": 0x64626720, "tracefs": 0x74726163}
+
+
+def _has_type(place: Path, kind: str) -> bool:
     statfs = ctypes.create_string_buffer(256)
-    if _libc.statfs(place.encode(), statfs) != 0:
-        return f"{place}: {os.strerror(ctypes.get_errno())}"
-    kind: int = struct.unpack_from("l", statfs)[0]
-    return None if kind == magic else f"{place} has the file system {kind:#x}"
+    if _libc.statfs(os.fsencode(place), statfs) != 0:
+        return False
+    magic: int = struct.unpack_from("l", statfs)[0]
+    return magic == _MAGIC[kind]
+
+
+def _file_system(kind: str) -> str | None:
+    """It is mounted somewhere, or can be."""
+    return None if mount_point(kind) else _mount("-t", kind, kind)
 
 
 def _loop_device() -> str | None:
@@ -274,9 +295,9 @@ CAPABILITIES: dict[str, Capability] = {
     "root": Capability(_root),
     "FUSE": Capability(_fuse),
     "overlay mount": Capability(_overlay),
-    "debugfs": Capability(functools.partial(_file_system, "/sys/kernel/debug", 0x64626720)),
-    "tracefs": Capability(functools.partial(_file_system, "/sys/kernel/tracing", 0x74726163)),
-    "cgroup2": Capability(functools.partial(_file_system, "/sys/fs/cgroup", 0x63677270)),
+    "debugfs": Capability(functools.partial(_file_system, "debugfs")),
+    "tracefs": Capability(functools.partial(_file_system, "tracefs")),
+    "cgroup2": Capability(functools.partial(_file_system, "cgroup2")),
     "io_uring": Capability(_io_uring),
     "linux_aio": Capability(_linux_aio),
     "O_DIRECT": Capability(_direct_io),

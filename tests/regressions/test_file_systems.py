@@ -18,7 +18,7 @@ from typing import Any
 
 import proactor
 import pytest
-from capabilities import needs
+from capabilities import mount_point, needs
 from conftest import Run
 from proactor import aio
 
@@ -52,6 +52,15 @@ async def every_way(path: Path, engine: str, size: int) -> dict[str, Any]:
         "read_many": dict([pair async for pair in proactor.read_many([path], engine=engine)])[path],
         "aio": by_aio,
     }
+
+
+@contextlib.contextmanager
+def mounted(kind: str, place: Path, *options: str) -> Iterator[Path]:
+    subprocess.run(["mount", "-t", kind, *options, kind, str(place)], check=True)
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
 
 
 @pytest.fixture
@@ -102,33 +111,48 @@ def test_short_writes_to_fuse(run: Run, engine: str, served: Path) -> None:
 
 
 @pytest.fixture
-def merged(tmp_path: Path) -> Iterator[Path]:
-    """An overlay, which lies on memory: over another overlay there can be none."""
+def base(tmp_path: Path) -> Iterator[Path]:
+    """A directory in memory for an overlay's layers: over another overlay there can be none."""
     base = Path(f"/dev/shm/{os.getpid()}-{tmp_path.name}")
     try:
         for name in ("lower", "upper", "work", "merged"):
             (base / name).mkdir(parents=True)
-        options = f"lowerdir={base}/lower,upperdir={base}/upper,workdir={base}/work"
-        (base / "lower" / "below").write_bytes(bytes(range(256)) * 1200)
-        command = ["mount", "-t", "overlay", "-o", options, "overlay", str(base / "merged")]
-        subprocess.run(command, check=True)
-        yield base / "merged"
-        subprocess.run(["umount", str(base / "merged")], check=True)
+        yield base
     finally:
         subprocess.run(["rm", "-rf", str(base)], check=True)
 
 
-@needs("root", "overlay mount")
-def test_overlay(run: Run, engine: str, merged: Path) -> None:
-    data = (merged / "below").read_bytes()
-    (merged / "above").write_bytes(data[7:])
+def overlay(base: Path, lower: Path) -> contextlib.AbstractContextManager[Path]:
+    options = f"lowerdir={lower},upperdir={base}/upper,workdir={base}/work"
+    return mounted("overlay", base / "merged", "-o", options)
 
-    async def main() -> None:
+
+@needs("root", "overlay mount")
+def test_overlay(run: Run, engine: str, base: Path) -> None:
+    data = bytes(range(256)) * 1200
+    (base / "lower" / "below").write_bytes(data)
+
+    async def main(merged: Path) -> None:
         for name, content in (("below", data), ("above", data[7:])):
             for way, found in (await every_way(merged / name, engine, len(content))).items():
                 assert found == content, (name, way)
 
-    run(main())
+    with overlay(base, base / "lower") as merged:
+        (merged / "above").write_bytes(data[7:])
+        run(main(merged))
+
+
+@needs("root", "FUSE", "overlay mount")
+@pytest.mark.parametrize("name", ["exact", "zero", "toobig"])
+def test_overlay_over_fuse(run: Run, engine: str, base: Path, served: Path, name: str) -> None:
+    """The transfers of an overlay's files are those of the layer's file system."""
+
+    async def main(path: Path, data: bytes) -> None:
+        for way, found in (await every_way(path, engine, len(data))).items():
+            assert found == data, (way, len(found))
+
+    with overlay(base, served) as merged:
+        run(main(merged / name, (merged / name).read_bytes()))
 
 
 @pytest.mark.parametrize(
@@ -138,14 +162,30 @@ def test_overlay(run: Run, engine: str, merged: Path) -> None:
         "/proc/self/cmdline",
         "/proc/sys/kernel/pid_max",
         "/sys/kernel/mm/transparent_hugepage/enabled",
-        pytest.param("/sys/fs/cgroup/cgroup.controllers", marks=needs("cgroup2")),
-        pytest.param("/sys/kernel/debug/clear_warn_once", marks=needs("root", "debugfs")),
-        pytest.param("/sys/kernel/debug/sched/features", marks=needs("root", "debugfs")),
-        pytest.param("/sys/kernel/tracing/README", marks=needs("root", "tracefs")),
-        pytest.param("/sys/kernel/tracing/available_events", marks=needs("root", "tracefs")),
     ],
 )
 def test_files_without_a_size(run: Run, engine: str, path: str) -> None:
+    read_every_way(run, engine, path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        pytest.param("cgroup2", "cgroup.controllers", marks=needs("root", "cgroup2")),
+        pytest.param("cgroup2", "cgroup.procs", marks=needs("root", "cgroup2")),
+        pytest.param("debugfs", "clear_warn_once", marks=needs("root", "debugfs")),
+        pytest.param("debugfs", "sched/features", marks=needs("root", "debugfs")),
+        pytest.param("tracefs", "README", marks=needs("root", "tracefs")),
+        pytest.param("tracefs", "available_events", marks=needs("root", "tracefs")),
+    ],
+)
+def test_files_of_the_kernel(run: Run, engine: str, tmp_path: Path, kind: str, name: str) -> None:
+    known = mount_point(kind)
+    with contextlib.nullcontext(known) if known else mounted(kind, tmp_path) as place:
+        read_every_way(run, engine, str(place / name))
+
+
+def read_every_way(run: Run, engine: str, path: str) -> None:
     try:
         data = Path(path).read_bytes()
     except OSError as error:

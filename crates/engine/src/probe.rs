@@ -222,8 +222,9 @@ fn open_named(engine: Engine, config: &Config) -> io::Result<Box<dyn Backend>> {
     })
 }
 
-/// The types of the file systems that are mounted here, with how io_uring and Linux AIO transfer to and from their files.
-/// The other backends use plain calls on all of them.
+/// Lists the types of the file systems that are mounted here, with how io_uring and Linux AIO
+/// transfer to and from their files. The other backends use plain calls on all of them, and so do
+/// these two on an overlay with a layer of a type that is not tested.
 ///
 /// # Errors
 /// If /proc/self/mountinfo cannot be read.

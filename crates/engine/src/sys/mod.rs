@@ -6,6 +6,7 @@ pub(crate) mod fork;
 pub(crate) mod interrupt;
 pub(crate) mod mount;
 pub(crate) mod older;
+mod overlay;
 pub(crate) mod perform;
 pub(crate) mod ring;
 

@@ -1,13 +1,14 @@
-//! Older system calls in place of newer ones that a seccomp filter does not know.
+//! Substitutes for system calls that a seccomp filter does not know.
 //!
-//! Filters of old container hosts answer an unknown call with EPERM instead of ENOSYS, for which the C library has
-//! substitutes of its own. Here EPERM may also be the file's true answer; then the older call repeats it.
+//! Old container hosts have filters that answer an unknown call with EPERM. The C library substitutes
+//! an older call only after ENOSYS, so this module does it after EPERM. If EPERM was the file's own
+//! answer, the older call gives the same one.
 
 use super::raw;
 use crate::op::RwFlags;
 use std::os::fd::RawFd;
 
-/// Which way a transfer goes.
+/// The direction of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     Read,
@@ -15,7 +16,7 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    /// `preadv2` or `pwritev2`, Linux 4.6.
+    /// Calls `preadv2` or `pwritev2` (Linux 4.6).
     ///
     /// # Safety
     /// The segments must be valid for the transfer.
@@ -30,7 +31,7 @@ impl Way {
         } as i64)
     }
 
-    /// The same after EPERM. With flags that the older calls lack the result is EOPNOTSUPP.
+    /// Makes the older call after `call` got EPERM. Returns EOPNOTSUPP for flags that it lacks.
     ///
     /// # Safety
     /// As `call`.
@@ -43,8 +44,8 @@ impl Way {
         flags: RwFlags,
     ) -> i32 {
         if flags != RwFlags::NONE {
-            // No descriptor: EBADF from the call itself, EPERM from the filter.
-            // SAFETY: no segments.
+            // Without a descriptor the call itself answers EBADF, and only a filter answers EPERM.
+            // SAFETY: there are no segments.
             let forbidden = unsafe { self.call(-1, &[], 0, RwFlags::NONE) } == -libc::EPERM;
             return if forbidden {
                 -libc::EOPNOTSUPP
@@ -65,13 +66,15 @@ impl Way {
     }
 }
 
-/// `statx(2)` by `fstatat(2)`: without the time of birth, the attributes and the mount. The path is NUL-terminated and
-/// outlives the call.
+/// Fills a `statx` struct by `fstatat(2)`, except for the time of birth, the attributes and the mount.
+///
+/// The path must be NUL-terminated and outlive the call.
 #[cold]
-#[allow(clippy::unnecessary_cast)] // the fields' types differ from architecture to architecture
+#[allow(clippy::unnecessary_cast)] // the fields' types depend on the architecture
 pub(super) fn statx(dir: RawFd, path: *const libc::c_char, flags: i32, to: &mut libc::statx) -> i32 {
     const SYNC_TYPE: i32 = libc::AT_STATX_FORCE_SYNC | libc::AT_STATX_DONT_SYNC;
-    // SAFETY: zero is a valid initial value; the struct and, as above, the path outlive the call.
+    // SAFETY: zero is a valid initial value; the struct outlives the call, and the caller promises
+    // that for the path.
     let (res, stat) = unsafe {
         let mut stat: libc::stat = std::mem::zeroed();
         let res = libc::fstatat(dir, path, &raw mut stat, flags & !SYNC_TYPE);
@@ -110,7 +113,7 @@ mod tests {
     use super::*;
     use std::os::fd::AsRawFd;
 
-    /// The older calls give what the newer ones give.
+    /// Both calls give the same facts.
     #[test]
     fn statx_by_fstatat_says_the_same() {
         let file = tempfile::NamedTempFile::new().unwrap();
