@@ -316,6 +316,7 @@ CAPABILITIES: dict[str, Capability] = {
     "GNU cp": Capability(_gnu_cp),
     "fio": Capability(functools.partial(_program, "fio"), installed_by_us=True),
     "strace": Capability(_strace),
+    "redis-tools": Capability(functools.partial(_program, "redis-benchmark"), installed_by_us=True),
     "chromium": Capability(functools.partial(_program, "chromium"), installed_by_us=True),
     "numpy": Capability(functools.partial(_module, "numpy"), installed_by_us=True),
     "linux_aio package": Capability(functools.partial(_installed, "linux_aio"), installed_by_us=True),

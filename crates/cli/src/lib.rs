@@ -6,6 +6,7 @@ mod bench;
 mod cluster;
 mod cp;
 mod doctor;
+mod serve;
 mod signals;
 mod streams;
 
@@ -37,6 +38,9 @@ enum Command {
     Cp(Box<cp::Cp>),
     /// Measure which way of doing I/O suits which work on this machine
     Bench(Box<bench::Bench>),
+    /// Run a server on rings: echo, lines, or a key-value store
+    #[command(after_help = serve::AFTER_HELP)]
+    Serve(Box<serve::Serve>),
     /// Say what this machine offers, which engine is chosen on it, and why
     ///
     /// Does a real op on each engine. Exits with 0 if the engine that would be chosen works, with 1 if not.
@@ -74,6 +78,7 @@ fn run_command(args: &[OsString], host: &Host<'_>) -> u8 {
         }) => match command {
             Command::Bench(bench) => bench::run(&bench, args, host),
             Command::Cp(args) => cp::run(&args, host.cluster),
+            Command::Serve(args) => serve::run(&args),
             Command::Doctor(args) => doctor::run(&args),
         },
         Err(error) if args.get(1).is_some_and(|name| name == "cp") => cp::report_usage(&error, &args[2..]),

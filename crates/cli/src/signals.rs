@@ -128,7 +128,7 @@ fn status(signal: i32) -> i32 {
     128 + signal
 }
 
-fn is_ignored(signal: i32) -> bool {
+pub(crate) fn is_ignored(signal: i32) -> bool {
     let mut action = std::mem::MaybeUninit::<libc::sigaction>::uninit();
     // SAFETY: no new action is given, and the old one is written to a live local if the call succeeds.
     unsafe {

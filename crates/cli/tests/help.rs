@@ -42,6 +42,11 @@ fn cp_help() {
 }
 
 #[test]
+fn serve_help() {
+    golden("serve-help", &["serve", "--help"]);
+}
+
+#[test]
 fn version() {
     let output = Command::new(env!("CARGO_BIN_EXE_proactor"))
         .arg("--version")

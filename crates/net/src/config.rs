@@ -47,6 +47,7 @@ pub struct Config {
     pub(crate) entries: u32,
     pub(crate) sqpoll: Option<SqPoll>,
     pub(crate) user_spin: Duration,
+    pub(crate) require_ring: bool,
     pub(crate) hidden: Hidden,
 }
 
@@ -64,6 +65,7 @@ impl Default for Config {
             entries: 1024,
             sqpoll: None,
             user_spin: Duration::ZERO,
+            require_ring: false,
             hidden: Hidden::default(),
         }
     }
@@ -138,6 +140,13 @@ impl Config {
         self
     }
 
+    /// Whether [`build`](Self::build) fails where a ring cannot be had; default false.
+    #[must_use]
+    pub fn require_ring(mut self, required: bool) -> Self {
+        self.require_ring = required;
+        self
+    }
+
     /// Does without parts of the kernel's io_uring. For tests.
     #[must_use]
     pub fn hide(mut self, hidden: Hidden) -> Self {
@@ -149,7 +158,7 @@ impl Config {
     ///
     /// # Errors
     /// EMFILE or ENOMEM where not even epoll can be had, and `InvalidInput` for a kernel worker on a processor that cannot be
-    /// used. A ring that cannot be had is no error: sockets are on epoll then, and [`Sockets::chosen`] says why.
+    /// used. A ring that cannot be had is no error, unless it is required: sockets are on epoll then, and [`Sockets::chosen`] says why.
     pub fn build(self) -> io::Result<Sockets> {
         Sockets::new(self)
     }

@@ -5,7 +5,7 @@ use crate::backend::Calls;
 use crate::core::State;
 use crate::error::Error;
 use crate::limits::Limits;
-use crate::listen;
+use crate::listen::{self, Bound};
 use crate::send::{Way, COPIED_BYTES};
 use crate::stats::Stats;
 use crate::table::{Fin, Kind, Phase, SocketId};
@@ -133,6 +133,14 @@ impl<'a> Context<'a> {
         listen::listen(self.state, address, backlog, reuse_port)
     }
 
+    /// Takes over a listener that was bound before, perhaps in another thread.
+    ///
+    /// # Errors
+    /// EMFILE if there are too many sockets, with the address.
+    pub fn adopt(&mut self, bound: Bound) -> Result<SocketId, Error> {
+        listen::adopt(self.state, bound)
+    }
+
     /// Begins to connect; [`Handler::opened`](crate::Handler::opened) or [`Handler::closed`](crate::Handler::closed) tells what
     /// became of it.
     ///
@@ -170,6 +178,11 @@ impl<'a> Context<'a> {
     /// All streams and listeners that are not closed yet.
     pub fn ids(&self) -> Vec<SocketId> {
         self.state.table.ids().collect()
+    }
+
+    /// All listeners that are not closed yet.
+    pub fn listeners(&self) -> Vec<SocketId> {
+        self.state.listeners.clone()
     }
 
     /// What has happened so far.

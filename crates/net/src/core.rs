@@ -152,6 +152,8 @@ pub(crate) struct Core<B: Backend> {
     pub(crate) calls: B::Calls,
     pub(crate) state: State,
     decision: Decision,
+    /// The last turn without its wait.
+    pub(crate) took: Duration,
     events: Vec<Event>,
     pub(crate) hot: Box<[u8]>,
 }
@@ -163,6 +165,7 @@ impl<B: Backend> Core<B> {
             calls,
             state,
             decision,
+            took: Duration::ZERO,
             events: Vec::new(),
             hot: Box::default(),
         }
@@ -189,7 +192,8 @@ impl<B: Backend> Core<B> {
         self.events = events;
         self.state.expire();
         let settled = self.settle_all(handler);
-        self.decision.turn_took(self.state.clock.turn());
+        self.took = self.state.clock.turn();
+        self.decision.turn_took(self.took);
         // What is done between turns has no batch.
         self.state.way = send::Way::Direct;
         waited.and(settled)

@@ -30,6 +30,7 @@
 
 mod address;
 mod backend;
+mod bind;
 mod clock;
 mod close;
 mod config;
@@ -37,7 +38,9 @@ mod context;
 mod core;
 mod error;
 mod event;
+mod group;
 mod handler;
+mod latency;
 mod limits;
 mod listen;
 mod recv;
@@ -46,13 +49,19 @@ pub mod serve;
 mod sockets;
 mod stats;
 mod table;
+pub mod threads;
+mod worker;
 
 pub use address::Address;
 pub use config::{Config, Hidden, SendPolicy};
 pub use context::Context;
 pub use error::Error;
+pub use group::{Group, Plan, StartError};
 pub use handler::Handler;
+pub use latency::Latency;
 pub use limits::Limits;
+pub use listen::Bound;
 pub use sockets::{Chosen, Sockets, Waker};
 pub use stats::Stats;
 pub use table::SocketId;
+pub use worker::Snapshot;

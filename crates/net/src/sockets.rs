@@ -9,6 +9,7 @@ use crate::context::Context;
 use crate::core::{Core, State};
 use crate::error::Error;
 use crate::handler::Handler;
+use crate::listen::Bound;
 use crate::send::Decision;
 use crate::stats::Stats;
 use crate::table::SocketId;
@@ -91,10 +92,11 @@ impl Sockets {
     pub(crate) fn new(config: Config) -> io::Result<Self> {
         let state = State::new(config.limits, config.no_delay);
         let ring = match refused(&config) {
+            Some(why) if config.require_ring => return Err(io::Error::new(io::ErrorKind::Unsupported, why)),
             Some(why) => Err(why.to_owned()),
             None => match Uring::new(&config) {
                 Ok(ring) => Ok(ring),
-                Err(e) if config.sqpoll.is_some() => return Err(e),
+                Err(e) if config.sqpoll.is_some() || config.require_ring => return Err(e),
                 Err(e) => Err(e.to_string()),
             },
         };
@@ -106,12 +108,12 @@ impl Sockets {
                 } else {
                     config.send
                 };
-                let core = Core::new(ring, System, state, Decision::new(policy));
+                let core = Core::new(ring, System::default(), state, Decision::new(policy));
                 (On::Uring(Box::new(core)), Chosen::Uring)
             }
             Err(why) => {
                 let decision = Decision::new(SendPolicy::Direct);
-                let core = Core::new(Epoll::new()?, System, state, decision);
+                let core = Core::new(Epoll::new()?, System::default(), state, decision);
                 (On::Epoll(Box::new(core)), Chosen::Epoll(why))
             }
         };
@@ -200,6 +202,32 @@ impl Sockets {
             On::Uring(core) => core.state.stats,
             On::Epoll(core) => core.state.stats,
         }
+    }
+
+    /// System calls that the sockets have made so far, those for waiting and submitting included.
+    pub fn calls(&mut self) -> u64 {
+        let enters = self.enters().unwrap_or(0);
+        match &self.on {
+            On::Uring(core) => core.calls.made + enters,
+            On::Epoll(core) => core.calls.made + core.backend.calls(),
+        }
+    }
+
+    /// How long the last turn has taken, from the end of its wait until what it has to send was queued.
+    #[inline]
+    pub fn last_turn(&self) -> Duration {
+        match &self.on {
+            On::Uring(core) => core.took,
+            On::Epoll(core) => core.took,
+        }
+    }
+
+    /// Takes over a listener that was bound before, perhaps in another thread.
+    ///
+    /// # Errors
+    /// EMFILE if there are too many sockets, with the address.
+    pub fn adopt(&mut self, bound: Bound) -> Result<SocketId, Error> {
+        self.with(|cx| cx.adopt(bound))
     }
 
     /// System calls for waiting and submitting so far; None on epoll, where each turn is one.

@@ -7,7 +7,10 @@ use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// The kernel's own calls.
 #[derive(Default)]
-pub(crate) struct System;
+pub(crate) struct System {
+    /// How many were made.
+    pub(crate) made: u64,
+}
 
 fn borrow<'a>(fd: RawFd) -> BorrowedFd<'a> {
     // SAFETY: the table closes a descriptor only after it has freed its slot, and calls name descriptors of slots in use.
@@ -17,6 +20,7 @@ fn borrow<'a>(fd: RawFd) -> BorrowedFd<'a> {
 impl Calls for System {
     #[inline]
     fn send(&mut self, fd: RawFd, bytes: &[u8]) -> io::Result<usize> {
+        self.made += 1;
         Ok(rustix::net::send(
             borrow(fd),
             bytes,
@@ -25,24 +29,29 @@ impl Calls for System {
     }
 
     fn recv(&mut self, fd: RawFd, into: &mut [u8]) -> io::Result<usize> {
+        self.made += 1;
         Ok(rustix::net::recv(borrow(fd), into, RecvFlags::DONTWAIT)?.0)
     }
 
     fn shutdown(&mut self, fd: RawFd, how: Shutdown) {
+        self.made += 1;
         // ENOTCONN: the peer was quicker.
         let _ = rustix::net::shutdown(borrow(fd), how);
     }
 
     fn close(&mut self, fd: RawFd) {
+        self.made += 1;
         // SAFETY: the slot that owned the descriptor has given it up, and no entry names it.
         drop(unsafe { OwnedFd::from_raw_fd(fd) });
     }
 
     fn reset_on_close(&mut self, fd: RawFd) {
+        self.made += 1;
         let _ = rustix::net::sockopt::set_socket_linger(borrow(fd), Some(std::time::Duration::ZERO));
     }
 
     fn is_socket(&mut self, fd: RawFd) -> bool {
+        self.made += 1;
         fd >= 0 && rustix::net::sockopt::socket_domain(borrow(fd)).is_ok()
     }
 }

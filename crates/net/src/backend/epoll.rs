@@ -93,8 +93,13 @@ impl Epoll {
             changed: Vec::new(),
             made: Vec::new(),
             found: Vec::with_capacity(MAX_EVENTS),
-            calls: System,
+            calls: System::default(),
         })
+    }
+
+    /// System calls so far.
+    pub(crate) fn calls(&self) -> u64 {
+        self.calls.made
     }
 
     pub(crate) fn waker(&self) -> Arc<OwnedFd> {
@@ -131,6 +136,7 @@ impl Epoll {
             // SAFETY: a descriptor with entries is open.
             let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
             let data = EventData::new_u64(fd as u64);
+            self.calls.made += 1;
             if wanted.is_empty() {
                 // Hang-ups are told of what is in the set whether asked for or not, for ever.
                 epoll::delete(&self.set, borrowed)?;
@@ -151,6 +157,7 @@ impl Epoll {
             };
             // SAFETY: the listener has an entry, so it is open.
             let listener = unsafe { BorrowedFd::borrow_raw(fd) };
+            self.calls.made += 1;
             let accepted = rustix::net::accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK);
             let (res, more) = match accepted {
                 Ok(socket) => (std::os::fd::IntoRawFd::into_raw_fd(socket), !once),
@@ -219,6 +226,7 @@ impl Backend for Epoll {
     fn connect(&mut self, fd: RawFd, address: SocketAddrAny, tag: Tag) -> io::Result<()> {
         // SAFETY: the caller has just made the descriptor.
         let socket = unsafe { BorrowedFd::borrow_raw(fd) };
+        self.calls.made += 1;
         match rustix::net::connect(socket, &address) {
             Ok(()) => self.made.push(event(tag, 0, false)),
             Err(rustix::io::Errno::INPROGRESS) => self.interest(fd).connect = Some(tag),
@@ -266,6 +274,7 @@ impl Backend for Epoll {
             return;
         };
         if !std::mem::replace(&mut interest.watched, EventFlags::empty()).is_empty() {
+            self.calls.made += 1;
             // SAFETY: the caller closes the descriptor later. Closing would not take it out of the set where a child process
             // has a copy of it.
             let _ = epoll::delete(&self.set, unsafe { BorrowedFd::borrow_raw(fd) });
@@ -286,6 +295,7 @@ impl Backend for Epoll {
         events.append(&mut self.made);
         self.found.clear();
         let room = rustix::buffer::spare_capacity(&mut self.found);
+        self.calls.made += 1;
         match epoll::wait(&self.set, room, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),

@@ -1,0 +1,176 @@
+//! The flags of `proactor serve`, each described once.
+
+use clap::{ArgAction, Args, ValueEnum};
+use proactor_bench::units::{parse_bytes, parse_seconds};
+use proactor_net::serve::{DEFAULT_MAX_LINE, DEFAULT_MAX_MEMORY};
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub(crate) const AFTER_HELP: &str = "\
+The first line on standard output says where the server listens; --ready-file has the same for programs. Messages go to
+standard error.
+
+SIGTERM and SIGINT end the server in order: it accepts no connection any more and ends with its last one, or after --grace. A
+second signal ends it at once. Exits with 0 when it was ended in order, with 1 if it failed, with 2 if it was not started, with
+130 or 143 if a second signal ended it.";
+
+/// The most user threads.
+const MAX_WORKERS: usize = 1024;
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Server {
+    /// Sends back what it receives
+    Echo,
+    /// Sends back whole lines
+    Line,
+    /// A key-value store in memory that speaks Redis's protocol (RESP2): strings and lists
+    Resp,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum EngineChoice {
+    /// io_uring where the kernel can receive for a socket (Linux 6.0), else epoll
+    Auto,
+    /// io_uring, or it is an error
+    Uring,
+    Epoll,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum StatsForm {
+    /// A line for people
+    Text,
+    /// A line of JSON
+    Json,
+}
+
+fn workers(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(count) if (1..=MAX_WORKERS).contains(&count) => Ok(count),
+        _ => Err(format!(
+            "a number from 1 to {MAX_WORKERS}; one for each processor is enough"
+        )),
+    }
+}
+
+fn connections(text: &str) -> Result<usize, String> {
+    text.parse()
+        .ok()
+        .filter(|count| *count > 0)
+        .ok_or_else(|| "a number from 1 on; without the option there is no bound".into())
+}
+
+fn backlog(text: &str) -> Result<u32, String> {
+    let parsed = text.parse().ok().filter(|count| (1..=1 << 30).contains(count));
+    parsed.ok_or_else(|| "a number from 1 on".into())
+}
+
+fn some_bytes(text: &str) -> Result<usize, String> {
+    match parse_bytes(text)? {
+        0 => Err("at least 1 byte".into()),
+        bytes => usize::try_from(bytes).map_err(|_| format!("{text:?} is too large")),
+    }
+}
+
+fn some_time(text: &str) -> Result<Duration, String> {
+    match parse_seconds(text)? {
+        Duration::ZERO => Err("more than 0".into()),
+        time => Ok(time),
+    }
+}
+
+/// An option that is given again counts as it was given last.
+#[derive(Args)]
+#[command(args_override_self = true)]
+pub(crate) struct Serve {
+    /// What to serve
+    #[arg(value_enum)]
+    pub(super) server: Server,
+
+    /// The address to listen on, or a name; all addresses of a name are listened on
+    #[arg(
+        long,
+        value_name = "HOST",
+        default_value = "127.0.0.1",
+        help_heading = "Where"
+    )]
+    pub(super) host: String,
+    /// The port; 0 lets the kernel choose one [default: 0]
+    #[arg(long, value_name = "PORT", conflicts_with = "unix", help_heading = "Where")]
+    pub(super) port: Option<u16>,
+    /// Listen on a Unix socket instead; @NAME is one without a file. The file is removed at the end
+    #[arg(long, value_name = "PATH", help_heading = "Where")]
+    pub(super) unix: Option<PathBuf>,
+    /// Connections that may wait to be accepted; the kernel takes at most net.core.somaxconn
+    #[arg(long, value_parser = backlog, default_value = "4096", value_name = "N", help_heading = "Where")]
+    pub(super) backlog: u32,
+    /// When the server accepts connections, write the addresses to this file, one a line
+    #[arg(long, value_name = "FILE", help_heading = "Where")]
+    pub(super) ready_file: Option<PathBuf>,
+
+    #[arg(
+        long,
+        value_enum,
+        default_value = "auto",
+        value_name = "ENGINE",
+        help_heading = "How"
+    )]
+    pub(super) engine: EngineChoice,
+    /// User threads, which share the port (SO_REUSEPORT)
+    #[arg(long, value_parser = workers, default_value = "1", value_name = "N", help_heading = "How")]
+    pub(super) workers: usize,
+
+    /// Most connections at once, divided among the workers; more wait to be accepted
+    #[arg(long, value_parser = connections, value_name = "N", help_heading = "Bounds")]
+    pub(super) max_connections: Option<usize>,
+    /// Close connections that neither received nor sent for so long
+    #[arg(long, value_parser = some_time, value_name = "TIME", help_heading = "Bounds")]
+    pub(super) idle_timeout: Option<Duration>,
+    /// Unsent bytes of all connections, divided among the workers; above it nothing is accepted until they are below 80 %
+    #[arg(long, value_parser = some_bytes, default_value = "256m", value_name = "BYTES", help_heading = "Bounds")]
+    pub(super) max_buffered: usize,
+    /// Unsent bytes of one connection; above it nothing is received from it until they are below half
+    #[arg(long, value_parser = some_bytes, default_value = "256k", value_name = "BYTES", help_heading = "Bounds")]
+    pub(super) max_buffered_each: usize,
+    /// line: bytes of a line; a connection that sends a longer one is closed [default: 64k]
+    #[arg(long, value_parser = some_bytes, value_name = "BYTES", help_heading = "Bounds")]
+    pub(super) max_line: Option<usize>,
+    /// resp: bytes of keys and values [default: 1g]
+    #[arg(long, value_parser = some_bytes, value_name = "BYTES", help_heading = "Bounds")]
+    pub(super) max_memory: Option<usize>,
+    /// How long connections may go on after the first signal
+    #[arg(long, value_parser = parse_seconds, default_value = "5s", value_name = "TIME", help_heading = "Bounds")]
+    pub(super) grace: Duration,
+
+    /// Each second say how many connections and requests there were, system calls and context switches per request, how long
+    /// requests took here (p50, p99), and what each thread used, the kernel's included
+    #[arg(
+        long,
+        value_enum,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "text",
+        action = ArgAction::Set,
+        value_name = "FORM",
+        help_heading = "What is told"
+    )]
+    pub(super) stats: Option<StatsForm>,
+    /// How often
+    #[arg(long, value_parser = some_time, default_value = "1s", value_name = "TIME", help_heading = "What is told")]
+    pub(super) stats_interval: Duration,
+}
+
+impl Serve {
+    pub(super) fn max_line(&self) -> usize {
+        self.max_line.unwrap_or(DEFAULT_MAX_LINE)
+    }
+
+    pub(super) fn max_memory(&self) -> usize {
+        self.max_memory.unwrap_or(DEFAULT_MAX_MEMORY)
+    }
+
+    pub(super) fn name(&self) -> String {
+        let value = self.server.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
