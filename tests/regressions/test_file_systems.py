@@ -172,7 +172,7 @@ def test_files_without_a_size(run: Run, engine: str, path: str) -> None:
     ("kind", "name"),
     [
         pytest.param("cgroup2", "cgroup.controllers", marks=needs("root", "cgroup2")),
-        pytest.param("cgroup2", "cgroup.procs", marks=needs("root", "cgroup2")),
+        pytest.param("cgroup2", "cgroup.max.depth", marks=needs("root", "cgroup2")),
         pytest.param("debugfs", "clear_warn_once", marks=needs("root", "debugfs")),
         pytest.param("debugfs", "sched/features", marks=needs("root", "debugfs")),
         pytest.param("tracefs", "README", marks=needs("root", "tracefs")),
