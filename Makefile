@@ -41,7 +41,8 @@ export FEATURES
 
 .DELETE_ON_ERROR:
 .PRECIOUS: %/.installed
-.PHONY: help demo test test-rust test-python test-all native gnu-tests asan lint check-aarch64 dropin-suites bench docs clean fuzz
+.PHONY: help demo test test-rust test-python test-all native gnu-tests asan lint check-aarch64 dropin-suites bench bench-servers
+.PHONY: docs clean fuzz
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -103,6 +104,9 @@ dropin-suites: $(VENV)/.built ## the replaced packages' own tests on proactor.co
 
 bench: .venv-bench/.installed ## all comparisons, a quarter of an hour, and docs/speed.md (BENCH_ARGS="--help")
 	.venv-bench/bin/python comparisons/bench.py $(BENCH_ARGS)
+
+bench-servers: .venv-bench/.installed ## those of servers alone, in under half an hour
+	.venv-bench/bin/python comparisons/bench.py servers_lockstep --minutes 10 $(BENCH_ARGS)
 
 docs: ## the Rust crates' documentation, in target/doc
 	cargo doc --locked --workspace --no-deps

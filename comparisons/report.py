@@ -32,6 +32,7 @@ COMPARISONS = {
     "randread": "Random reads, from Rust",
     "randread_zram": "Random reads, from Rust, of a file in memory",
     "copier": "Trees, copied",
+    "servers_lockstep": "Echo servers at an exact batch",
 }
 # Results by the same module, of another device.
 MODULES = {"randread_zram": "randread"}
