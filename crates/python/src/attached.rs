@@ -41,6 +41,11 @@ impl<T> Attached<T> {
         self.get(py).ok_or_else(in_use)
     }
 
+    /// For who knows that nobody has borrowed it.
+    pub(crate) fn as_ptr(&self) -> *mut T {
+        self.0.as_ptr()
+    }
+
     /// For `__traverse__`, which has no token: the collector runs in a thread that is attached.
     pub(crate) fn seen_by_collector(&self) -> Option<Ref<'_, T>> {
         self.0.try_borrow().ok()

@@ -14,6 +14,7 @@ mod memory;
 mod path;
 mod python_code;
 mod ready;
+mod references;
 mod reused;
 mod thread_bound;
 

@@ -4,12 +4,20 @@
 //! await costs, so one is kept and used again while nobody else holds it. It keeps its last value alive until the next,
 //! so large values get an exception of their own.
 
-use crate::attached::Attached;
+use crate::references;
 use pyo3::exceptions::PyStopIteration;
 use pyo3::ffi;
 use pyo3::prelude::*;
+use std::cell::Cell;
 
-static SPARE: Attached<Option<Py<PyAny>>> = Attached::new(None);
+/// The exception that is used again, with a reference of ours; or null.
+struct Spare(Cell<*mut ffi::PyObject>);
+
+// SAFETY: only touched by threads that are attached, of which there is one at a time (`gil_used`), and never across a call
+// that may let another one in.
+unsafe impl Sync for Spare {}
+
+static SPARE: Spare = Spare(Cell::new(std::ptr::null_mut()));
 
 /// A value of more bytes is not worth keeping alive for the sake of 0.1 microseconds.
 pub(crate) const LARGE_BYTES: usize = 16 * 1024;
@@ -35,9 +43,14 @@ pub(crate) fn raise(value: Bound<'_, PyAny>) {
 }
 
 /// As `PyErr::restore`, which goes round by Rust's own kind of error.
-#[allow(deprecated)] // by 3.12, whose successor of it 3.10 and 3.11 do not have
 fn restore(exception: Bound<'_, PyAny>) {
     // SAFETY: an exception without a traceback; the references to it and its class are the interpreter's from here on.
+    #[cfg(Py_3_12)]
+    unsafe {
+        ffi::PyErr_SetRaisedException(exception.into_ptr());
+    }
+    // SAFETY: as above.
+    #[cfg(not(Py_3_12))]
     unsafe {
         ffi::PyErr_Restore(
             ffi::Py_NewRef(exception.get_type_ptr().cast()),
@@ -49,25 +62,22 @@ fn restore(exception: Bound<'_, PyAny>) {
 
 fn with_value(value: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
     let py = value.py();
-    let spare = SPARE.get(py).and_then(|mut spare| spare.take());
-    let exception = match spare {
-        // SAFETY: a live object; reading its reference count is fine under the GIL.
-        Some(spare) if unsafe { ffi::Py_REFCNT(spare.as_ptr()) } == 1 => spare.into_bound(py),
-        other => {
-            if let Some(other) = other {
-                other.drop_ref(py);
-            }
-            py.get_type::<PyStopIteration>().call0()?
+    let spare = SPARE.0.get();
+    // SAFETY: null, or a live object; reading its reference count is fine under the GIL.
+    let exception = if !spare.is_null() && unsafe { ffi::Py_REFCNT(spare) } == 1 {
+        // SAFETY: as above. With a second reference, nobody who comes here meanwhile takes it.
+        unsafe {
+            references::add(spare);
+            Bound::from_owned_ptr(py, spare)
         }
+    } else {
+        let exception = py.get_type::<PyStopIteration>().call0()?;
+        let other = SPARE.0.replace(exception.clone().into_ptr());
+        // SAFETY: null, or an object with a reference that was the spare one's.
+        unsafe { ffi::Py_XDECREF(other) };
+        exception
     };
     set_value(&exception, value);
-    // (What another has put there meanwhile goes when nothing is borrowed.)
-    let other = SPARE
-        .get(py)
-        .and_then(|mut spare| spare.replace(exception.clone().unbind()));
-    if let Some(other) = other {
-        other.drop_ref(py);
-    }
     Ok(exception)
 }
 

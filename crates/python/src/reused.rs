@@ -8,6 +8,7 @@
 use crate::attached::Attached;
 use crate::coroutine::{self, Coroutine, Outcome};
 use crate::ready;
+use crate::references;
 use pyo3::ffi;
 use pyo3::impl_::trampoline::{inquiry, iternextfunc, ternaryfunc, MethodDef};
 use pyo3::prelude::*;
@@ -125,17 +126,24 @@ impl Pool {
 /// A new object, or one that was used before.
 #[inline]
 pub(crate) fn make<T: Reused>(py: Python<'_>, call: T::Call) -> PyResult<Bound<'_, T>> {
-    let Some(object) = T::pool().idle(py).objects.pop() else {
+    let Some(object) = take_idle::<T>(py) else {
         return Bound::new(py, T::new(call));
     };
-    // SAFETY: the pool's own reference to a T, which becomes ours.
-    let object = unsafe { Bound::from_owned_ptr(py, object).cast_into_unchecked::<T>() };
-    let over = std::mem::replace(&mut *object.get().call().borrow_mut(py)?, call);
-    // It holds nothing.
-    std::mem::forget(over);
-    // SAFETY: an object with a collector's header, complete, and not tracked while it was idle.
-    unsafe { ffi::PyObject_GC_Track(object.as_ptr().cast()) };
+    // SAFETY: nobody has borrowed it yet. It holds nothing that would have to be dropped.
+    unsafe { object.get().call().as_ptr().write(call) };
     Ok(object)
+}
+
+/// An object that was used before, which its caller alone has: its call is over and holds nothing.
+#[inline]
+pub(crate) fn take_idle<T: Reused>(py: Python<'_>) -> Option<Bound<'_, T>> {
+    let object = T::pool().idle(py).objects.pop()?;
+    // SAFETY: the pool's own reference to a T, which becomes ours. It has a collector's header, is complete, and was not
+    // tracked while it was idle.
+    unsafe {
+        ffi::PyObject_GC_Track(object.cast());
+        Some(Bound::from_owned_ptr(py, object).cast_into_unchecked::<T>())
+    }
 }
 
 /// Puts the raw slots into a class.
@@ -172,8 +180,9 @@ pub(crate) fn install_await<T: PyClass>(py: Python<'_>) {
 
 /// `am_await`.
 unsafe extern "C" fn itself(slf: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: a live object.
-    unsafe { ffi::Py_NewRef(slf) }
+    // SAFETY: a live object of ours. The caller is about to give up its own reference.
+    unsafe { references::add(slf) };
+    slf
 }
 
 /// The functions of a class, for PyO3's trampolines.
@@ -292,10 +301,11 @@ pub(crate) fn drive<T: Reused>(slf: &Bound<'_, T>, sent: &Bound<'_, PyAny>) -> P
 /// `tp_dealloc`.
 unsafe extern "C" fn dealloc<T: Reused>(object: *mut ffi::PyObject) {
     // SAFETY: attached, as every destructor is; nobody has the object any more, which has a collector's header. With one
-    // reference, our own, it is an object like others.
+    // reference, our own, it is an object like others. The collector must not know it any more: it may be freeing it just
+    // now, and would clear it once more while somebody else uses it.
     unsafe {
         ffi::PyObject_GC_UnTrack(object.cast());
-        ffi::Py_INCREF(object);
+        references::add(object);
         let py = Python::assume_attached();
         let is_over = {
             let slf = Borrowed::from_ptr(py, object).cast_unchecked::<T>();

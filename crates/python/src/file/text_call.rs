@@ -7,11 +7,13 @@ use crate::attached::Attached;
 use crate::coroutine::{coroutine_methods, Coroutine, Outcome};
 use crate::errors;
 use crate::python_code::{self, Sent};
-use crate::reused::{self, make, reused, Call as _};
+use crate::references;
+use crate::reused::{self, make, reused, take_idle, Call as _};
 use pyo3::exceptions::{PyException, PyRuntimeError, PyRuntimeWarning};
 use pyo3::gc::PyVisit;
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 use pyo3::PyTraverseError;
 
 /// The awaitable of one method of a text file. Await it once.
@@ -52,12 +54,27 @@ enum State {
 impl TextCall {
     #[inline]
     pub(super) fn new<'py>(file: &Bound<'py, TextCore>, verb: Verb) -> PyResult<Bound<'py, Self>> {
-        let call = Call {
-            file: Some(file.clone().unbind()),
-            verb,
-            state: State::New,
+        let py = file.py();
+        // SAFETY: an instance of ours, which is alive. The interpreter's own reference to it is about to go.
+        let file = unsafe {
+            references::add(file.as_ptr());
+            Bound::from_owned_ptr(py, file.as_ptr()).cast_into_unchecked()
         };
-        make(file.py(), call)
+        let file = Some(file.unbind());
+        let Some(object) = take_idle::<Self>(py) else {
+            let state = State::New;
+            return make(py, Call { file, verb, state });
+        };
+        let call = object.get().0.as_ptr();
+        // One field after the other, from registers: a whole one would be made on the stack, and read back in larger pieces
+        // than were written, which has to wait for them.
+        // SAFETY: as in `make`.
+        unsafe {
+            (&raw mut (*call).file).write(file);
+            (&raw mut (*call).verb).write(verb);
+            (&raw mut (*call).state).write(State::New);
+        }
+        Ok(object)
     }
 }
 
@@ -197,8 +214,11 @@ impl Coroutine for TextCall {
     }
 
     fn size_of(py: Python<'_>, value: &Py<PyAny>) -> usize {
-        // A line or a number.
-        value.bind(py).len().unwrap_or(0)
+        // A line or a number, which has no length: to ask for it makes an exception.
+        value
+            .bind(py)
+            .cast::<PyString>()
+            .map_or(0, |line| line.len().unwrap_or(0))
     }
 }
 
@@ -221,7 +241,8 @@ reused! { TextCall =>
                 Verb::Line { .. } | Verb::Written => None,
             }?
         };
-        call.state = State::Done;
+        // `New` has nothing to be dropped.
+        std::mem::forget(std::mem::replace(&mut call.state, State::Done));
         let file = call.file.take();
         let what = match call.verb {
             Verb::Write { .. } => std::mem::replace(&mut call.verb, Verb::Written),

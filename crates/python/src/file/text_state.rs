@@ -146,7 +146,7 @@ impl Text {
         let length =
             unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyLong_FromSsize_t(data.len() as isize)) };
         let length = length.ok()?;
-        file.put_at_once(data).then_some(length)
+        file.put_at_once(py, data).then_some(length)
     }
 
     /// A write has to forget what was read ahead.

@@ -94,6 +94,15 @@ impl Turn {
         !self.is_new()
     }
 
+    /// Whether some of the turn is left; the next look at the clock is then as far away as after [`charge`](Self::charge).
+    pub(crate) fn has_time(&self) -> bool {
+        let has_time = self.end.is_some_and(|end| Instant::now() < end);
+        if has_time {
+            self.units.set(0);
+        }
+        has_time
+    }
+
     /// Whether the running task is another than the last that asked.
     ///
     /// A task that has just been woken goes on for once. Thousands that make one call each, as under `gather`, take the
