@@ -42,7 +42,7 @@ export FEATURES
 .DELETE_ON_ERROR:
 .PRECIOUS: %/.installed
 .PHONY: help demo test test-rust test-python test-all native gnu-tests asan lint check-aarch64 dropin-suites bench bench-servers
-.PHONY: docs clean fuzz
+.PHONY: docs clean fuzz soak
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -80,6 +80,9 @@ asan: ## AddressSanitizer under the Rust tests of the engine and of crates/file 
 
 fuzz: $(VENV)/.built ## every fuzzer with new seeds, for an hour in all (SECONDS=60, FUZZ_ARGS="--help")
 	$(BIN)/python fuzz/run.py --seconds $(SECONDS) $(FUZZ_ARGS)
+
+soak: ## the sockets' long tests: 100,000 programs on the simulated kernel
+	cargo test --locked -p proactor-net --profile testing --lib -- --ignored --exact --nocapture simulator::soak
 
 gnu-tests: native ## GNU's own tests of cp on the static binary (GNU_TESTS_ARGS="--control"); takes Debian's apt
 	$(PYTHON) tools/gnu_tests.py $(GNU_TESTS_ARGS)

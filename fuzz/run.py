@@ -21,6 +21,7 @@ TESTS = {
     "engine": ("programs of ops against a model", "--test=simulator", "fuzz_programs"),
     "file": ("the buffered file against a model", "--test=buffers", "fuzz::fuzz_buffers"),
     "journal": ("journals of the copier", "--lib", "journal::fuzz::fuzz_journals"),
+    "net": ("sockets on a simulated kernel", "--lib", "simulator::fuzz_schedules"),
     "patterns": ("patterns of the copier", "--lib", "glob_fuzz::fuzz_patterns"),
     "power": ("the copier when power is lost", "--test=power_loss", "fuzz_power_loss"),
 }

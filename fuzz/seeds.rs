@@ -23,6 +23,17 @@ fn number(variable: &str) -> Option<u64> {
     )
 }
 
+/// Runs a test with these seeds, or with that of `PROACTOR_SEED` alone.
+#[allow(dead_code)]
+pub fn among(seeds: impl Iterator<Item = u64>, mut test: impl FnMut(u64)) {
+    let one = number("PROACTOR_SEED");
+    for seed in one.into_iter().chain(seeds.filter(|_| one.is_none())) {
+        let _named = Named(seed);
+        test(seed);
+    }
+}
+
+/// Runs a test with new seeds.
 pub fn each(mut test: impl FnMut(u64)) {
     let mut run = |seed| {
         let _named = Named(seed);

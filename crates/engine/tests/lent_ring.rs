@@ -265,7 +265,7 @@ fn draining_ends_all_entries_and_leaves_the_driver_usable() {
         // SAFETY: the sockets live until the entries are drained.
         unsafe { driver.push(receive(ours, group.id()), RECEIVE).unwrap() };
     }
-    driver.drain_events().unwrap();
+    driver.drain_events(&mut Vec::new()).unwrap();
     assert!(driver.run(Nop).unwrap().result.is_ok());
     waker.wake();
     assert_eq!(
@@ -387,7 +387,7 @@ fn other_engines_have_no_ring_to_lend() {
                 .unwrap_err(),
             driver.buffer_ring(1, 1, 1).unwrap_err(),
             driver.waker().unwrap_err(),
-            driver.drain_events().unwrap_err(),
+            driver.drain_events(&mut Vec::new()).unwrap_err(),
         ];
         assert!(
             kinds.iter().all(|e| e.kind() == ErrorKind::Unsupported),

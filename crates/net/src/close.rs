@@ -117,9 +117,7 @@ impl<B: Backend> Core<B> {
         self.state.table.remove(id);
         self.state.stats.closed += 1;
         self.state.check_hold(true);
-        if self.state.limits.max_connections != usize::MAX {
-            self.state.list_listeners();
-        }
+        self.state.count_changed();
         let error = (errno != 0).then(|| io::Error::from_raw_os_error(errno));
         handler.closed(
             &mut Context::new(&mut self.state, &mut self.calls),

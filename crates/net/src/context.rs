@@ -23,6 +23,11 @@ impl<'a> Context<'a> {
         Context { state, calls }
     }
 
+    #[cfg(test)]
+    pub(crate) fn state(&mut self) -> &mut State {
+        self.state
+    }
+
     /// Sends bytes: what the kernel does not take at once is copied and sent in order. Returns false if the stream has more
     /// unsent bytes than its bound ([`Limits::socket_bytes`]), or is not open any more: send no more before
     /// [`Handler::writable`](crate::Handler::writable). Nothing is lost meanwhile.
@@ -64,6 +69,9 @@ impl<'a> Context<'a> {
         let Some(slot) = state.table.get_mut(id) else {
             return false;
         };
+        if slot.queue.is_empty() {
+            slot.active_ms = state.clock.now_ms;
+        }
         slot.queue.push(bytes, &mut state.spares);
         state.buffered += bytes.len();
         slot.queue.is_full |= slot.queue.len() > state.limits.socket_bytes;

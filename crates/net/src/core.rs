@@ -121,11 +121,20 @@ impl State {
         if over {
             self.hold = Hold::No;
             self.list_listeners();
+            // The bound may have been exceeded while something else was missing.
+            self.check_memory();
         }
     }
 
     pub(crate) fn accepted_one(&mut self) {
         self.hold_told = false;
+    }
+
+    /// Looks at the listeners again if the number of streams is bounded, for it has changed.
+    pub(crate) fn count_changed(&mut self) {
+        if self.limits.max_connections != usize::MAX {
+            self.list_listeners();
+        }
     }
 
     pub(crate) fn list_listeners(&mut self) {
@@ -200,25 +209,36 @@ impl<B: Backend> Core<B> {
     }
 
     fn settle_all<H: Handler>(&mut self, handler: &mut H) -> io::Result<()> {
-        for (id, address) in std::mem::take(&mut self.state.connects) {
-            self.start_connect(id, address)?;
+        match self.start_connects().and_then(|()| self.settle_listed(handler)) {
+            // The kernel takes nothing before its completions are read: go on in the next turn.
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            result => result,
         }
+    }
+
+    fn settle_listed<H: Handler>(&mut self, handler: &mut H) -> io::Result<()> {
         while !self.state.todo.is_empty() {
             let todo = std::mem::take(&mut self.state.todo);
             for (at, &id) in todo.iter().enumerate() {
-                match self.settle(id, handler) {
-                    Ok(()) => {}
-                    // The kernel takes nothing before its completions are read: go on in the next turn.
-                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                        self.state.todo.splice(0..0, todo[at..].iter().copied());
-                        return Ok(());
-                    }
-                    Err(e) => return Err(e),
+                if let Err(e) = self.settle(id, handler) {
+                    self.state.todo.splice(0..0, todo[at..].iter().copied());
+                    return Err(e);
                 }
             }
             if self.state.todo.is_empty() {
                 self.state.todo = todo;
                 self.state.todo.clear();
+            }
+        }
+        Ok(())
+    }
+
+    fn start_connects(&mut self) -> io::Result<()> {
+        let connects = std::mem::take(&mut self.state.connects);
+        for (at, (id, address)) in connects.iter().enumerate() {
+            if let Err(e) = self.start_connect(*id, address.clone()) {
+                self.state.connects = connects[at..].to_vec();
+                return Err(e);
             }
         }
         Ok(())
@@ -414,13 +434,23 @@ impl<B: Backend> Core<B> {
 
     /// Calls `with` with what a handler would get.
     pub(crate) fn with_context<R>(&mut self, with: impl FnOnce(&mut Context<'_>) -> R) -> R {
+        // The last turn may have been long ago.
+        self.state.clock.now_ms = self.state.clock.read_ms();
         with(&mut Context::new(&mut self.state, &mut self.calls))
     }
 }
 
 impl<B: Backend> Drop for Core<B> {
     fn drop(&mut self) {
-        let drained = self.backend.drain();
+        let mut events = Vec::new();
+        let drained = self.backend.drain(&mut events);
+        // Connections that were accepted meanwhile, or after the last turn.
+        for event in &events {
+            let accepted = Tag(event.tag).what() == Some(What::Accept) && event.res >= 0;
+            if accepted && self.calls.is_socket(event.res) {
+                self.calls.close(event.res);
+            }
+        }
         if !drained {
             // The kernel may still read from the queues.
             std::mem::forget(std::mem::take(&mut self.state.table));

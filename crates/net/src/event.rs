@@ -226,6 +226,7 @@ impl<B: Backend> Core<B> {
         };
         self.state.stats.accepted += 1;
         self.state.accepted_one();
+        self.state.count_changed();
         self.open(stream, handler);
     }
 
@@ -263,6 +264,7 @@ impl<B: Backend> Core<B> {
             return self.state.fail(id, -event.res);
         }
         slot.phase = Phase::Open;
+        slot.active_ms = self.state.clock.now_ms;
         self.open(id, handler);
     }
 

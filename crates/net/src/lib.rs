@@ -46,6 +46,8 @@ mod listen;
 mod recv;
 mod send;
 pub mod serve;
+#[cfg(test)]
+mod simulator;
 mod sockets;
 mod stats;
 mod table;

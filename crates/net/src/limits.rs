@@ -5,7 +5,8 @@ use std::time::Duration;
 /// Bounds of one [`Sockets`](crate::Sockets).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Most streams at once; more wait in the listener's backlog. Default: no bound but descriptors.
+    /// Number of streams from which on no connection is accepted; more wait in the listener's backlog. Of several listeners
+    /// each may accept one more at the same moment. Default: no bound but descriptors.
     pub max_connections: usize,
     /// Unsent bytes of one stream from which on its receive stops, so that TCP slows the peer down. It goes on below half
     /// of it. Default 256 KiB.

@@ -4,7 +4,7 @@ use crate::address::Address;
 use crate::core::State;
 use crate::error::Error;
 use crate::table::{Kind, Phase, SocketId};
-use rustix::net::{sockopt, SocketFlags, SocketType};
+use rustix::net::{sockopt, SocketAddrAny, SocketFlags, SocketType};
 use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 
 const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
@@ -18,12 +18,29 @@ fn socket(address: &Address, no_delay: bool) -> rustix::io::Result<OwnedFd> {
     Ok(socket)
 }
 
-fn insert(state: &mut State, kind: Kind, phase: Phase, socket: OwnedFd) -> Option<SocketId> {
+/// Takes a slot for a socket that listens, which the slot closes from then on. None: there is none left.
+pub(crate) fn add_listener(state: &mut State, fd: RawFd) -> Option<SocketId> {
     let now_ms = state.clock.now_ms;
-    let id = state.table.insert(kind, phase, socket.as_raw_fd(), now_ms)?;
-    // The slot closes it from now on.
-    let _ = socket.into_raw_fd();
+    let id = state.table.insert(Kind::Listener, Phase::Open, fd, now_ms)?;
+    state.listeners.push(id);
+    state.list(id);
     Some(id)
+}
+
+/// Takes a slot for a socket that is to be connected, which the slot closes from then on. None: there is none left.
+pub(crate) fn add_connecting(state: &mut State, fd: RawFd, to: SocketAddrAny) -> Option<SocketId> {
+    let now_ms = state.clock.now_ms;
+    let id = state.table.insert(Kind::Stream, Phase::Connecting, fd, now_ms)?;
+    state.connects.push((id, to));
+    state.count_changed();
+    Some(id)
+}
+
+/// Gives a socket to the slot that `add` takes. Where there is none left, the socket is closed.
+fn own(socket: OwnedFd, add: impl FnOnce(RawFd) -> Option<SocketId>) -> rustix::io::Result<SocketId> {
+    let id = add(socket.as_raw_fd()).ok_or(rustix::io::Errno::MFILE)?;
+    let _ = socket.into_raw_fd();
+    Ok(id)
 }
 
 /// A socket that listens and that no [`Sockets`](crate::Sockets) has yet: it is bound in one thread and used in another.
@@ -77,11 +94,7 @@ impl Bound {
 
 pub(crate) fn adopt(state: &mut State, bound: Bound) -> Result<SocketId, Error> {
     let Bound { socket, address } = bound;
-    let id = insert(state, Kind::Listener, Phase::Open, socket)
-        .ok_or_else(|| Error::at("listen", &address)(rustix::io::Errno::MFILE))?;
-    state.listeners.push(id);
-    state.list(id);
-    Ok(id)
+    own(socket, |fd| add_listener(state, fd)).map_err(Error::at("listen", &address))
 }
 
 pub(crate) fn listen(
@@ -97,10 +110,7 @@ pub(crate) fn listen(
 pub(crate) fn connect(state: &mut State, address: &Address) -> Result<SocketId, Error> {
     let open = || Ok((socket(address, state.no_delay)?, address.to_any()?));
     let (socket, to) = open().map_err(Error::at("connect", address))?;
-    let id = insert(state, Kind::Stream, Phase::Connecting, socket)
-        .ok_or_else(|| Error::at("connect", address)(rustix::io::Errno::MFILE))?;
-    state.connects.push((id, to));
-    Ok(id)
+    own(socket, |fd| add_connecting(state, fd, to)).map_err(Error::at("connect", address))
 }
 
 fn borrow<'a>(fd: RawFd) -> BorrowedFd<'a> {

@@ -296,3 +296,34 @@ fn descriptors_end_as_they_began() {
         }
     }
 }
+
+#[test]
+fn connections_that_were_never_told_of_are_closed() {
+    for kind in kinds() {
+        let mut sockets = kind.config().build().unwrap();
+        let id = sockets.listen(&"127.0.0.1:0".parse().unwrap()).unwrap();
+        let Address::Inet(address) = sockets.with(|cx| cx.local(id)).unwrap() else {
+            unreachable!()
+        };
+        let mut client = Client::default();
+        sockets.turn(&mut client, Some(Duration::ZERO)).unwrap();
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        // Whoever waits for an op reads the completions of sockets, too.
+        if let Some(driver) = sockets.driver() {
+            assert!(driver.run(proactor::op::Nop).unwrap().result.is_ok());
+        }
+        drop(sockets);
+        // A ring that was made in this thread interrupts reads now and then.
+        let end = loop {
+            match stream.read(&mut [0]) {
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                end => break end.map_err(|e| e.kind()),
+            }
+        };
+        assert!(
+            matches!(end, Ok(0) | Err(ErrorKind::ConnectionReset)),
+            "{kind:?}: {end:?}"
+        );
+    }
+}

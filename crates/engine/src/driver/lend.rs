@@ -114,20 +114,22 @@ impl Driver {
         Ok(ring.borrowed() > 0 || ring.waker_fd().is_some() || self.slab.len() > 0)
     }
 
-    /// Ends all borrowed entries and waits for their last events, which are thrown away.
+    /// Ends all borrowed entries and waits for their last events, which are added to `events`: an accept may have made a
+    /// descriptor before it ended.
     ///
     /// # Errors
     /// If the kernel cannot be waited for any more (a seccomp filter that came late): the memory that the entries name must
     /// then never be freed. `Unsupported` as [`push`](Self::push).
-    pub fn drain_events(&mut self) -> io::Result<()> {
-        let mut events = Vec::new();
+    pub fn drain_events(&mut self, events: &mut Vec<Event>) -> io::Result<()> {
         while self.ring()?.borrowed() > 0 {
             self.ring()?.cancel_borrowed();
-            match self.wait_events(1, Some(Duration::from_millis(100)), &mut Vec::new(), &mut events) {
+            match self.wait_events(1, Some(Duration::from_millis(100)), &mut Vec::new(), events) {
                 Err(e) if sys::is_forbidden(&e) => return Err(e),
-                _ => events.clear(),
+                _ => {}
             }
         }
+        // Those that were read from the completion queue before, together with ops.
+        self.ring()?.take_events(events);
         Ok(())
     }
 

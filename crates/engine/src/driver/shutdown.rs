@@ -49,7 +49,9 @@ impl Driver {
             }
         }
         // A borrower's entries go last: ops may wait for what they bring, and nothing names them one by one.
-        !self.drain_events().is_err_and(|e| sys::is_forbidden(&e))
+        !self
+            .drain_events(&mut Vec::new())
+            .is_err_and(|e| sys::is_forbidden(&e))
     }
 
     /// The kernel may still write to the buffers, and nobody will hear of it: they stay where they are, for ever, and so

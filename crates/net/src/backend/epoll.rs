@@ -321,7 +321,7 @@ impl Backend for Epoll {
 
     fn grow_pool(&mut self) {}
 
-    fn drain(&mut self) -> bool {
+    fn drain(&mut self, _: &mut Vec<Event>) -> bool {
         // The kernel reads no memory of ours by itself.
         true
     }

@@ -5,6 +5,8 @@
 
 pub(crate) mod calls;
 pub(crate) mod epoll;
+#[cfg(test)]
+pub(crate) mod sim;
 pub(crate) mod uring;
 
 use crate::recv::Way;
@@ -79,6 +81,7 @@ pub(crate) trait Backend {
     /// Makes the pool larger, because a receive found no buffer.
     fn grow_pool(&mut self);
 
-    /// Ends all entries and waits for their last events. False: that was not possible, and their memory must never be freed.
-    fn drain(&mut self) -> bool;
+    /// Ends all entries and waits for their last events, which are added to `events`. False: that was not possible, and their
+    /// memory must never be freed.
+    fn drain(&mut self, events: &mut Vec<Event>) -> bool;
 }

@@ -212,8 +212,8 @@ impl Backend for Uring {
         self.pool.grow(self.pool.count().saturating_mul(2));
     }
 
-    fn drain(&mut self) -> bool {
-        let drained = self.driver.drain_events().is_ok();
+    fn drain(&mut self, events: &mut Vec<Event>) -> bool {
+        let drained = self.driver.drain_events(events).is_ok();
         if !drained {
             std::mem::forget(std::mem::take(&mut self.connecting));
         }

@@ -1,0 +1,424 @@
+//! Descriptors, entries and events of the simulated kernel.
+
+use super::{Connection, Random};
+use crate::table::{SocketId, Tag};
+use proactor::ring::Event;
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::RawFd;
+
+const BUFFER: u32 = 1;
+const MORE: u32 = 2;
+const POLLIN: i32 = 1;
+/// A number that is no descriptor.
+const NO_SOCKET: RawFd = 10_000;
+/// The first descriptor; lower ones are files of the process.
+pub(super) const FIRST_FD: RawFd = 3;
+/// How often what goes wrong, in 1,000.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Faults {
+    /// Less is sent or received than could be.
+    pub(crate) short: usize,
+    /// An entry makes no progress, or an event is not shown, before a later wait.
+    pub(crate) late: usize,
+    /// An entry or a call ends with ECANCELED, EINTR or EAGAIN.
+    pub(crate) transient: usize,
+    /// An entry that would go on ends.
+    pub(crate) drop_more: usize,
+    /// A receive finds no buffer though there are some.
+    pub(crate) no_buffers: usize,
+    /// A cancellation does not find an entry.
+    pub(crate) missed: usize,
+    /// No entry is taken before the next wait.
+    pub(crate) would_block: usize,
+    /// An accept gives a number that is no socket (Linux 6.6 to 6.8 with DEFER_TASKRUN).
+    pub(crate) no_socket: usize,
+    /// An accept fails because of its connection, a connect is refused.
+    pub(crate) refused: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Object {
+    Listener,
+    Stream(usize),
+}
+
+pub(super) enum Job {
+    Accept { once: bool },
+    Connect,
+    Recv,
+    Poll,
+    Send { start: *const u8, copy: Vec<u8> },
+    Stop(Option<Vec<Tag>>),
+}
+
+pub(super) struct Entry {
+    pub(super) fd: RawFd,
+    tag: Tag,
+    pub(super) job: Job,
+    cancelled: bool,
+}
+
+/// What kind of kernel it is.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) faults: Faults,
+    /// Receives into buffers of a pool; without, polls that go on as epoll's do.
+    pub(crate) has_pool: bool,
+    /// Cancellations by descriptor, not of one entry only.
+    pub(crate) by_descriptor: bool,
+    pub(crate) max_fds: usize,
+    /// Events from which on entries that would go on end.
+    pub(crate) completions: usize,
+    /// Bytes that a socket holds in each direction.
+    pub(crate) socket_bytes: usize,
+    pub(crate) buffers: usize,
+    pub(crate) max_buffers: usize,
+    pub(crate) buffer_bytes: usize,
+}
+
+pub(crate) struct Kernel {
+    random: Random,
+    pub(crate) faults: Faults,
+    pub(crate) settings: Settings,
+    pub(super) objects: Vec<Option<Object>>,
+    pub(super) entries: Vec<Entry>,
+    /// Events that were not collected yet, with their descriptors.
+    pub(super) posted: Vec<(RawFd, Event)>,
+    pub(crate) connections: Vec<Connection>,
+    pub(crate) backlog: VecDeque<usize>,
+    /// Buffers, with the bytes of those that are not in the pool.
+    pub(crate) buffers: Vec<Option<Vec<u8>>>,
+    pub(super) is_full: bool,
+    /// The last wait found nothing and would have slept for ever.
+    pub(crate) asleep: bool,
+}
+
+impl Kernel {
+    pub(crate) fn new(random: Random, settings: Settings) -> Self {
+        Kernel {
+            random,
+            faults: settings.faults.clone(),
+            buffers: vec![None; settings.buffers],
+            settings,
+            objects: Vec::new(),
+            entries: Vec::new(),
+            posted: Vec::new(),
+            connections: Vec::new(),
+            backlog: VecDeque::new(),
+            is_full: false,
+            asleep: false,
+        }
+    }
+
+    fn chance(&mut self, rate: usize) -> bool {
+        rate > 0 && self.random.chance(rate)
+    }
+
+    /// A part of what could be done at once.
+    pub(super) fn part(&mut self, whole: usize) -> usize {
+        let short = self.faults.short;
+        if whole > 1 && self.chance(short) {
+            1 + self.random.below(whole - 1)
+        } else {
+            whole
+        }
+    }
+
+    pub(super) fn transient(&mut self) -> Option<i32> {
+        let rate = self.faults.transient;
+        let errnos = [libc::ECANCELED, libc::EINTR, libc::EAGAIN];
+        self.chance(rate).then(|| errnos[self.random.below(3)])
+    }
+
+    fn new_fd(&mut self, object: Object) -> Option<RawFd> {
+        let free = self.objects.iter().position(Option::is_none);
+        let at = free.unwrap_or(self.objects.len());
+        if at >= self.settings.max_fds {
+            return None;
+        }
+        if at == self.objects.len() {
+            self.objects.push(None);
+        }
+        self.objects[at] = Some(object);
+        Some(FIRST_FD + at as RawFd)
+    }
+
+    pub(crate) fn new_listener(&mut self) -> Option<RawFd> {
+        self.new_fd(Object::Listener)
+    }
+
+    /// A socket for a connect, and the number of its connection.
+    pub(crate) fn new_socket(&mut self) -> Option<(RawFd, usize)> {
+        let number = self.connections.len();
+        let fd = self.new_fd(Object::Stream(number))?;
+        self.connections.push(Connection::new(self.settings.socket_bytes));
+        Some((fd, number))
+    }
+
+    /// A peer connects to the listeners.
+    pub(crate) fn peer_connects(&mut self) -> usize {
+        let number = self.connections.len();
+        self.connections.push(Connection::new(self.settings.socket_bytes));
+        self.connections[number].established = true;
+        self.backlog.push_back(number);
+        number
+    }
+
+    pub(super) fn object(&self, fd: RawFd) -> Option<Object> {
+        let at = usize::try_from(fd - FIRST_FD).ok()?;
+        self.objects.get(at).copied().flatten()
+    }
+
+    /// The connection that a descriptor is of.
+    pub(crate) fn number(&self, fd: RawFd) -> usize {
+        match self.object(fd) {
+            Some(Object::Stream(number)) => number,
+            other => panic!("descriptor {fd} is {other:?}"),
+        }
+    }
+
+    pub(super) fn connection(&mut self, fd: RawFd) -> &mut Connection {
+        let number = self.number(fd);
+        &mut self.connections[number]
+    }
+
+    pub(crate) fn has_listener(&self) -> bool {
+        self.objects.contains(&Some(Object::Listener))
+    }
+
+    pub(crate) fn open_fds(&self) -> usize {
+        self.objects.iter().flatten().count()
+    }
+
+    /// Entries of a socket whose last event was not collected.
+    pub(crate) fn entries_of(&self, id: SocketId) -> usize {
+        let running = self.entries.iter().filter(|entry| entry.tag.id() == id).count();
+        let is_last = |event: &Event| Tag(event.tag).id() == id && !event.more();
+        running + self.posted.iter().filter(|(_, event)| is_last(event)).count()
+    }
+
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.posted.is_empty()
+    }
+
+    fn post(&mut self, at: usize, res: i32, flags: u32) {
+        let (fd, tag) = (self.entries[at].fd, self.entries[at].tag);
+        self.posted.push((
+            fd,
+            Event {
+                tag: tag.0,
+                res,
+                flags,
+            },
+        ));
+    }
+
+    /// Posts the last event of an entry.
+    fn end(&mut self, at: usize, res: i32, flags: u32) {
+        self.post(at, res, flags & !MORE);
+        self.entries.remove(at);
+    }
+
+    /// Posts an event of an entry that goes on if it can. False: it has ended.
+    fn go_on(&mut self, at: usize, res: i32, flags: u32) -> bool {
+        let rate = self.faults.drop_more;
+        let goes_on = self.posted.len() < self.settings.completions && !self.chance(rate);
+        if goes_on {
+            self.post(at, res, flags | MORE);
+        } else {
+            self.end(at, res, flags);
+        }
+        goes_on
+    }
+
+    /// Lets all entries do what they can; `all`: none is late.
+    pub(super) fn progress(&mut self, all: bool) {
+        let mut at = 0;
+        while at < self.entries.len() {
+            let late = self.faults.late;
+            if !all && self.chance(late) {
+                at += 1;
+                continue;
+            }
+            let tag = self.entries[at].tag;
+            self.advance(at);
+            at += usize::from(self.entries.get(at).is_some_and(|entry| entry.tag == tag));
+        }
+    }
+
+    fn advance(&mut self, at: usize) {
+        if self.entries[at].cancelled {
+            return self.end(at, -libc::ECANCELED, 0);
+        }
+        let fails = match self.entries[at].job {
+            Job::Stop(_) | Job::Connect => None,
+            _ => self.transient(),
+        };
+        if let Some(errno) = fails {
+            self.check_memory(at);
+            return self.end(at, -errno, 0);
+        }
+        match &mut self.entries[at].job {
+            Job::Accept { once } => {
+                let once = *once;
+                self.accept(at, once);
+            }
+            Job::Connect => {
+                let refused = self.faults.refused;
+                let is_refused = self.chance(refused);
+                let fd = self.entries[at].fd;
+                self.connection(fd).established = !is_refused;
+                self.end(at, if is_refused { -libc::ECONNREFUSED } else { 0 }, 0);
+            }
+            Job::Recv => self.recv(at),
+            Job::Poll => {
+                let fd = self.entries[at].fd;
+                let tag = self.entries[at].tag;
+                if self.connection(fd).is_readable() {
+                    if self.settings.has_pool {
+                        self.end(at, POLLIN, 0);
+                    } else if !self.posted.iter().any(|(_, event)| event.tag == tag.0) {
+                        self.go_on(at, POLLIN, 0);
+                    }
+                }
+            }
+            Job::Send { .. } => self.send(at),
+            Job::Stop(tags) => {
+                let tags = tags.take();
+                self.stop(at, tags.as_deref());
+            }
+        }
+    }
+
+    fn accept(&mut self, at: usize, once: bool) {
+        while let Some(&number) = self.backlog.front() {
+            let (refused, no_socket) = (self.faults.refused, self.faults.no_socket);
+            if !once && self.chance(no_socket) {
+                if !self.go_on(at, NO_SOCKET, 0) {
+                    return;
+                }
+                continue;
+            }
+            if self.chance(refused) {
+                return self.end(at, -libc::ECONNABORTED, 0);
+            }
+            let Some(fd) = self.new_fd(Object::Stream(number)) else {
+                return self.end(at, -libc::EMFILE, 0);
+            };
+            self.backlog.pop_front();
+            if once {
+                return self.end(at, fd, 0);
+            }
+            if !self.go_on(at, fd, 0) {
+                return;
+            }
+        }
+    }
+
+    fn recv(&mut self, at: usize) {
+        let fd = self.entries[at].fd;
+        while self.connection(fd).is_readable() {
+            let no_buffers = self.faults.no_buffers;
+            let free = self.buffers.iter().position(Option::is_none);
+            let Some(id) = free.filter(|_| !self.chance(no_buffers)) else {
+                return self.end(at, -libc::ENOBUFS, 0);
+            };
+            let most = self.part(self.settings.buffer_bytes);
+            let flags = BUFFER | (id as u32) << 16;
+            match self.connection(fd).receive(most).expect("it is readable") {
+                Err(errno) => return self.end(at, -errno, 0),
+                // The kernel has chosen a buffer before it knew of the end.
+                Ok(bytes) if bytes.is_empty() => {
+                    let with_buffer = self.random.chance(500);
+                    self.buffers[id] = with_buffer.then_some(bytes);
+                    return self.end(at, 0, if with_buffer { flags } else { 0 });
+                }
+                Ok(bytes) => {
+                    let count = bytes.len() as i32;
+                    self.buffers[id] = Some(bytes);
+                    if !self.go_on(at, count, flags) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, at: usize) {
+        self.check_memory(at);
+        let fd = self.entries[at].fd;
+        let Job::Send { copy, .. } = &self.entries[at].job else {
+            return;
+        };
+        let bytes = copy.clone();
+        let most = self.part(bytes.len());
+        if let Some(result) = self.connection(fd).transmit(&bytes, most) {
+            self.end(at, result.map_or_else(|errno| -errno, |count| count as i32), 0);
+        }
+    }
+
+    /// The memory of a send is what it was when the entry was made.
+    pub(super) fn check_memory(&self, at: usize) {
+        if let Job::Send { start, copy } = &self.entries[at].job {
+            // SAFETY: the caller of `send` keeps the memory until the event, which has not been posted.
+            let bytes = unsafe { std::slice::from_raw_parts(*start, copy.len()) };
+            assert!(bytes == copy, "the memory of a send was changed");
+        }
+    }
+
+    fn stop(&mut self, at: usize, tags: Option<&[Tag]>) {
+        let (fd, missed) = (self.entries[at].fd, self.faults.missed);
+        let mut found = 0;
+        for other in 0..self.entries.len() {
+            let entry = &self.entries[other];
+            let named = tags.is_none_or(|tags| tags.contains(&entry.tag)) && entry.fd == fd && other != at;
+            if named && !matches!(entry.job, Job::Stop(_)) && !self.chance(missed) {
+                self.check_memory(other);
+                self.entries[other].cancelled = true;
+                found += 1;
+            }
+        }
+        self.end(at, if found > 0 { found } else { -libc::ENOENT }, 0);
+    }
+
+    pub(super) fn push(&mut self, fd: RawFd, tag: Tag, job: Job) -> io::Result<()> {
+        assert!(
+            self.object(fd).is_some(),
+            "an entry names descriptor {fd}, which is closed"
+        );
+        assert!(
+            !self.entries.iter().any(|entry| entry.tag == tag),
+            "two entries {:?} of {:?}",
+            tag.what(),
+            tag.id()
+        );
+        let rate = self.faults.would_block;
+        self.is_full |= self.chance(rate);
+        if self.is_full {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        self.entries.push(Entry {
+            fd,
+            tag,
+            job,
+            cancelled: false,
+        });
+        Ok(())
+    }
+
+    pub(super) fn collect(&mut self, events: &mut Vec<Event>) {
+        let late = self.faults.late;
+        let mut count = self.posted.len();
+        if self.chance(late) {
+            count = 1 + self.random.below(count);
+        }
+        for _ in 0..count {
+            let length = self.posted.len();
+            let at = self.random.below(length);
+            let tag = self.posted[at].1.tag;
+            let first = self.posted.iter().position(|(_, event)| event.tag == tag);
+            events.push(self.posted.remove(first.expect("one has the tag")).1);
+        }
+    }
+}

@@ -1,0 +1,441 @@
+//! A seeded program of peers, handlers and time on the simulated kernel.
+
+use super::app::{bytes_at, check_bytes, App, Done, Side, LONG, MAX_MESSAGE};
+use crate::backend::sim::{Faults, Kernel, Random, Settings, Sim};
+use crate::clock::simulated;
+use crate::config::SendPolicy;
+use crate::core::{Core, Hold, State};
+use crate::limits::Limits;
+use crate::listen;
+use crate::send::Decision;
+use crate::table::Kind;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Operations of one program, turns not counted.
+const OPERATIONS: usize = 60;
+const MAX_LISTENERS: usize = 3;
+/// Turns in which everything has to come to its end.
+const MAX_TURNS: usize = 3000;
+/// Turns of the end in which faults still happen.
+const FAULTY_TURNS: usize = 30;
+
+/// How a program ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// The peers send their last byte and read everything.
+    Peers,
+    /// All is closed here; the peers read, but do not end.
+    Here,
+    /// Nobody does anything any more, and idle streams are closed.
+    Idle,
+    /// It is dropped with everything in flight.
+    Dropped,
+}
+
+pub(super) struct Program {
+    core: Core<Sim>,
+    kernel: Rc<RefCell<Kernel>>,
+    app: App,
+    /// Numbers of the connections whose peer takes part, with the bytes it has read.
+    peers: Vec<(usize, usize)>,
+    end: End,
+}
+
+fn faults(random: &mut Random) -> Faults {
+    let mut rate = |most: usize| {
+        if random.chance(500) {
+            random.below(most)
+        } else {
+            0
+        }
+    };
+    Faults {
+        short: rate(800),
+        late: rate(600),
+        transient: rate(60),
+        drop_more: rate(400),
+        no_buffers: rate(300),
+        missed: rate(500),
+        would_block: rate(150),
+        no_socket: rate(200),
+        refused: rate(200),
+    }
+}
+
+fn limits(random: &mut Random, end: End, scale: usize) -> Limits {
+    let idle =
+        (end == End::Idle || random.chance(150)).then(|| Duration::from_millis(50 + random.next() % 500));
+    Limits {
+        max_connections: if random.chance(300) {
+            1 + random.below(6)
+        } else {
+            usize::MAX
+        },
+        socket_bytes: 1 + random.below(800 * scale),
+        total_bytes: if random.chance(300) { 500 * scale } else { 1 << 30 },
+        idle,
+        linger: Duration::from_millis([0, 30, 2000][random.below(3)]),
+    }
+}
+
+impl Program {
+    pub(super) fn new(seed: u64, has_pool: bool) -> Self {
+        simulated::start();
+        let mut random = Random::new(seed);
+        let end = [End::Peers, End::Here, End::Idle, End::Dropped][random.below(4)];
+        let scale = if random.chance(30) { LONG } else { 1 };
+        let settings = Settings {
+            faults: if random.chance(100) {
+                Faults::default()
+            } else {
+                faults(&mut random)
+            },
+            has_pool,
+            by_descriptor: random.chance(500),
+            max_fds: 4 + random.below(20),
+            completions: 2 + random.below(30),
+            socket_bytes: 300 * scale,
+            buffers: 1 + random.below(4),
+            max_buffers: 4 + random.below(16),
+            buffer_bytes: if has_pool {
+                (1 + random.below(100)) * scale
+            } else {
+                0
+            },
+        };
+        let kernel = Kernel::new(Random::new(random.next()), settings);
+        let kernel = Rc::new(RefCell::new(kernel));
+        let policy = [SendPolicy::Auto, SendPolicy::Direct, SendPolicy::Queued][random.below(3)];
+        let limits = limits(&mut random, end, scale);
+        let core = Core::new(
+            Sim::new(Rc::clone(&kernel)),
+            Sim::new(Rc::clone(&kernel)),
+            State::new(limits, true),
+            Decision::new(policy),
+        );
+        let mut program = Program {
+            core,
+            app: App::new(Rc::clone(&kernel), random, scale),
+            kernel,
+            peers: Vec::new(),
+            end,
+        };
+        program.listen();
+        program
+    }
+
+    pub(super) fn run(mut self) -> Done {
+        for _ in 0..OPERATIONS {
+            self.operation();
+            if self.app.random.chance(500) {
+                self.turn();
+            }
+        }
+        match self.end {
+            End::Dropped => {}
+            End::Idle => self.wait_for_idle(),
+            End::Peers | End::Here => self.finish(),
+        }
+        let done = Done {
+            stats: self.core.state.stats,
+            ..self.app.done
+        };
+        let (kernel, end) = (Rc::clone(&self.kernel), self.end);
+        drop(self);
+        let open = kernel.borrow().open_fds();
+        assert_eq!(open, 0, "descriptors are left open, {end:?}");
+        simulated::stop();
+        done
+    }
+
+    fn operation(&mut self) {
+        match self.app.random.below(20) {
+            0 | 1 if self.kernel.borrow().has_listener() => {
+                let number = self.kernel.borrow_mut().peer_connects();
+                self.peers.push((number, 0));
+            }
+            0 | 1 => self.listen(),
+            2 => {
+                let app = &mut self.app;
+                self.core.with_context(|cx| app.connect(cx));
+                self.find_peers();
+            }
+            3..=7 => self.peer_sends(),
+            8..=11 => self.peer_reads(),
+            12 => self.peer_ends(),
+            13..=16 => self.act(),
+            17 if self.app.random.chance(200) => match self.app.random.below(2) {
+                0 => self.listen(),
+                _ => self.close_listener(),
+            },
+            18 => simulated::advance(Duration::from_millis(self.app.random.next() % 60)),
+            _ => self.turn(),
+        }
+    }
+
+    fn listen(&mut self) {
+        let has_room = self.core.state.listeners.len() < MAX_LISTENERS;
+        let fd = has_room.then(|| self.kernel.borrow_mut().new_listener());
+        if let Some(fd) = fd.flatten() {
+            listen::add_listener(&mut self.core.state, fd).expect("there are slots");
+        }
+    }
+
+    fn close_listener(&mut self) {
+        let listeners = &self.core.state.listeners;
+        let at = self.app.random.below(listeners.len().max(1));
+        if let Some(&id) = listeners.get(at) {
+            self.core.with_context(|cx| cx.close(id));
+        }
+    }
+
+    /// Peers of connections that were made from here.
+    fn find_peers(&mut self) {
+        let known = self.peers.iter().map(|(number, _)| number + 1).max().unwrap_or(0);
+        let count = self.kernel.borrow().connections.len();
+        self.peers.extend((known..count).map(|number| (number, 0)));
+    }
+
+    fn peer(&mut self) -> Option<usize> {
+        let at = self.app.random.below(self.peers.len().max(1));
+        let number = self.peers.get(at)?.0;
+        self.kernel.borrow().connections[number].established.then_some(at)
+    }
+
+    fn act(&mut self) {
+        let at = self.app.random.below(self.app.live.len().max(1));
+        if let Some(&id) = self.app.live.keys().nth(at) {
+            let app = &mut self.app;
+            self.core.with_context(|cx| app.act(cx, id));
+        }
+    }
+
+    fn peer_sends(&mut self) {
+        let Some(at) = self.peer() else { return };
+        let number = self.peers[at].0;
+        let len = 1 + self.app.random.below(MAX_MESSAGE * self.app.scale);
+        let mut kernel = self.kernel.borrow_mut();
+        let connection = &mut kernel.connections[number];
+        if !connection.peer_ended && !connection.peer_gone {
+            let bytes = bytes_at(number, Side::Peer, connection.peer_sent, len);
+            connection.peer_send(bytes);
+        }
+    }
+
+    fn peer_reads(&mut self) {
+        if let Some(at) = self.peer() {
+            let most = 1 + self.app.random.below(MAX_MESSAGE * 2 * self.app.scale);
+            self.read(at, most);
+        }
+    }
+
+    fn read(&mut self, at: usize, most: usize) {
+        let (number, position) = self.peers[at];
+        let bytes = self.kernel.borrow_mut().connections[number].peer_read(most);
+        check_bytes(number, Side::Here, position, &bytes);
+        self.peers[at].1 += bytes.len();
+        self.app.done.read_by_peers += bytes.len() as u64;
+    }
+
+    fn peer_ends(&mut self) {
+        let Some(at) = self.peer() else { return };
+        let number = self.peers[at].0;
+        let mut kernel = self.kernel.borrow_mut();
+        let connection = &mut kernel.connections[number];
+        match self.app.random.below(4) {
+            0 | 1 => connection.peer_ended = true,
+            2 => {
+                connection.peer_ended = true;
+                connection.peer_gone = true;
+            }
+            _ => connection.peer_reset(),
+        }
+    }
+
+    fn turn(&mut self) {
+        let timeout = match self.app.random.below(3) {
+            0 => None,
+            1 => Some(Duration::ZERO),
+            _ => Some(Duration::from_millis(20)),
+        };
+        self.turn_of(timeout);
+    }
+
+    fn turn_of(&mut self, timeout: Option<Duration>) {
+        self.core
+            .turn(&mut self.app, timeout)
+            .expect("a turn does not fail");
+        self.app.done.asleep += u64::from(self.kernel.borrow().asleep);
+        self.check();
+    }
+
+    /// What holds after every turn.
+    fn check(&self) {
+        let state = &self.core.state;
+        let kernel = self.kernel.borrow();
+        let (mut unsent, mut streams) = (0, 0);
+        for id in state.table.ids() {
+            let slot = state.table.get(id).expect("it is there");
+            assert_eq!(
+                usize::from(slot.entries),
+                kernel.entries_of(id),
+                "entries of {id:?}"
+            );
+            unsent += slot.queue.len();
+            assert!(
+                slot.queue.len() <= state.limits.socket_bytes + MAX_MESSAGE * self.app.scale,
+                "{id:?} exceeds its bound"
+            );
+            if slot.kind == Kind::Stream {
+                streams += 1;
+                assert!(self.app.live.contains_key(&id), "{id:?} is not known");
+            }
+        }
+        assert_eq!(state.buffered, unsent, "unsent bytes");
+        assert_eq!(streams, self.app.live.len(), "streams");
+        if kernel.asleep {
+            self.check_asleep();
+        }
+        let accepted = self.app.live.values().filter(|stream| stream.accepted).count();
+        let most = state.limits.max_connections.saturating_add(MAX_LISTENERS - 1);
+        assert!(accepted <= most, "{accepted} streams were accepted");
+        assert!(state.buffered <= state.limits.total_bytes || state.hold != Hold::No);
+    }
+
+    /// Nothing more can happen by itself: what is wanted is in the kernel.
+    fn check_asleep(&self) {
+        let state = &self.core.state;
+        let has_room = state.table.streams() < state.limits.max_connections;
+        for slot in state.table.ids().filter_map(|id| state.table.get(id)) {
+            if slot.listed || slot.stopping {
+                continue;
+            }
+            let (is, wanted) = match slot.kind {
+                Kind::Listener => (slot.accepting, state.hold == Hold::No && has_room),
+                _ => (slot.reading.armed.is_some(), slot.wants_bytes()),
+            };
+            assert_eq!(is, wanted, "{}", self.describe());
+            assert!(
+                slot.queue.is_in_flight() || slot.queue.is_empty(),
+                "{}",
+                self.describe()
+            );
+        }
+    }
+
+    /// Everything is read and closed.
+    fn finish(&mut self) {
+        let close = self.end == End::Here;
+        let app = &mut self.app;
+        self.core.with_context(|cx| app.let_go(cx, close));
+        let mut turns = 0;
+        while self.core.state.table.streams() > 0 || !self.kernel.borrow().backlog.is_empty() {
+            if turns == FAULTY_TURNS {
+                self.kernel.borrow_mut().faults = Faults::default();
+            }
+            self.find_peers();
+            for at in 0..self.peers.len() {
+                self.read(at, usize::MAX);
+                let connection = &mut self.kernel.borrow_mut().connections[self.peers[at].0];
+                connection.peer_ended |= !close && connection.established;
+            }
+            if close {
+                // Those that have been accepted meanwhile.
+                let app = &mut self.app;
+                self.core.with_context(|cx| app.let_go(cx, true));
+            }
+            self.turn_of(None);
+            turns += 1;
+            self.check_sleep(turns);
+        }
+        self.check_end();
+    }
+
+    /// A wait without an end is right only where a peer has to do something.
+    fn check_sleep(&self, turns: usize) {
+        let asleep = self.kernel.borrow().asleep && turns > FAULTY_TURNS + 5;
+        assert!(
+            turns < MAX_TURNS && !asleep,
+            "it hangs after {turns} turns: {}",
+            self.describe()
+        );
+    }
+
+    fn describe(&self) -> String {
+        let state = &self.core.state;
+        let slots: Vec<String> = state
+            .table
+            .ids()
+            .map(|id| {
+                let slot = state.table.get(id).expect("it is there");
+                format!(
+                    "\n{id:?} {:?} {:?} fd {} entries {} listed {} stopping {} fin {:?} peer_ended {} {:?} {:?}",
+                    slot.kind,
+                    slot.phase,
+                    slot.fd,
+                    slot.entries,
+                    slot.listed,
+                    slot.stopping,
+                    slot.fin,
+                    slot.peer_ended,
+                    slot.reading,
+                    slot.queue
+                )
+            })
+            .collect();
+        format!("{:?} hold {:?}{}", self.end, state.hold, slots.concat())
+    }
+
+    /// Nobody does anything any more: time alone closes all that is open.
+    fn wait_for_idle(&mut self) {
+        self.kernel.borrow_mut().faults = Faults::default();
+        self.app.ending = true;
+        let mut turns = 0;
+        while self.core.state.table.streams() > 0 {
+            self.turn_of(None);
+            turns += 1;
+            self.check_sleep(turns);
+        }
+        self.check_end();
+    }
+
+    /// What holds once all streams have ended.
+    fn check_end(&mut self) {
+        for id in self.core.state.listeners.clone() {
+            self.core.with_context(|cx| cx.close(id));
+        }
+        let mut turns = 0;
+        while self.core.state.table.ids().next().is_some() {
+            self.turn_of(Some(Duration::ZERO));
+            turns += 1;
+            assert!(
+                turns < MAX_TURNS,
+                "the listener is not closed: {}",
+                self.describe()
+            );
+        }
+        assert_eq!(self.core.state.buffered, 0);
+        assert!(self.app.live.is_empty());
+        let kernel = self.kernel.borrow();
+        assert!(kernel.is_quiet());
+        assert!(kernel.buffers.iter().all(Option::is_none), "buffers are missing");
+        assert_eq!(kernel.open_fds(), 0, "descriptors are left open");
+        drop(kernel);
+        for at in 0..self.peers.len() {
+            self.read(at, usize::MAX);
+            let (number, read) = self.peers[at];
+            let kernel = self.kernel.borrow();
+            let Some(outcome) = self.app.outcomes.get(&number) else {
+                continue;
+            };
+            let connection = &kernel.connections[number];
+            assert!(read <= outcome.sent);
+            if outcome.clean && !connection.reset {
+                assert_eq!(read, outcome.sent, "bytes to the peer of {number} are missing");
+                assert!(connection.ended, "the peer of {number} sees no end");
+            }
+        }
+    }
+}
