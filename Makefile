@@ -13,6 +13,8 @@ ASAN ?= -p proactor -p proactor-file
 SECONDS ?= 3600
 BENCH_ARGS ?=
 GNU_TESTS_ARGS ?=
+# How many processes the Python tests run in at once (tools/test_parts.py).
+JOBS ?= 1
 # More interpreters for `test-all`, beside those it finds; ENDS=1 takes only the oldest and the newest.
 PYTHONS ?=
 ENDS ?=
@@ -56,13 +58,14 @@ test-rust: $(VENV)/.installed
 	cargo test --locked --workspace $(CARGO_FEATURES) --profile testing
 
 test-python: $(VENV)/.built
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python $(if $(filter 1,$(JOBS)),-m pytest,tools/test_parts.py --jobs $(JOBS) $(BIN)/python --) $(PYTEST_ARGS)
 
-test-all: ## Python tests on each CPython from 3.10 to 3.13 found (PYTHONS="more", ENDS=1)
+test-all: ## Python tests on each CPython from 3.10 to 3.13 found (PYTHONS="more", ENDS=1, JOBS=2)
 	@pythons=$$($(PYTHON) tools/find_pythons.py $(if $(ENDS),--ends) $(PYTHONS)) || exit 1; \
 	echo "$$pythons"; echo "$$pythons" | while read -r version python; do \
-	    $(MAKE) test-python PYTHON="$$python" VENV=".venv-$$version" </dev/null || exit 1; \
-	done
+	    $(MAKE) ".venv-$$version/.built" PYTHON="$$python" VENV=".venv-$$version" </dev/null || exit 1; \
+	done && \
+	$(PYTHON) tools/test_parts.py --jobs $(JOBS) $$(echo "$$pythons" | sed 's|^\([^ ]*\) .*|.venv-\1/bin/python|') -- $(PYTEST_ARGS)
 
 # Static: it runs on every Linux of this architecture, and starts in two thirds of the time, which a copy of a few files
 # is made of. For a named target only, because the compiler's own plugins cannot be static.

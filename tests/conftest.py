@@ -182,20 +182,37 @@ def engine(request: pytest.FixtureRequest) -> str:
     return name
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """POSIX AIO on one event loop only.
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--caches",
+        choices=["keep", "drop"],
+        help="run only tests that keep the kernel's caches, or only those that drop them",
+    )
+
+
+def _is_twice(item: pytest.Item) -> bool:
+    """POSIX AIO runs on one event loop only.
 
     The C library's threads stay for a second after each test that uses it, and no engine knows of loops.
     """
+    parameters = getattr(getattr(item, "callspec", None), "params", {})
+    return (parameters.get("engine"), parameters.get("event_loop_factory")) == ("posix_aio", "uvloop")
 
-    def is_twice(item: pytest.Item) -> bool:
-        parameters = getattr(getattr(item, "callspec", None), "params", {})
-        return (parameters.get("engine"), parameters.get("event_loop_factory")) == ("posix_aio", "uvloop")
 
-    twice = [item for item in items if is_twice(item)]
-    if twice:
-        config.hook.pytest_deselected(items=twice)
-        items[:] = [item for item in items if not is_twice(item)]
+def _drops_caches(item: pytest.Item) -> bool:
+    return any("drop caches" in marker.args for marker in item.iter_markers("needs"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    caches = config.getoption("caches")
+
+    def is_selected(item: pytest.Item) -> bool:
+        return not _is_twice(item) and (caches is None or _drops_caches(item) == (caches == "drop"))
+
+    left_out = [item for item in items if not is_selected(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if is_selected(item)]
 
 
 @pytest.fixture(scope="session")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import licences
 import pytest
+import test_parts
 import tidy
 
 ROOT = Path(__file__).parent.parent
@@ -111,3 +113,48 @@ def test_crates_from_elsewhere_and_in_two_versions_are_told() -> None:
         "other 2.0.0: comes from git+https://example.org/other",
         "other: in several versions, 1.0.0, 2.0.0",
     ]
+
+
+class TestParts:
+    """tools/test_parts.py runs each test file once, and fails if one of the parts does."""
+
+    def test_each_file_is_in_one_part(self) -> None:
+        files = test_parts.test_files(ROOT, set())
+        dealt = test_parts.parts(files, 8)
+        assert len(dealt) == 8
+        assert sorted(name for part in dealt for name in part) == files
+        assert len(files) > 100
+        assert test_parts.parts(["a", "b"], 8) == [["a"], ["b"]]
+
+    def test_what_is_ignored(self) -> None:
+        without = test_parts.ignored(["-q", "--ignore=tests/cp", "--ignore=tests/bench/test_io.py"])
+        files = test_parts.test_files(ROOT, without)
+        assert not [name for name in files if name.startswith("tests/cp/")]
+        assert "tests/bench/test_io.py" not in files
+        assert "tests/bench/test_asking.py" in files
+
+    @pytest.mark.parametrize(
+        ("body", "passed"), [("pass", True), ("assert False", False)], ids=["passes", "fails"]
+    )
+    def test_the_outcome_is_that_of_all_parts(
+        self, tmp_path: Path, capfd: pytest.CaptureFixture[str], body: str, passed: bool
+    ) -> None:
+        for name in ("conftest.py", "capabilities.py"):
+            (tmp_path / name).write_text((ROOT / "tests" / name).read_text())
+        cached = "from capabilities import needs\n@needs('drop caches')\ndef test_drop(): pass\n"
+        (tmp_path / "test_one.py").write_text(f"{cached}def test_one(): pass\n")
+        (tmp_path / "test_two.py").write_text(f"def test_two(): {body}\n")
+        files = [str(tmp_path / name) for name in ("test_one.py", "test_two.py")]
+        config = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(tmp_path), "-p", "no:cacheprovider"]
+        arguments = [*config, "-p", "no:hypothesispytest"]
+        assert test_parts.run_all([sys.executable], files, arguments, 2) == passed
+        said = capfd.readouterr().out
+        assert said.index("part 1 of 2") < said.index("tests that drop caches")
+        assert "1 passed, 1 deselected" in said
+
+    def test_nothing_to_run_is_no_success(self, tmp_path: Path) -> None:
+        (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
+        (tmp_path / "capabilities.py").write_text((ROOT / "tests" / "capabilities.py").read_text())
+        (tmp_path / "test_none.py").touch()
+        arguments = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(tmp_path), "-p", "no:cacheprovider"]
+        assert not test_parts.run_all([sys.executable], [str(tmp_path / "test_none.py")], arguments, 1)

@@ -49,16 +49,15 @@ def test_registered_buffers_of_two_sizes(tmp_path: Path) -> None:
 
 def test_a_rate_for_each_way(tmp_path: Path) -> None:
     (tmp_path / "job").write_text(
-        "[both]\nrw=randrw\nsize=1m\nbs=4k\nrate_iops=300,900\nio_size=400k\niodepth=4\n"
+        "[both]\nrw=randrw\nsize=1m\nbs=4k\nrate_iops=300,900\nruntime=100ms\ntime_based\niodepth=4\n"
     )
     once = ("--rounds", "1", "--counters", "none", "--verify")
     report = measured(tmp_path, "job", *once, "--engine", ",".join(EVERY))
     for engine, cell in cells(report).items():
         found = cell["rounds"][0]
-        assert found["all"]["ios"] == 100, engine
-        # The first op of each way is due at once, so one more than the rate allows may begin.
-        for way, rate in (("read", 300), ("write", 900)):
-            assert found[way]["ios"] <= found["elapsed_s"] * rate + 1, engine
+        # However late an op is, no more of them are due before the time is over. The first is due at once.
+        assert 1 <= found["read"]["ios"] <= 31, engine
+        assert 1 <= found["write"]["ios"] <= 91, engine
 
 
 def test_a_share_of_the_size(tmp_path: Path) -> None:

@@ -173,7 +173,7 @@ def test_a_tree_that_is_not_on_the_disk_has_no_name(cp: Ours, thin: Path, option
     assert "1" not in [path.name for path in thin.glob("target.partial-????????/*")]
 
 
-@needs("root", "loop device", "tmpfs mount")
+@needs("root", "loop device", "tmpfs mount", "drop caches")
 @pytest.mark.parametrize("into", ["new", "existing"])
 def test_what_is_not_on_the_disk_in_the_end_is_copied_again(cp: Ours, thin: Path, into: str) -> None:
     """The kernel says once that it could not write: who goes on must not believe that all is well."""

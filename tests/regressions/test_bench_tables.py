@@ -80,7 +80,7 @@ def test_ops_bytes_and_rates_agree_in_every_form(tmp_path: Path, rw: str) -> Non
     assert float(row["iops"]) * int(row["bs"]) == pytest.approx(float(row["bytes_per_s"]))
     rates = [line.split() for line in shown(tmp_path, report).splitlines() if line.startswith("  sync ")]
     iops, gb_per_s = float(rates[0][4].replace(",", "")), float(rates[0][5])
-    assert iops * 4096 / 1e9 == pytest.approx(gb_per_s, rel=0.01)
+    assert iops * 4096 / 1e9 == pytest.approx(gb_per_s, rel=0.01, abs=0.001)
 
 
 @pytest.mark.parametrize("form", [(), ("--markdown",), ("--html", "/dev/stdout")])

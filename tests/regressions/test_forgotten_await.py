@@ -5,8 +5,6 @@ empty. And `await read_many(...)` gave one pair of the batch.
 from __future__ import annotations
 
 import asyncio
-import os
-import threading
 from collections.abc import Callable, Coroutine, Generator
 from pathlib import Path
 from typing import Any
@@ -87,52 +85,3 @@ def test_a_files_error_is_raised_unless_asked_for(run: Run, path: Path) -> None:
         assert both[1] == b"a\nb\n"
 
     run(main())
-
-
-@pytest.mark.parametrize("mode", ["rb", "r"])
-def test_a_busy_files_other_loop(run: Run, mode: str) -> None:
-    """Its call was queued, got the turn, and never woke: the owner's calls hung."""
-    read, write = os.pipe()
-
-    async def main() -> None:
-        file: Any = await proactor.open(read, mode)
-        mine = asyncio.ensure_future(file.readline())
-        await asyncio.sleep(0)
-        errors: list[Exception] = []
-
-        async def foreign(call: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-            await call()
-
-        def other() -> None:
-            for call in (file.read, file.readline, file.close):
-                try:
-                    asyncio.run(foreign(call))
-                except RuntimeError as error:
-                    errors.append(error)
-
-        thread = threading.Thread(target=other)
-        thread.start()
-        await asyncio.to_thread(thread.join)
-        assert len(errors) == 3
-        os.write(write, b"a\nb\n")
-        assert len(await mine) == 2
-        assert len(await asyncio.wait_for(file.readline(), 10)) == 2
-        await file.close()
-
-    run(main())
-    os.close(write)
-
-
-def test_a_text_write_of_another_thread(run: Run, path: Path) -> None:
-    async def main() -> None:
-        async with proactor.open(path, "w") as file:
-            await file.write("mine")
-
-            async def foreign() -> None:
-                with pytest.raises(RuntimeError, match="another event loop"):
-                    await file.write("theirs")
-
-            await asyncio.to_thread(asyncio.run, foreign())
-
-    run(main())
-    assert path.read_text() == "mine"
