@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import licences
@@ -133,28 +132,38 @@ class TestParts:
         assert "tests/bench/test_io.py" not in files
         assert "tests/bench/test_asking.py" in files
 
+    @pytest.fixture
+    def python(self, tmp_path: Path) -> str:
+        """A program in place of Python, which says how it was called and ends with the last word's status."""
+        program = tmp_path / "python"
+        program.write_text('#!/bin/sh\necho "called: $*"\nfor word; do :; done\nexit "${word##*-}"\n')
+        program.chmod(0o755)
+        return str(program)
+
     @pytest.mark.parametrize(
-        ("body", "passed"), [("pass", True), ("assert False", False)], ids=["passes", "fails"]
+        ("files", "passed"),
+        [
+            (["a-0", "b-0", "c-0"], True),
+            (["a-0", "b-1", "c-0"], False),
+            (["a-0", "b-5", "c-0"], True),
+            (["a-5", "b-5", "c-5"], False),
+        ],
+        ids=["all pass", "one fails", "nothing selected in one", "nothing selected"],
     )
     def test_the_outcome_is_that_of_all_parts(
-        self, tmp_path: Path, capfd: pytest.CaptureFixture[str], body: str, passed: bool
+        self, python: str, capfd: pytest.CaptureFixture[str], files: list[str], passed: bool
     ) -> None:
-        for name in ("conftest.py", "capabilities.py"):
-            (tmp_path / name).write_text((ROOT / "tests" / name).read_text())
-        cached = "from capabilities import needs\n@needs('drop caches')\ndef test_drop(): pass\n"
-        (tmp_path / "test_one.py").write_text(f"{cached}def test_one(): pass\n")
-        (tmp_path / "test_two.py").write_text(f"def test_two(): {body}\n")
-        files = [str(tmp_path / name) for name in ("test_one.py", "test_two.py")]
-        config = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(tmp_path), "-p", "no:cacheprovider"]
-        arguments = [*config, "-p", "no:hypothesispytest"]
-        assert test_parts.run_all([sys.executable], files, arguments, 2) == passed
-        said = capfd.readouterr().out
-        assert said.index("part 1 of 2") < said.index("tests that drop caches")
-        assert "1 passed, 1 deselected" in said
+        assert test_parts.run_all([python], files, ["-x"], 2) == passed
+        said = capfd.readouterr().out.splitlines()
+        calls = [line for line in said if line.startswith("called: ")]
+        assert sorted(calls[:-1]) == [f"called: -m pytest --caches=keep -x {name}" for name in files]
+        assert calls[-1] == f"called: -m pytest --caches=drop -x {' '.join(files)}"
+        assert [line for line in said if line.startswith("failed: ")] == (
+            [f"failed: {python}: part 2 of 3"] if "b-1" in files else []
+        )
 
-    def test_nothing_to_run_is_no_success(self, tmp_path: Path) -> None:
-        (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
-        (tmp_path / "capabilities.py").write_text((ROOT / "tests" / "capabilities.py").read_text())
-        (tmp_path / "test_none.py").touch()
-        arguments = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(tmp_path), "-p", "no:cacheprovider"]
-        assert not test_parts.run_all([sys.executable], [str(tmp_path / "test_none.py")], arguments, 1)
+    def test_all_interpreters_have_all_parts(self, python: str, capfd: pytest.CaptureFixture[str]) -> None:
+        other = f"{python}-other"
+        Path(other).symlink_to(python)
+        assert test_parts.run_all([python, other], ["a-0", "b-0"], [], 3)
+        assert capfd.readouterr().out.count("called: ") == 2 * 2 + 2
