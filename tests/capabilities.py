@@ -317,6 +317,7 @@ CAPABILITIES: dict[str, Capability] = {
     "fio": Capability(functools.partial(_program, "fio"), installed_by_us=True),
     "strace": Capability(_strace),
     "redis-tools": Capability(functools.partial(_program, "redis-benchmark"), installed_by_us=True),
+    "redis-server": Capability(functools.partial(_program, "redis-server"), installed_by_us=True),
     "chromium": Capability(functools.partial(_program, "chromium"), installed_by_us=True),
     "numpy": Capability(functools.partial(_module, "numpy"), installed_by_us=True),
     "linux_aio package": Capability(functools.partial(_installed, "linux_aio"), installed_by_us=True),

@@ -6,6 +6,7 @@ mod bench;
 mod cluster;
 mod cp;
 mod doctor;
+mod run;
 mod serve;
 mod signals;
 mod streams;
@@ -45,6 +46,12 @@ enum Command {
     ///
     /// Does a real op on each engine. Exits with 0 if the engine that would be chosen works, with 1 if not.
     Doctor(doctor::Doctor),
+    /// Run an unmodified epoll server with its TCP sockets on a ring
+    ///
+    /// Loads a library into the program and becomes it: its status and its signals are its own. What cannot be done exactly as
+    /// epoll does it is handed back to epoll. Exits with 2 for what cannot be done, with 126 or 127 if there is no such program.
+    #[command(override_usage = "proactor run [OPTIONS] [--] COMMAND...")]
+    Run(run::Run),
 }
 
 /// What the command runs in: the native binary has nothing of this, Python's entry point has both.
@@ -80,6 +87,7 @@ fn run_command(args: &[OsString], host: &Host<'_>) -> u8 {
             Command::Cp(args) => cp::run(&args, host.cluster),
             Command::Serve(args) => serve::run(&args),
             Command::Doctor(args) => doctor::run(&args),
+            Command::Run(args) => run::run(&args, host),
         },
         Err(error) if args.get(1).is_some_and(|name| name == "cp") => cp::report_usage(&error, &args[2..]),
         Err(error) => {

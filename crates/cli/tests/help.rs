@@ -47,6 +47,11 @@ fn serve_help() {
 }
 
 #[test]
+fn run_help() {
+    golden("run-help", &["run", "--help"]);
+}
+
+#[test]
 fn version() {
     let output = Command::new(env!("CARGO_BIN_EXE_proactor"))
         .arg("--version")

@@ -1,0 +1,152 @@
+//! `proactor run`: starts a program with the library that puts its sockets on a ring, and becomes it.
+//!
+//! What the library does is in `crates/preload`. This decides whether it can be loaded into the program, says so where it
+//! cannot, and hands the options over in the environment.
+
+mod library;
+mod program;
+
+use crate::{complain, Host};
+use clap::Args;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A wrong command line, or with --strict a program that would run without a ring.
+const MISUSE: u8 = 2;
+/// The statuses of a shell for a program that cannot be started, and for one that is not there.
+const NOT_STARTED: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+/// The most buffers of the pool (crates/preload/src/ring.rs).
+const MAX_POOL: u16 = 2048;
+const MIN_PER_SOCKET: u32 = 4096;
+
+#[derive(Args)]
+pub(crate) struct Run {
+    /// Only connections to these local ports
+    #[arg(long, value_name = "PORT,...", value_delimiter = ',')]
+    only: Vec<u16>,
+    /// Buffers for received bytes, 4 KiB each, that a ring begins with; a power of two up to 2048
+    #[arg(long, value_name = "COUNT", value_parser = parse_pool)]
+    pool: Option<u16>,
+    /// Received bytes of one socket that may wait for the program, above which the peer is slowed down [default: 65536]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(i64::from(MIN_PER_SOCKET)..))]
+    per_socket: Option<u32>,
+    /// Say at the end of each process what was handed back to epoll, how often, and why
+    #[arg(long)]
+    explain: bool,
+    /// Write counts as a line of JSON at the end of each process, to stderr or added to FILE
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    stats: Option<Option<PathBuf>>,
+    /// Exit with 2 instead of running the program without a ring
+    #[arg(long)]
+    strict: bool,
+    /// Leave the programs alone that this one starts
+    #[arg(long)]
+    no_children: bool,
+    /// The library, instead of the one that came with this command (or PROACTOR_PRELOAD)
+    #[arg(long, value_name = "PATH")]
+    library: Option<PathBuf>,
+    /// The program and its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "COMMAND"
+    )]
+    command: Vec<OsString>,
+}
+
+fn parse_pool(text: &str) -> Result<u16, String> {
+    match text.parse::<u16>() {
+        Ok(count) if count.is_power_of_two() && count <= MAX_POOL => Ok(count),
+        _ => Err(format!("a power of two from 1 to {MAX_POOL}")),
+    }
+}
+
+/// Becomes the program. Returns only if it cannot be started.
+pub(crate) fn run(args: &Run, host: &Host<'_>) -> u8 {
+    let name = &args.command[0];
+    let shown = Path::new(name).display();
+    let Some(path) = program::find(name) else {
+        complain(&format!("proactor run: {shown}: no such program"));
+        return NOT_FOUND;
+    };
+    let library = match library::find(args.library.as_deref()) {
+        Ok(library) => library,
+        Err(why) => {
+            complain(&format!("proactor run: {why}"));
+            return MISUSE;
+        }
+    };
+    let mut command = Command::new(&path);
+    command.arg0(name).args(&args.command[1..]);
+    match program::obstacle(&path).map_or_else(no_ring, Some) {
+        Some(why) if args.strict => {
+            complain(&format!("proactor run: {shown}: {why}"));
+            return MISUSE;
+        }
+        Some(why) => complain(&format!("proactor run: {shown}: {why}; it runs without a ring")),
+        None => {
+            if let Err(why) = prepare(&mut command, args, &library) {
+                complain(&format!("proactor run: {why}"));
+                return MISUSE;
+            }
+        }
+    }
+    if host.python.is_some() {
+        // The interpreter ignores it, and so would the program.
+        // SAFETY: the default action is no handler.
+        unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_DFL) };
+    }
+    let error = command.exec();
+    complain(&format!("proactor run: {shown}: {error}"));
+    NOT_STARTED
+}
+
+/// Why sockets cannot be on a ring here.
+fn no_ring() -> Option<String> {
+    match proactor_net::Config::default().build() {
+        Ok(sockets) => match sockets.chosen() {
+            proactor_net::Chosen::Uring => None,
+            proactor_net::Chosen::Epoll(why) => Some(why.clone()),
+        },
+        Err(e) => Some(e.to_string()),
+    }
+}
+
+fn prepare(command: &mut Command, args: &Run, library: &Path) -> Result<(), String> {
+    let mut options = Vec::new();
+    if !args.only.is_empty() {
+        let ports: Vec<String> = args.only.iter().map(u16::to_string).collect();
+        options.push(format!("only={}", ports.join(",")));
+    }
+    options.extend(args.pool.map(|count| format!("pool={count}")));
+    options.extend(args.per_socket.map(|bytes| format!("per-socket={bytes}")));
+    options.extend(args.explain.then(|| "explain".to_owned()));
+    match &args.stats {
+        Some(Some(file)) => {
+            // The program may change its directory.
+            let file = std::path::absolute(file).map_err(|e| format!("{}: {e}", file.display()))?;
+            let written = std::fs::OpenOptions::new().create(true).append(true).open(&file);
+            written.map_err(|e| format!("{}: {e}", file.display()))?;
+            command.env("PROACTOR_RUN_STATS", file);
+        }
+        Some(None) => options.push("stats".to_owned()),
+        None => {}
+    }
+    let mut list = library.as_os_str().to_owned();
+    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+        list.push(":");
+        list.push(others);
+    }
+    command
+        .env("LD_PRELOAD", list)
+        .env("PROACTOR_RUN", options.join(";"));
+    if args.no_children {
+        command.env("PROACTOR_RUN_ALONE", library);
+    }
+    Ok(())
+}

@@ -1,0 +1,11 @@
+//! One shell for each function: is the descriptor ours? Else the real call.
+
+mod close;
+mod dup;
+mod epoll;
+mod fcntl;
+mod open;
+mod option;
+mod poll;
+mod read;
+mod write;

@@ -1,0 +1,201 @@
+//! What gives bytes to a socket.
+
+use super::read::slice;
+use crate::interest::hand_back_socket;
+use crate::report::Cause;
+use crate::transfer::{send as transfer, send_directly};
+use crate::{real, table};
+use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t};
+
+fn piece(from: *const c_void, len: size_t) -> iovec {
+    iovec {
+        iov_base: from.cast_mut(),
+        iov_len: len,
+    }
+}
+
+/// # Safety
+/// As the function of this name in the C library.
+#[no_mangle]
+pub unsafe extern "C" fn write(fd: c_int, from: *const c_void, len: size_t) -> ssize_t {
+    // SAFETY: the caller's promise.
+    let real = || unsafe { real::write(fd, from, len) };
+    if table::is_own(fd) {
+        crate::set_errno(libc::EBADF);
+        return -1;
+    }
+    let Some(set) = table::socket(fd) else {
+        return real();
+    };
+    // SAFETY: the caller's promise.
+    unsafe { transfer(set, fd, &[piece(from, len)], 0, real) }
+}
+
+/// # Safety
+/// As the function of this name in the C library.
+#[no_mangle]
+pub unsafe extern "C" fn writev(fd: c_int, from: *const iovec, count: c_int) -> ssize_t {
+    // SAFETY: the caller's promise.
+    let real = || unsafe { real::writev(fd, from, count) };
+    let Some(set) = table::socket(fd) else {
+        return real();
+    };
+    // SAFETY: the caller's promise.
+    match unsafe { slice(from, usize::try_from(count).unwrap_or(0)) } {
+        // SAFETY: the caller's promise.
+        Some(pieces) => unsafe { transfer(set, fd, pieces, 0, real) },
+        None => real(),
+    }
+}
+
+/// # Safety
+/// As the function of this name in the C library.
+#[no_mangle]
+pub unsafe extern "C" fn send(fd: c_int, from: *const c_void, len: size_t, flags: c_int) -> ssize_t {
+    // SAFETY: the caller's promise.
+    let real = || unsafe { real::send(fd, from, len, flags) };
+    let Some(set) = table::socket(fd) else {
+        return real();
+    };
+    // SAFETY: the caller's promise.
+    unsafe { transfer(set, fd, &[piece(from, len)], flags, real) }
+}
+
+/// # Safety
+/// As the function of this name in the C library.
+#[no_mangle]
+pub unsafe extern "C" fn sendto(
+    fd: c_int,
+    from: *const c_void,
+    len: size_t,
+    flags: c_int,
+    to: *const sockaddr,
+    to_len: socklen_t,
+) -> ssize_t {
+    // SAFETY: the caller's promise.
+    let real = || unsafe { real::sendto(fd, from, len, flags, to, to_len) };
+    let Some(set) = table::socket(fd) else {
+        return real();
+    };
+    // SAFETY: the caller's promise.
+    unsafe { transfer(set, fd, &[piece(from, len)], flags, real) }
+}
+
+/// # Safety
+/// As the function of this name in the C library.
+#[no_mangle]
+pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+    // SAFETY: the caller's promise.
+    let real = || unsafe { real::sendmsg(fd, message, flags) };
+    let Some(set) = table::socket(fd) else {
+        return real();
+    };
+    // SAFETY: the caller's promise.
+    let Some(header) = (unsafe { message.as_ref() }) else {
+        return real();
+    };
+    // SAFETY: the caller's promise.
+    let pieces = unsafe { slice(header.msg_iov, header.msg_iovlen) };
+    match pieces {
+        // SAFETY: the caller's promise.
+        Some(pieces) if header.msg_controllen == 0 => unsafe { transfer(set, fd, pieces, flags, real) },
+        // A control message goes with its bytes.
+        _ => send_directly(set, fd, 0, real),
+    }
+}
+
+/// # Safety
+/// As the function of this name in the C library.
+#[no_mangle]
+pub unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    let real = || unsafe { real::sendmmsg(fd, messages, count, flags) };
+    match table::socket(fd) {
+        Some(set) => send_directly(set, fd, 0, || real() as ssize_t) as c_int,
+        None => real(),
+    }
+}
+
+/// A file, or a socket that is handed back first, to a socket.
+fn copied(to: c_int, from: c_int, len: usize, real: impl FnOnce() -> ssize_t) -> ssize_t {
+    if hand_back_socket(from, Cause::Splice) {
+        // The bytes that lie here must be read before any that the kernel has.
+        crate::set_errno(libc::EINVAL);
+        return -1;
+    }
+    match table::socket(to) {
+        Some(set) => send_directly(set, to, len, real),
+        None => real(),
+    }
+}
+
+/// # Safety
+/// As the function of this name in the C library.
+#[no_mangle]
+pub unsafe extern "C" fn sendfile(to: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t {
+    // SAFETY: the caller's promise.
+    copied(to, from, count, || unsafe {
+        real::sendfile(to, from, offset, count)
+    })
+}
+
+/// # Safety
+/// As the function of this name in the C library.
+#[no_mangle]
+pub unsafe extern "C" fn sendfile64(to: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t {
+    // SAFETY: the caller's promise.
+    copied(to, from, count, || unsafe {
+        real::sendfile64(to, from, offset, count)
+    })
+}
+
+/// # Safety
+/// As the function of this name in the C library.
+#[no_mangle]
+pub unsafe extern "C" fn splice(
+    from: c_int,
+    from_offset: *mut i64,
+    to: c_int,
+    to_offset: *mut i64,
+    len: size_t,
+    flags: c_uint,
+) -> ssize_t {
+    // SAFETY: the caller's promise.
+    let real = || unsafe { real::splice(from, from_offset, to, to_offset, len, flags) };
+    if from_offset.is_null() && len > 0 && hand_back_socket(from, Cause::Splice) {
+        // What lies here goes into the pipe first. It fits at least a byte, or the pipe is full.
+        return from_memory(from, to, len);
+    }
+    match table::socket(to) {
+        Some(set) => send_directly(set, to, len, real),
+        None => real(),
+    }
+}
+
+/// Writes what was received from a socket into a pipe, without waiting.
+fn from_memory(from: c_int, to: c_int, len: usize) -> ssize_t {
+    let mut room = pollfd_out(to);
+    // SAFETY: one live entry.
+    if unsafe { real::poll(&raw mut room, 1, 0) } <= 0 {
+        crate::set_errno(libc::EAGAIN);
+        return -1;
+    }
+    // A pipe that polls writable takes this much at once.
+    let mut bytes = [0u8; 4096];
+    let len = len.min(bytes.len());
+    // SAFETY: a live buffer of that length.
+    let got = unsafe { super::read::recv(from, bytes.as_mut_ptr().cast(), len, libc::MSG_DONTWAIT) };
+    if got <= 0 {
+        return got;
+    }
+    // SAFETY: as many live bytes.
+    unsafe { real::write(to, bytes.as_ptr().cast(), got as usize) }
+}
+
+fn pollfd_out(fd: c_int) -> libc::pollfd {
+    libc::pollfd {
+        fd,
+        events: libc::POLLOUT,
+        revents: 0,
+    }
+}

@@ -1,0 +1,227 @@
+//! epoll_ctl: which sockets come onto a ring, and what the program wants to know of them.
+
+use crate::report::{self, options, Cause};
+use crate::set::{Held, Phase, Set};
+use crate::socket::Socket;
+use crate::{real, table};
+use libc::{c_int, epoll_event, socklen_t};
+use std::os::fd::RawFd;
+
+/// Standard streams may be used by code that no hook sees.
+const FIRST_SOCKET: RawFd = 3;
+/// Flags of which only the kernel's epoll can make sense.
+const KERNEL_ONLY: u32 = libc::EPOLLEXCLUSIVE as u32 | libc::EPOLLWAKEUP as u32 | libc::EPOLLPRI as u32;
+
+/// What epoll_ctl is answered with.
+pub(crate) enum Control {
+    Done,
+    Fail(c_int),
+    Real,
+}
+
+fn option(fd: RawFd, level: c_int, name: c_int) -> Option<c_int> {
+    let mut value: c_int = 0;
+    let mut len = size_of::<c_int>() as socklen_t;
+    // SAFETY: a live number of that length.
+    let done = unsafe { real::getsockopt(fd, level, name, (&raw mut value).cast(), &raw mut len) };
+    (done == 0).then_some(value)
+}
+
+/// The port in an address of IPv4 or IPv6.
+fn local_port(fd: RawFd) -> Option<u16> {
+    // SAFETY: zeroes are a valid address.
+    let mut address: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };
+    let mut len = size_of::<libc::sockaddr_in6>() as socklen_t;
+    // SAFETY: room for the address and its length.
+    let done = unsafe { libc::getsockname(fd, (&raw mut address).cast(), &raw mut len) };
+    // Both families have it in the same place.
+    (done == 0).then(|| u16::from_be(address.sin6_port))
+}
+
+fn is_connected(fd: RawFd) -> bool {
+    // SAFETY: zeroes are a valid address.
+    let mut address: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+    let mut len = size_of::<libc::sockaddr_storage>() as socklen_t;
+    // SAFETY: room for the address and its length.
+    unsafe { libc::getpeername(fd, (&raw mut address).cast(), &raw mut len) == 0 }
+}
+
+/// Whether a descriptor is a connected, non-blocking TCP socket of a port that was asked for.
+fn is_eligible(fd: RawFd) -> bool {
+    if fd < FIRST_SOCKET || !table::has_room(fd) {
+        return false;
+    }
+    if option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL) != Some(libc::IPPROTO_TCP) || !is_connected(fd) {
+        return false;
+    }
+    // SAFETY: no pointer is passed.
+    let flags = unsafe { real::fcntl(fd, libc::F_GETFL, 0) };
+    if flags < 0 || flags & libc::O_NONBLOCK == 0 || flags & libc::O_ASYNC != 0 {
+        return false;
+    }
+    let only = &options().only;
+    only.is_empty() || local_port(fd).is_some_and(|port| only.contains(&port))
+}
+
+fn fresh_set(epfd: RawFd) -> Option<&'static Set> {
+    if let Some(set) = table::epoll(epfd) {
+        return Some(set);
+    }
+    if !table::has_room(epfd) || table::is_plain(epfd) {
+        return None;
+    }
+    let reused = table::sets().find_map(|set| {
+        set.hold()
+            .filter(|held| held.phase == Phase::Closed)
+            .map(|held| (set, held))
+    });
+    let (set, number) = match reused {
+        Some((set, mut held)) => {
+            held.epfd = epfd;
+            held.phase = Phase::Idle;
+            held.owner = 0;
+            (set, held.number)
+        }
+        None => {
+            let mut number = 0;
+            let set = table::add_set(|new| {
+                number = new;
+                Set::new(new, epfd)
+            })?;
+            (set, number)
+        }
+    };
+    table::set_epoll(epfd, number);
+    Some(set)
+}
+
+/// # Safety
+/// `event` is null or an event.
+pub(crate) unsafe fn control(epfd: RawFd, op: c_int, fd: RawFd, event: *const epoll_event) -> Control {
+    if op == libc::EPOLL_CTL_ADD {
+        if let Some(inner) = table::epoll(fd) {
+            hand_back_set(inner, Cause::Nested);
+        }
+    }
+    if let Some(set) = table::socket(fd) {
+        let Some(held) = set.lock(Cause::OtherThread) else {
+            return Control::Real;
+        };
+        if held.epfd == epfd {
+            // SAFETY: the caller's promise.
+            return unsafe { change(held, op, fd, event) };
+        }
+        if op == libc::EPOLL_CTL_ADD {
+            let mut held = held;
+            held.hand_back_socket(fd, Cause::TwoSets);
+        }
+        return Control::Real;
+    }
+    if op != libc::EPOLL_CTL_ADD || event.is_null() || table::is_plain(fd) || !is_eligible(fd) {
+        return Control::Real;
+    }
+    // SAFETY: the caller's promise.
+    let event = unsafe { event.read_unaligned() };
+    if event.events & KERNEL_ONLY != 0 {
+        report::count(Cause::Exclusive);
+        return Control::Real;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { adopt(epfd, fd, event) }
+}
+
+unsafe fn adopt(epfd: RawFd, fd: RawFd, event: epoll_event) -> Control {
+    let Some(mut held) = fresh_set(epfd).and_then(Set::hold) else {
+        return Control::Real;
+    };
+    if held.phase == Phase::Plain || held.phase == Phase::Closed || held.epfd != epfd {
+        return Control::Real;
+    }
+    if !held.is_mine() {
+        report::count(Cause::OtherThread);
+        return Control::Real;
+    }
+    let generation = held.new_generation();
+    let (events, data) = (event.events, event.u64);
+    held.insert(Socket::new(fd, generation, events, data));
+    held.stats.adopted += 1;
+    held.touch(fd);
+    held.mark(fd);
+    Control::Done
+}
+
+/// # Safety
+/// `event` is null or an event.
+unsafe fn change(mut held: Held, op: c_int, fd: RawFd, event: *const epoll_event) -> Control {
+    let Some(socket) = held.socket(fd) else {
+        return Control::Real;
+    };
+    match op {
+        libc::EPOLL_CTL_DEL => {
+            if !socket.member {
+                return Control::Fail(libc::ENOENT);
+            }
+            socket.member = false;
+            held.withdraw(fd);
+            Control::Done
+        }
+        libc::EPOLL_CTL_ADD if socket.member => Control::Fail(libc::EEXIST),
+        libc::EPOLL_CTL_MOD if !socket.member => Control::Fail(libc::ENOENT),
+        libc::EPOLL_CTL_ADD | libc::EPOLL_CTL_MOD => {
+            if event.is_null() {
+                return Control::Fail(libc::EFAULT);
+            }
+            // SAFETY: the caller's promise.
+            let event = unsafe { event.read_unaligned() };
+            let (events, data) = (event.events, event.u64);
+            if events & KERNEL_ONLY & !(libc::EPOLLPRI as u32) != 0 {
+                return Control::Fail(libc::EINVAL);
+            }
+            socket.member = true;
+            socket.fired = false;
+            socket.events = events;
+            socket.data = data;
+            if events & libc::EPOLLPRI as u32 != 0 {
+                held.hand_back_socket(fd, Cause::Exclusive);
+                return Control::Done;
+            }
+            held.touch(fd);
+            held.mark(fd);
+            Control::Done
+        }
+        _ => Control::Fail(libc::EINVAL),
+    }
+}
+
+/// Hands a set back from whichever thread this is.
+pub(crate) fn hand_back_set(set: &'static Set, cause: Cause) {
+    let Some(mut held) = set.lock(cause) else { return };
+    match held.phase {
+        Phase::Ring => held.hand_back(cause),
+        Phase::Idle => held.give_up(cause),
+        Phase::Plain | Phase::Closed => {}
+    }
+}
+
+/// Hands a socket back from whichever thread this is. True: bytes of it lie here still.
+pub(crate) fn hand_back_socket(fd: RawFd, cause: Cause) -> bool {
+    let Some(set) = table::socket(fd) else {
+        return false;
+    };
+    let before = crate::errno();
+    let mut rest = false;
+    if let Some(mut held) = set.lock(cause) {
+        held.hand_back_socket(fd, cause);
+        rest = held.socket(fd).is_some_and(|socket| socket.bytes > 0);
+    }
+    crate::set_errno(before);
+    rest
+}
+
+/// Hands back a socket or a set that gets a second name.
+pub(crate) fn hand_back_descriptor(fd: RawFd) {
+    hand_back_socket(fd, Cause::Duplicated);
+    if let Some(set) = table::epoll(fd) {
+        hand_back_set(set, Cause::SetDuplicated);
+    }
+}

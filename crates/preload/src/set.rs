@@ -1,0 +1,304 @@
+//! One epoll set whose stream sockets are on the ring of the thread that waits.
+//!
+//! Invariants: a socket is either here or in the real epoll set, never in both. No lock is held while a thread waits. Whoever
+//! holds the lock of a set on a ring is its owner; any other thread hands it back first ([`Set::lock`]).
+
+use crate::report::{Cause, Stats};
+use crate::ring::Ring;
+use crate::socket::Socket;
+use crate::{real, report, table};
+use std::cell::Cell;
+use std::ops::{Deref, DerefMut};
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+thread_local! {
+    /// This thread holds a set's lock. A signal handler that comes then must not wait for it.
+    static BUSY: Cell<bool> = const { Cell::new(false) };
+    static THREAD: Cell<u32> = const { Cell::new(0) };
+}
+
+/// A number that no other thread of the process has had.
+pub(crate) fn this_thread() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    THREAD.with(|thread| {
+        if thread.get() == 0 {
+            thread.set(NEXT.fetch_add(1, Ordering::Relaxed));
+        }
+        thread.get()
+    })
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// No thread has waited yet.
+    Idle,
+    Ring,
+    /// Handed back. Sockets that are still here have bytes for the program.
+    Plain,
+    /// The epoll descriptor is closed.
+    Closed,
+}
+
+pub(crate) struct Set {
+    inner: Mutex<Inner>,
+    changed: Condvar,
+}
+
+pub(crate) struct Inner {
+    pub(crate) number: u32,
+    pub(crate) epfd: RawFd,
+    pub(crate) phase: Phase,
+    pub(crate) owner: u32,
+    /// The owner waits in the kernel, without the lock.
+    pub(crate) waiting: bool,
+    /// Another thread wants the owner to hand the set back.
+    pub(crate) wanted: Option<Cause>,
+    pub(crate) ring: Option<Ring>,
+    pub(crate) sockets: Vec<Option<Box<Socket>>>,
+    pub(crate) count: usize,
+    pub(crate) ready: Vec<RawFd>,
+    /// Memory for the next list.
+    pub(crate) spare: Vec<RawFd>,
+    pub(crate) dirty: Vec<RawFd>,
+    /// The real set may have something to report.
+    pub(crate) real_ready: bool,
+    pub(crate) real_first: bool,
+    pub(crate) real_armed: bool,
+    pub(crate) wake_armed: bool,
+    /// A receive has found no buffer.
+    pub(crate) starved: bool,
+    /// Sockets that the last wait has reported.
+    pub(crate) batch: usize,
+    /// When it did, in ticks of the coarse clock.
+    pub(crate) turn: i64,
+    /// Until then the kernel may interrupt a thread because a ring of its is taken down.
+    pub(crate) noisy_until: Option<Instant>,
+    pub(crate) generations: u32,
+    pub(crate) stats: Stats,
+}
+
+impl Inner {
+    pub(crate) fn socket(&mut self, fd: RawFd) -> Option<&mut Socket> {
+        self.sockets.get_mut(usize::try_from(fd).ok()?)?.as_deref_mut()
+    }
+
+    /// Has the set look at a socket before the next wait.
+    pub(crate) fn touch(&mut self, fd: RawFd) {
+        if let Some(socket) = self.socket(fd) {
+            if !std::mem::replace(&mut socket.dirty, true) {
+                self.dirty.push(fd);
+            }
+        }
+    }
+
+    /// Has the next wait see whether the socket is ready.
+    pub(crate) fn mark(&mut self, fd: RawFd) {
+        if let Some(socket) = self.socket(fd) {
+            if !std::mem::replace(&mut socket.listed, true) {
+                self.ready.push(fd);
+            }
+        }
+    }
+
+    pub(crate) fn insert(&mut self, socket: Socket) {
+        let fd = socket.fd;
+        let at = fd as usize;
+        if self.sockets.len() <= at {
+            self.sockets.resize_with(at + 1, || None);
+        }
+        self.sockets[at] = Some(Box::new(socket));
+        self.count += 1;
+        table::set_socket(fd, self.number);
+    }
+
+    /// Forgets a socket that has no entry in the kernel.
+    pub(crate) fn remove(&mut self, fd: RawFd) {
+        let Some(place) = usize::try_from(fd).ok().and_then(|at| self.sockets.get_mut(at)) else {
+            return;
+        };
+        let Some(mut socket) = place.take() else { return };
+        debug_assert!(!socket.in_flight || self.ring.is_none());
+        socket.discard(self.ring.as_mut().map(|ring| &mut ring.pool));
+        self.count -= 1;
+        table::clear(fd);
+        if socket.listed {
+            self.ready.retain(|one| *one != fd);
+        }
+        if socket.dirty {
+            self.dirty.retain(|one| *one != fd);
+        }
+    }
+
+    /// The descriptors of all sockets that are here.
+    pub(crate) fn all(&self) -> Vec<RawFd> {
+        self.sockets.iter().flatten().map(|socket| socket.fd).collect()
+    }
+
+    pub(crate) fn is_mine(&self) -> bool {
+        self.phase != Phase::Ring || self.owner == this_thread()
+    }
+
+    pub(crate) fn new_generation(&mut self) -> u32 {
+        self.generations = (self.generations + 1) & 0xff_ffff;
+        self.generations
+    }
+}
+
+/// A set whose lock this thread holds.
+pub(crate) struct Held {
+    guard: Option<MutexGuard<'static, Inner>>,
+}
+
+impl Deref for Held {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        self.guard.as_deref().expect("held until dropped")
+    }
+}
+
+impl DerefMut for Held {
+    fn deref_mut(&mut self) -> &mut Inner {
+        self.guard.as_deref_mut().expect("held until dropped")
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.guard = None;
+        BUSY.with(|busy| busy.set(false));
+    }
+}
+
+impl Set {
+    pub(crate) fn new(number: u32, epfd: RawFd) -> Self {
+        let inner = Inner {
+            number,
+            epfd,
+            phase: Phase::Idle,
+            owner: 0,
+            waiting: false,
+            wanted: None,
+            ring: None,
+            sockets: Vec::new(),
+            count: 0,
+            ready: Vec::new(),
+            spare: Vec::new(),
+            dirty: Vec::new(),
+            real_ready: false,
+            real_first: false,
+            real_armed: false,
+            wake_armed: false,
+            starved: false,
+            batch: 0,
+            turn: 0,
+            noisy_until: None,
+            generations: 0,
+            stats: Stats::default(),
+        };
+        Set {
+            inner: Mutex::new(inner),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Locks the set as it is. None: a signal handler interrupted a holder.
+    pub(crate) fn hold(&'static self) -> Option<Held> {
+        if BUSY.with(|busy| busy.replace(true)) {
+            return None;
+        }
+        let guard = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(Held { guard: Some(guard) })
+    }
+
+    /// Locks the set, and hands it back to plain epoll for `cause` if it is on another thread's ring.
+    #[inline]
+    pub(crate) fn lock(&'static self, cause: Cause) -> Option<Held> {
+        let mut held = self.hold()?;
+        if !held.is_mine() {
+            self.hand_back_from_here(&mut held, cause);
+        }
+        Some(held)
+    }
+
+    #[cold]
+    fn hand_back_from_here(&'static self, held: &mut Held, cause: Cause) {
+        if !held.waiting {
+            held.give_up(cause);
+            return;
+        }
+        held.wanted = Some(cause);
+        if let Some(ring) = &held.ring {
+            let one = 1u64;
+            // SAFETY: eight live bytes.
+            unsafe { real::write(ring.wake, (&raw const one).cast(), 8) };
+        }
+        while held.phase == Phase::Ring && held.waiting {
+            let guard = held.guard.take().expect("held until dropped");
+            held.guard = Some(self.changed.wait(guard).unwrap_or_else(PoisonError::into_inner));
+        }
+        if held.phase == Phase::Ring && !held.is_mine() {
+            held.give_up(cause);
+        }
+    }
+
+    /// Tells threads that wait for the owner that it has handed the set back.
+    pub(crate) fn announce(&'static self) {
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn stats(&'static self) -> Option<Stats> {
+        self.hold().map(|held| held.stats)
+    }
+}
+
+thread_local! {
+    /// Of the handlers around a fork: the locks of all sets, so that none is held by a thread that the child does not have.
+    static FORKING: Cell<Vec<Held>> = const { Cell::new(Vec::new()) };
+}
+
+pub(crate) extern "C" fn before_fork() {
+    // A handler of a signal that came while this thread held a lock cannot have it.
+    if table::sets().next().is_none() || BUSY.with(Cell::get) {
+        return;
+    }
+    let mut all = Vec::new();
+    for set in table::sets() {
+        // Another one of this thread's: the flag is for handlers of signals.
+        BUSY.with(|busy| busy.set(false));
+        let Some(mut held) = set.lock(Cause::Fork) else {
+            continue;
+        };
+        if held.phase == Phase::Ring {
+            held.hand_back(Cause::Fork);
+        }
+        crate::handback::share(&mut held);
+        all.push(held);
+    }
+    FORKING.set(all);
+}
+
+pub(crate) extern "C" fn after_fork_in_parent() {
+    drop(FORKING.take());
+}
+
+pub(crate) extern "C" fn after_fork_in_child() {
+    crate::parked::forget_in_child();
+    let mut all = FORKING.take();
+    for held in &mut all {
+        // The parent sends what it has accepted.
+        let fds = held.all();
+        for fd in fds {
+            if let Some(socket) = held.socket(fd) {
+                socket.drop_queue();
+                socket.shut_later = false;
+            }
+        }
+        held.stats = Stats::default();
+    }
+    drop(all);
+    report::note_process();
+}

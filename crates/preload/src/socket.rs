@@ -1,0 +1,484 @@
+//! One socket: what was received and not read, what was written and not sent, and what epoll would say of it.
+//!
+//! Invariant: a byte is in the kernel, in `chunks` or in the program; or in the program, in the queue or in the kernel.
+
+use crate::ring::{Pool, BUFFER_BYTES};
+use std::collections::VecDeque;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Bytes that wait to be sent, at most.
+pub(crate) const QUEUE_BYTES: usize = 64 << 10;
+/// Fewer leave the socket writable.
+const WRITABLE_BELOW: usize = QUEUE_BYTES / 2;
+/// Flags of an interest that are no conditions.
+const PRIVATE: u32 = (libc::EPOLLET | libc::EPOLLONESHOT) as u32;
+const IN: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
+const OUT: u32 = (libc::EPOLLOUT | libc::EPOLLWRNORM) as u32;
+const RDHUP: u32 = libc::EPOLLRDHUP as u32;
+const HUP: u32 = libc::EPOLLHUP as u32;
+const ERR: u32 = libc::EPOLLERR as u32;
+
+/// Bytes that were received in one piece.
+enum Place {
+    Pooled(u16),
+    Heap(Box<[u8]>),
+}
+
+struct Chunk {
+    place: Place,
+    from: u32,
+    to: u32,
+}
+
+/// Bytes that two processes have after a fork, of which each goes to the one that asks first.
+struct Shared {
+    bytes: Vec<u8>,
+    /// How many are taken; in memory that the processes share.
+    cursor: &'static AtomicU32,
+}
+
+impl Shared {
+    /// # Safety
+    /// The places are writable, unless `drop`.
+    unsafe fn take(&self, to: &[libc::iovec], peek: bool, drop: bool) -> usize {
+        let room: usize = to.iter().map(|place| place.iov_len).sum();
+        let mut from = self.cursor.load(Ordering::Acquire) as usize;
+        let len = loop {
+            let len = room.min(self.bytes.len() - from);
+            if peek {
+                break len;
+            }
+            let next = (from + len) as u32;
+            match self
+                .cursor
+                .compare_exchange(from as u32, next, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) => break len,
+                Err(now) => from = now as usize,
+            }
+        };
+        let mut rest = &self.bytes[from..from + len];
+        for place in to {
+            let (now, later) = rest.split_at(rest.len().min(place.iov_len));
+            if !drop {
+                // SAFETY: the caller's promise.
+                unsafe { copy(now, place, 0) };
+            }
+            rest = later;
+        }
+        len
+    }
+}
+
+/// # Safety
+/// The place is writable from `at` on, for as many bytes.
+unsafe fn copy(bytes: &[u8], place: &libc::iovec, at: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), place.iov_base.cast::<u8>().add(at), bytes.len())
+    };
+}
+
+pub(crate) struct Socket {
+    pub(crate) fd: RawFd,
+    pub(crate) generation: u32,
+    /// The interest, as epoll_ctl was given it.
+    pub(crate) events: u32,
+    pub(crate) data: u64,
+    /// In the epoll set. A socket that is not may still have bytes here.
+    pub(crate) member: bool,
+    /// Its one shot has been fired.
+    pub(crate) fired: bool,
+    /// On its way back to plain epoll: nothing is received into memory any more.
+    pub(crate) released: bool,
+    /// Closed by the program; what it has written is still being sent.
+    pub(crate) closed: bool,
+    chunks: VecDeque<Chunk>,
+    shared: Option<Shared>,
+    pub(crate) bytes: usize,
+    pub(crate) armed: bool,
+    /// More than the bound was not read; the receive is stopped until half of it is.
+    pub(crate) paused: bool,
+    pub(crate) eof: bool,
+    /// The program has read to the end.
+    pub(crate) end_seen: bool,
+    /// The errno that the next call gets.
+    pub(crate) error: i32,
+    pub(crate) hung_up: bool,
+    /// The kernel has an error that no call has had yet.
+    broken: bool,
+    queue: Vec<u8>,
+    sending: Vec<u8>,
+    sent: usize,
+    pub(crate) in_flight: bool,
+    /// The kernel took less than it was given, and has not said since that it takes more.
+    pub(crate) blocked: bool,
+    pub(crate) watched: bool,
+    /// A poll for the connection's end has been in the ring; `end_armed`: it is.
+    pub(crate) end_watched: bool,
+    pub(crate) end_armed: bool,
+    /// The kernel has bytes of a socket whose receive is stopped for good.
+    pub(crate) readable: bool,
+    /// The write side is to be shut down when the queue is empty.
+    pub(crate) shut_later: bool,
+    pub(crate) listed: bool,
+    pub(crate) dirty: bool,
+}
+
+impl Socket {
+    pub(crate) fn new(fd: RawFd, generation: u32, events: u32, data: u64) -> Self {
+        Socket {
+            fd,
+            generation,
+            events,
+            data,
+            member: true,
+            fired: false,
+            released: false,
+            closed: false,
+            chunks: VecDeque::new(),
+            shared: None,
+            bytes: 0,
+            armed: false,
+            paused: false,
+            eof: false,
+            end_seen: false,
+            error: 0,
+            hung_up: false,
+            broken: false,
+            queue: Vec::new(),
+            sending: Vec::new(),
+            sent: 0,
+            in_flight: false,
+            blocked: false,
+            watched: false,
+            end_watched: false,
+            end_armed: false,
+            readable: false,
+            shut_later: false,
+            listed: false,
+            dirty: false,
+        }
+    }
+
+    /// What epoll_wait reports of it now: 0 for nothing.
+    #[inline]
+    pub(crate) fn ready(&self) -> u32 {
+        if !self.member || self.fired {
+            return 0;
+        }
+        let mut is = 0;
+        if self.bytes > 0 || self.eof || self.error != 0 || self.readable {
+            is |= IN;
+        }
+        if self.eof {
+            is |= RDHUP;
+        }
+        if self.hung_up {
+            is |= HUP;
+        }
+        if self.error != 0 || self.broken {
+            is |= ERR;
+        }
+        if !self.blocked && self.queued() < WRITABLE_BELOW {
+            is |= OUT;
+        }
+        is & ((self.events & !PRIVATE) | HUP | ERR)
+    }
+
+    pub(crate) fn is_edge(&self) -> bool {
+        self.events & libc::EPOLLET as u32 != 0
+    }
+
+    pub(crate) fn is_one_shot(&self) -> bool {
+        self.events & libc::EPOLLONESHOT as u32 != 0
+    }
+
+    pub(crate) fn wants_out(&self) -> bool {
+        self.member && !self.fired && self.events & OUT != 0
+    }
+
+    /// Whether the socket stays here at its end: the real set would report it once more.
+    pub(crate) fn keeps_edges(&self) -> bool {
+        self.eof && self.end_seen && self.member && self.is_edge() && !self.released
+    }
+
+    /// Whether the kernel holds an entry that names this socket.
+    pub(crate) fn in_kernel(&self) -> bool {
+        self.armed || self.watched || self.end_armed || self.in_flight
+    }
+
+    /// Whether something lies here that the kernel does not know of.
+    pub(crate) fn has_rest(&self) -> bool {
+        let for_reader = !self.closed && (self.bytes > 0 || self.error != 0);
+        for_reader || self.queued() > 0 || self.shut_later
+    }
+
+    // Received.
+
+    #[inline]
+    pub(crate) fn push(&mut self, id: u16, len: usize) {
+        self.bytes += len;
+        self.chunks.push_back(Chunk {
+            place: Place::Pooled(id),
+            from: 0,
+            to: len as u32,
+        });
+    }
+
+    /// Copies a received buffer, so that the kernel gets it back at once.
+    pub(crate) fn push_copy(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len();
+        self.chunks.push_back(Chunk {
+            place: Place::Heap(bytes.into()),
+            from: 0,
+            to: bytes.len() as u32,
+        });
+    }
+
+    /// Moves all bytes out of the pool.
+    pub(crate) fn leave_pool(&mut self, pool: &mut Pool) {
+        for chunk in &mut self.chunks {
+            if let Place::Pooled(id) = chunk.place {
+                let bytes = pool.bytes(id, 0, chunk.to as usize).into();
+                pool.offer(id);
+                chunk.place = Place::Heap(bytes);
+            }
+        }
+    }
+
+    /// Throws away what was received.
+    pub(crate) fn discard(&mut self, mut pool: Option<&mut Pool>) {
+        for chunk in self.chunks.drain(..) {
+            if let (Place::Pooled(id), Some(pool)) = (chunk.place, &mut pool) {
+                pool.offer(id);
+            }
+        }
+        self.bytes = 0;
+    }
+
+    /// Moves bytes to the program, or copies them if it only peeks, or drops them where `to` has no place.
+    ///
+    /// # Safety
+    /// The places are writable, unless `drop`.
+    pub(crate) unsafe fn take(
+        &mut self,
+        to: &[libc::iovec],
+        peek: bool,
+        drop: bool,
+        mut pool: Option<&mut Pool>,
+    ) -> usize {
+        if let Some(shared) = &self.shared {
+            // SAFETY: the caller's promise.
+            let done = unsafe { shared.take(to, peek, drop) };
+            self.refresh();
+            return done;
+        }
+        let (mut done, mut at, mut peeked) = (0, 0, 0);
+        for place in to {
+            let mut filled = 0;
+            while filled < place.iov_len {
+                let Some(chunk) = self.chunks.get_mut(at) else {
+                    return done;
+                };
+                let from = chunk.from as usize + peeked;
+                let len = (chunk.to as usize - from).min(place.iov_len - filled);
+                let bytes = match (&chunk.place, &pool) {
+                    (Place::Pooled(id), Some(pool)) => pool.bytes(*id, from, from + len),
+                    (Place::Heap(bytes), _) => &bytes[from..from + len],
+                    (Place::Pooled(_), None) => return done,
+                };
+                if !drop {
+                    // SAFETY: the caller's promise; a program does not read into memory of this library.
+                    unsafe { copy(bytes, place, filled) };
+                }
+                filled += len;
+                done += len;
+                let ended = from + len == chunk.to as usize;
+                if peek {
+                    at += usize::from(ended);
+                    peeked = if ended { 0 } else { peeked + len };
+                    continue;
+                }
+                chunk.from += len as u32;
+                self.bytes -= len;
+                if ended {
+                    let chunk = self.chunks.pop_front();
+                    if let (
+                        Some(Chunk {
+                            place: Place::Pooled(id),
+                            ..
+                        }),
+                        Some(pool),
+                    ) = (chunk, &mut pool)
+                    {
+                        pool.offer(id);
+                    }
+                }
+            }
+        }
+        done
+    }
+
+    /// Lets a forked child and this process take each byte once.
+    pub(crate) fn share(&mut self, cursor: &'static AtomicU32) {
+        let mut bytes = Vec::with_capacity(self.bytes);
+        for chunk in self.chunks.drain(..) {
+            if let Place::Heap(piece) = chunk.place {
+                bytes.extend_from_slice(&piece[chunk.from as usize..chunk.to as usize]);
+            }
+        }
+        self.shared = Some(Shared { bytes, cursor });
+    }
+
+    pub(crate) fn is_shared(&self) -> bool {
+        self.shared.is_some()
+    }
+
+    /// Looks at what others may have changed: how many bytes another process has left, whether an error was taken.
+    #[inline]
+    pub(crate) fn refresh(&mut self) {
+        if let Some(shared) = &self.shared {
+            self.bytes = shared.bytes.len() - shared.cursor.load(Ordering::Acquire) as usize;
+        }
+        if self.broken {
+            self.ask();
+        }
+    }
+
+    // Written.
+
+    #[inline]
+    pub(crate) fn queued(&self) -> usize {
+        self.sending.len() - self.sent + self.queue.len()
+    }
+
+    /// Appends to what waits to be sent.
+    ///
+    /// # Safety
+    /// The pieces are readable.
+    pub(crate) unsafe fn enqueue(&mut self, from: &[libc::iovec]) {
+        for piece in from {
+            if piece.iov_len > 0 {
+                // SAFETY: the caller's promise.
+                let bytes = unsafe { std::slice::from_raw_parts(piece.iov_base.cast::<u8>(), piece.iov_len) };
+                self.queue.extend_from_slice(bytes);
+            }
+        }
+    }
+
+    /// Takes over what another socket has to send.
+    pub(crate) fn take_queue(&mut self, other: &mut Socket) {
+        self.sending = std::mem::take(&mut other.sending);
+        self.queue = std::mem::take(&mut other.queue);
+        self.sent = std::mem::take(&mut other.sent);
+    }
+
+    /// The next bytes to send, which do not move until [`sent`](Self::sent) is called.
+    pub(crate) fn next_send(&mut self) -> Option<(*const u8, u32)> {
+        if self.in_flight {
+            return None;
+        }
+        if self.sending.is_empty() {
+            if self.queue.is_empty() {
+                return None;
+            }
+            std::mem::swap(&mut self.sending, &mut self.queue);
+        }
+        let rest = &self.sending[self.sent..];
+        Some((rest.as_ptr(), rest.len() as u32))
+    }
+
+    /// Whether a part of what was handed over is not sent.
+    pub(crate) fn is_sending(&self) -> bool {
+        !self.sending.is_empty()
+    }
+
+    pub(crate) fn sent(&mut self, count: usize) {
+        self.sent += count;
+        if self.sent >= self.sending.len() {
+            self.sending.clear();
+            self.sent = 0;
+        }
+    }
+
+    /// Throws away what cannot be sent any more.
+    pub(crate) fn drop_queue(&mut self) {
+        self.queue.clear();
+        if !self.in_flight {
+            self.sending.clear();
+            self.sent = 0;
+        }
+    }
+
+    /// Sends by plain calls until all is sent or the kernel takes no more. True: all is sent.
+    pub(crate) fn flush(&mut self) -> bool {
+        while let Some((start, len)) = self.next_send() {
+            // SAFETY: the bytes are this socket's own.
+            let count = unsafe {
+                crate::real::send(
+                    self.fd,
+                    start.cast(),
+                    len as usize,
+                    libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT,
+                )
+            };
+            match count {
+                1.. => self.sent(count as usize),
+                _ => match crate::errno() {
+                    libc::EINTR => {}
+                    libc::EAGAIN => {
+                        self.blocked = true;
+                        return false;
+                    }
+                    error => {
+                        self.fail(error);
+                        return true;
+                    }
+                },
+            }
+        }
+        let done = !self.in_flight;
+        if done && std::mem::take(&mut self.shut_later) {
+            // SAFETY: no pointer is passed.
+            unsafe { crate::real::shutdown(self.fd, libc::SHUT_WR) };
+        }
+        done
+    }
+
+    /// Takes note of an error of the connection, and asks the kernel how it is.
+    pub(crate) fn fail(&mut self, error: i32) {
+        self.drop_queue();
+        self.shut_later = false;
+        if self.error == 0 && error != libc::EPIPE {
+            self.error = error;
+        }
+        self.ask();
+    }
+
+    /// Asks the kernel for what only it knows.
+    pub(crate) fn ask(&mut self) {
+        let mut entry = libc::pollfd {
+            fd: self.fd,
+            events: libc::POLLIN | libc::POLLRDHUP,
+            revents: 0,
+        };
+        // SAFETY: one live entry.
+        let found = unsafe { crate::real::poll(&raw mut entry, 1, 0) };
+        self.broken = false;
+        self.readable = self.released && found > 0 && entry.revents & libc::POLLIN != 0;
+        if found > 0 {
+            self.broken = entry.revents & libc::POLLERR != 0;
+            self.hung_up |= entry.revents & libc::POLLHUP != 0;
+            self.eof |= entry.revents & libc::POLLHUP != 0;
+        }
+    }
+}
+
+/// The buffer that a receive has filled is copied when fewer are left: others must find one.
+pub(crate) fn is_short(pool: &Pool) -> bool {
+    pool.free < (pool.made() / 4).max(1)
+}
+
+const _: () = assert!(BUFFER_BYTES <= u32::MAX as usize);

@@ -1,0 +1,306 @@
+//! Reading and writing of a socket that is on a ring.
+
+use crate::report::Cause;
+use crate::set::{Inner, Phase, Set};
+use crate::socket::{Socket, QUEUE_BYTES};
+use crate::{errno, real, set_errno, table};
+use libc::{c_int, iovec, ssize_t};
+use std::os::fd::RawFd;
+
+/// With so many sockets reported by the last wait, or fewer, writes go to the kernel at once.
+const DIRECT_SOCKETS: usize = 2;
+/// Longer writes go to the kernel at once: copying costs more than a call.
+const COPIED_BYTES: usize = 16 << 10;
+/// Flags of a receive that are served from memory.
+const RECEIVE_FLAGS: c_int = libc::MSG_DONTWAIT
+    | libc::MSG_PEEK
+    | libc::MSG_WAITALL
+    | libc::MSG_TRUNC
+    | libc::MSG_NOSIGNAL
+    | libc::MSG_CMSG_CLOEXEC;
+/// Flags of a send that say nothing that a queue does not do.
+const SEND_FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+
+/// What a hook does.
+pub(crate) enum Answer {
+    Done(usize),
+    Fail(c_int),
+    /// Call the real function.
+    Real,
+}
+
+/// Whole ticks of a clock that costs next to nothing to read.
+pub(crate) fn ticks() -> i64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: one live time.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut now) };
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
+}
+
+fn total(pieces: &[iovec]) -> usize {
+    pieces
+        .iter()
+        .fold(0, |sum, piece| sum.saturating_add(piece.iov_len))
+}
+
+impl Inner {
+    /// # Safety
+    /// The places are writable.
+    unsafe fn read(&mut self, fd: RawFd, to: &[iovec], flags: c_int) -> Answer {
+        if flags & libc::MSG_OOB != 0 {
+            self.hand_back_socket(fd, Cause::Urgent);
+            return Answer::Real;
+        }
+        if flags & !RECEIVE_FLAGS != 0 {
+            return Answer::Real;
+        }
+        let Some(socket) = self.socket(fd) else {
+            return Answer::Real;
+        };
+        socket.refresh();
+        if total(to) == 0 {
+            return Answer::Real;
+        }
+        if socket.bytes == 0 && socket.armed {
+            self.look();
+        }
+        let (ring, Some(socket)) = (
+            &mut self.ring,
+            self.sockets.get_mut(fd as usize).and_then(Option::as_deref_mut),
+        ) else {
+            return Answer::Real;
+        };
+        let peek = flags & libc::MSG_PEEK != 0;
+        if socket.bytes > 0 {
+            let drop = flags & libc::MSG_TRUNC != 0;
+            // SAFETY: the caller's promise.
+            let done = unsafe { socket.take(to, peek, drop, ring.as_mut().map(|ring| &mut ring.pool)) };
+            if done > 0 {
+                // A receive that was stopped has left the rest in the kernel, and a short read says that there is none.
+                let stopped = !socket.armed && !socket.eof && socket.error == 0 && socket.bytes == 0;
+                let mut more = 0;
+                if let ([place], true, false) = (to, stopped, peek || drop) {
+                    // SAFETY: the caller's promise.
+                    more = unsafe { rest_of(socket, place, done) };
+                }
+                let done = done + more;
+                if socket.bytes == 0 && (socket.paused || socket.released || !socket.armed) {
+                    self.after_last_byte(fd);
+                }
+                return Answer::Done(done);
+            }
+        }
+        if socket.error != 0 {
+            let error = socket.error;
+            if !peek {
+                socket.error = 0;
+                socket.end_seen = true;
+                self.after_last_byte(fd);
+            }
+            return Answer::Fail(error);
+        }
+        socket.readable = false;
+        if socket.eof && !peek {
+            socket.end_seen = true;
+            self.touch(fd);
+        }
+        if socket_is_empty(self, fd) {
+            return Answer::Fail(libc::EAGAIN);
+        }
+        Answer::Real
+    }
+
+    fn after_last_byte(&mut self, fd: RawFd) {
+        if self.socket(fd).is_some_and(|socket| socket.released) {
+            self.release(fd);
+        } else {
+            self.touch(fd);
+        }
+    }
+
+    /// # Safety
+    /// The pieces are readable.
+    unsafe fn write(&mut self, fd: RawFd, from: &[iovec], flags: c_int) -> Answer {
+        let len = total(from);
+        // A long turn: no reply is to wait until it ends.
+        let at_once = self.batch <= DIRECT_SOCKETS || self.phase != Phase::Ring || ticks() != self.turn;
+        let Some(socket) = self.socket(fd) else {
+            return Answer::Real;
+        };
+        if socket.error != 0 {
+            let error = std::mem::take(&mut socket.error);
+            socket.end_seen = true;
+            self.after_last_byte(fd);
+            return Answer::Fail(error);
+        }
+        if socket.shut_later {
+            // The program has said that it writes no more.
+            return Answer::Fail(libc::EPIPE);
+        }
+        let can_wait = !(at_once || socket.blocked || socket.eof || socket.released || socket.hung_up);
+        let fits = len <= COPIED_BYTES && socket.queued() + len <= QUEUE_BYTES;
+        if can_wait && fits && flags & !SEND_FLAGS == 0 {
+            if len > 0 {
+                // SAFETY: the caller's promise.
+                unsafe { socket.enqueue(from) };
+                self.stats.queued_sends += 1;
+                self.touch(fd);
+            }
+            return Answer::Done(len);
+        }
+        self.before_direct(fd)
+    }
+
+    /// Sends what is queued, so that the real call comes after it.
+    fn before_direct(&mut self, fd: RawFd) -> Answer {
+        self.stats.direct_sends += 1;
+        let Some(socket) = self.socket(fd) else {
+            return Answer::Real;
+        };
+        if socket.queued() == 0 && !socket.in_flight {
+            return Answer::Real;
+        }
+        if socket.flush() {
+            return Answer::Real;
+        }
+        self.touch(fd);
+        Answer::Fail(libc::EAGAIN)
+    }
+
+    /// Takes note of how the real call went.
+    fn after_direct(&mut self, fd: RawFd, result: ssize_t, len: usize) {
+        let is_full = match result {
+            ..0 => errno() == libc::EAGAIN,
+            count => (count as usize) < len,
+        };
+        let before = errno();
+        if is_full && self.phase == Phase::Ring {
+            if let Some(socket) = self.socket(fd) {
+                socket.blocked = true;
+                self.touch(fd);
+            }
+        }
+        set_errno(before);
+    }
+}
+
+/// Fills the rest of a place from the kernel. An error is the next call's.
+///
+/// # Safety
+/// The place is writable.
+unsafe fn rest_of(socket: &mut Socket, place: &iovec, done: usize) -> usize {
+    if done >= place.iov_len {
+        return 0;
+    }
+    // SAFETY: the caller's promise.
+    let got = unsafe {
+        real::recv(
+            socket.fd,
+            place.iov_base.cast::<u8>().add(done).cast(),
+            place.iov_len - done,
+            libc::MSG_DONTWAIT,
+        )
+    };
+    if got < 0 && !matches!(errno(), libc::EAGAIN | libc::EINTR) {
+        socket.error = errno();
+        socket.eof = true;
+    }
+    got.max(0) as usize
+}
+
+/// Whether the kernel has nothing for a socket either: its receive takes all that comes.
+fn socket_is_empty(set: &mut Inner, fd: RawFd) -> bool {
+    set.socket(fd).is_some_and(|socket| socket.armed && !socket.eof)
+}
+
+fn finish(answer: Answer, real: impl FnOnce() -> ssize_t) -> ssize_t {
+    match answer {
+        Answer::Done(count) => count as ssize_t,
+        Answer::Fail(error) => {
+            set_errno(error);
+            -1
+        }
+        Answer::Real => real(),
+    }
+}
+
+/// Receives on a socket of `set`.
+///
+/// # Safety
+/// The places are writable.
+#[inline]
+pub(crate) unsafe fn receive(
+    set: &'static Set,
+    fd: RawFd,
+    to: &[iovec],
+    flags: c_int,
+    real: impl FnOnce() -> ssize_t,
+) -> ssize_t {
+    let before = errno();
+    let answer = match set.lock(Cause::OtherThread) {
+        None => Answer::Fail(libc::EAGAIN),
+        // SAFETY: the caller's promise.
+        Some(mut held) => unsafe { held.read(fd, to, flags) },
+    };
+    set_errno(before);
+    finish(answer, real)
+}
+
+/// Sends on a socket of `set`.
+///
+/// # Safety
+/// The pieces are readable.
+#[inline]
+pub(crate) unsafe fn send(
+    set: &'static Set,
+    fd: RawFd,
+    from: &[iovec],
+    flags: c_int,
+    real: impl FnOnce() -> ssize_t,
+) -> ssize_t {
+    let before = errno();
+    let answer = match set.lock(Cause::OtherThread) {
+        None => Answer::Fail(libc::EAGAIN),
+        // SAFETY: the caller's promise.
+        Some(mut held) => unsafe { held.write(fd, from, flags) },
+    };
+    set_errno(before);
+    directly(set, fd, answer, total(from), real)
+}
+
+/// Lets a call that takes bytes from elsewhere (a file, many messages) write to a socket, after what is queued.
+pub(crate) fn send_directly(
+    set: &'static Set,
+    fd: RawFd,
+    len: usize,
+    real: impl FnOnce() -> ssize_t,
+) -> ssize_t {
+    let before = errno();
+    let answer = match set.lock(Cause::OtherThread) {
+        None => Answer::Fail(libc::EAGAIN),
+        Some(mut held) => held.before_direct(fd),
+    };
+    set_errno(before);
+    directly(set, fd, answer, len, real)
+}
+
+fn directly(
+    set: &'static Set,
+    fd: RawFd,
+    answer: Answer,
+    len: usize,
+    real: impl FnOnce() -> ssize_t,
+) -> ssize_t {
+    let is_real = matches!(answer, Answer::Real);
+    let result = finish(answer, real);
+    // A full send says that the kernel has room, and needs no second look.
+    if is_real && (result < 0 || (result as usize) < len) && table::socket(fd).is_some() {
+        if let Some(mut held) = set.hold() {
+            held.after_direct(fd, result, len);
+        }
+    }
+    result
+}

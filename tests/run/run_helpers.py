@@ -1,0 +1,80 @@
+"""The command `proactor run`, programs for it, and servers that a test starts and ends."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import proactor
+from seccomp import FILTER, IO_URING_SETUP
+
+LIBRARY = Path(proactor.__file__).parent / "libproactor_preload.so"
+HERE = Path(__file__).parent
+RUN = [sys.executable, "-m", "proactor", "run"]
+# Runs what follows where no ring can be made.
+DENIED = [
+    sys.executable,
+    "-c",
+    f"{FILTER}\nimport os, sys\n"
+    f"deny({errno.EPERM}, {IO_URING_SETUP}, True)\nos.execv(sys.argv[1], sys.argv[1:])",
+]
+
+
+def compiled(source: str, into: Path, *flags: str) -> Path:
+    """A C program of this directory."""
+    program = into / source.removesuffix(".c")
+    subprocess.run(
+        ["cc", "-O1", "-o", str(program), str(HERE / source), "-lpthread", *flags],
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+    return program
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def server(command: list[str], port: int, **options: object) -> Iterator[subprocess.Popen[bytes]]:
+    """A server that listens before the block begins, and is ended after it."""
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, **options)  # type: ignore[call-overload]
+    try:
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                break
+            except OSError:
+                assert child.poll() is None, f"{command} has ended with {child.returncode}"
+                assert time.monotonic() < deadline, f"{command} does not listen"
+                time.sleep(0.02)
+        yield child
+    finally:
+        if child.poll() is None:
+            child.terminate()
+        try:
+            child.wait(20)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+            raise
+
+
+def program(name: str) -> str:
+    """Debian has some servers where only root looks."""
+    path = shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
+    assert path is not None
+    return path

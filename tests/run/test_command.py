@@ -1,0 +1,144 @@
+"""`proactor run` as a command: it becomes the program, or says in a line why it cannot do more than that."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+from capabilities import needs
+from guides import check_console_blocks
+from run_helpers import DENIED, LIBRARY, RUN
+
+
+def run(
+    *args: str, env: dict[str, str] | None = None, before: list[str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*(before or []), *RUN, *args],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, **(env or {})},
+    )
+
+
+@needs("io_uring")
+def test_status_and_output_are_the_programs() -> None:
+    done = run("--strict", "--", "sh", "-c", "echo out; echo err >&2; exit 7")
+    assert (done.returncode, done.stdout, done.stderr) == (7, "out\n", "err\n")
+
+
+@needs("io_uring")
+def test_guide(tmp_path: Path) -> None:
+    check_console_blocks("run.md", tmp_path)
+
+
+@needs("io_uring")
+def test_signals_are_the_programs() -> None:
+    assert run("sh", "-c", "kill -TERM $$").returncode == -signal.SIGTERM
+    # The interpreter of the command ignores these.
+    ignored = run("sh", "-c", "grep SigIgn /proc/self/status").stdout.split()[1]
+    assert int(ignored, 16) & (1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1) == 0
+
+
+@needs("io_uring")
+def test_another_preload_is_kept() -> None:
+    shown = run("sh", "-c", "echo $LD_PRELOAD", env={"LD_PRELOAD": "libm.so.6"}).stdout
+    assert shown == f"{LIBRARY}:libm.so.6\n"
+
+
+@needs("io_uring")
+def test_children_can_be_left_alone() -> None:
+    seen = "grep -c libproactor_preload /proc/self/maps; true"
+    assert run("sh", "-c", seen).stdout != "0\n"
+    script = 'echo "$LD_PRELOAD|$PROACTOR_RUN"; grep -c libproactor_preload /proc/self/maps; true'
+    assert run("--no-children", "sh", "-c", script).stdout == "|\n0\n"
+    kept = run("--no-children", "sh", "-c", "echo $LD_PRELOAD", env={"LD_PRELOAD": "libm.so.6"})
+    assert kept.stdout == "libm.so.6\n"
+
+
+def test_programs_that_cannot_be_started(tmp_path: Path) -> None:
+    done = run("--", "no-such-program")
+    assert (done.returncode, done.stderr) == (127, "proactor run: no-such-program: no such program\n")
+    done = run(str(tmp_path / "neither"))
+    assert done.returncode == 127
+    plain = tmp_path / "plain"
+    plain.write_text("text")
+    done = run(str(plain))
+    assert done.returncode == 126
+    assert "Permission denied" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--pool=3"], ["--pool=0"], ["--pool=4096"], ["--per-socket=1"], ["--only=x"], ["--only=99999"], []],
+    ids=" ".join,
+)
+def test_misuse(options: list[str]) -> None:
+    done = run(*options, *(["true"] if options else []))
+    assert done.returncode == 2
+    assert done.stderr
+
+
+def test_without_a_library(tmp_path: Path) -> None:
+    done = run("--library", str(tmp_path / "none.so"), "true")
+    assert done.returncode == 2
+    assert done.stderr == f"proactor run: {tmp_path}/none.so: No such file or directory (os error 2)\n"
+    text = tmp_path / "text.so"
+    text.write_text("no library")
+    assert run("true", env={"PROACTOR_PRELOAD": str(text)}).stderr == f"proactor run: {text} is no library\n"
+    with_space = tmp_path / "a library.so"
+    with_space.write_bytes(LIBRARY.read_bytes())
+    assert "colon or a space" in run("--library", str(with_space), "true").stderr
+
+
+@needs("io_uring")
+def test_a_stats_file_that_cannot_be_written(tmp_path: Path) -> None:
+    done = run(f"--stats={tmp_path}/none/stats", "true")
+    assert done.returncode == 2
+    assert "No such file" in done.stderr
+
+
+def check_obstacle(command: list[str], why: str) -> None:
+    done = run(*command)
+    assert done.stderr == f"proactor run: {command[0]}: {why}; it runs without a ring\n"
+    assert done.returncode == 0
+    strict = run("--strict", *command)
+    assert (strict.returncode, strict.stderr) == (2, f"proactor run: {command[0]}: {why}\n")
+
+
+def test_a_static_program(tmp_path: Path) -> None:
+    source = tmp_path / "static.c"
+    source.write_text("int main(void) { return 0; }")
+    program = tmp_path / "static"
+    subprocess.run(["cc", "-static", "-o", str(program), str(source)], check=True, timeout=60)
+    check_obstacle([str(program)], "it is statically linked, so nothing can be loaded into it")
+    script = tmp_path / "script"
+    script.write_text(f"#!{program}\n")
+    script.chmod(0o755)
+    check_obstacle([str(script)], "it is statically linked, so nothing can be loaded into it")
+
+
+@needs("root")
+def test_a_setuid_program(tmp_path: Path) -> None:
+    program = tmp_path / "true"
+    program.write_bytes(Path("/bin/true").read_bytes())
+    os.chown(program, 65534, 65534)
+    program.chmod(0o755 | stat.S_ISUID)
+    check_obstacle([str(program)], "it is a setuid or setgid program, into which nothing is loaded")
+
+
+@needs("seccomp filter")
+def test_a_denied_ring() -> None:
+    done = run("echo", "yes", before=DENIED)
+    assert (done.returncode, done.stdout) == (0, "yes\n")
+    assert done.stderr.startswith("proactor run: echo: ")
+    assert done.stderr.endswith("; it runs without a ring\n")
+    assert done.stderr.count("\n") == 1
+    strict = run("--strict", "echo", before=DENIED)
+    assert (strict.returncode, strict.stdout) == (2, "")

@@ -1,0 +1,62 @@
+"""epoll as a program sees it: the same on plain epoll, on a ring, and where a ring is denied."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from capabilities import needs
+from run_helpers import DENIED, LIBRARY, RUN, compiled
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled("epoll_cases.c", tmp_path_factory.mktemp("cases"))
+
+
+def output_of(command: list[str], **options: object) -> list[str]:
+    done = subprocess.run(command, capture_output=True, timeout=100, check=False, **options)  # type: ignore[call-overload]
+    assert done.returncode == 0, (done.returncode, done.stdout[-2000:], done.stderr[-2000:])
+    text: str = done.stdout.decode(errors="replace")
+    return text.splitlines()
+
+
+@pytest.fixture(scope="module")
+def plain(cases: Path) -> list[str]:
+    lines = output_of([str(cases)])
+    assert len(lines) > 350
+    return lines
+
+
+@needs("io_uring")
+def test_on_a_ring(cases: Path, plain: list[str], tmp_path: Path) -> None:
+    stats = tmp_path / "stats"
+    assert output_of([*RUN, "--strict", f"--stats={stats}", "--", str(cases)]) == plain
+    # It was on a ring, and all kinds of hand-backs were seen.
+    counted = stats.read_text()
+    assert '"sockets":5' in counted
+    for cause in (
+        "a second thread",
+        "another thread",
+        "fdopen",
+        "forks",
+        "poll or select",
+        "in two sets",
+        "blocking",
+    ):
+        assert cause in counted
+
+
+@needs("io_uring")
+@pytest.mark.parametrize("options", [["--pool=1"], ["--per-socket=4096"]], ids=" ".join)
+def test_with_little_memory(cases: Path, plain: list[str], options: list[str]) -> None:
+    assert output_of([*RUN, "--strict", *options, "--", str(cases)]) == plain
+
+
+@needs("seccomp filter")
+def test_where_rings_are_denied(cases: Path, plain: list[str]) -> None:
+    environment = {**os.environ, "LD_PRELOAD": str(LIBRARY), "PROACTOR_RUN": ""}
+    # The interpreter, which has the library too, is replaced.
+    assert output_of([*DENIED, str(cases)], env=environment) == plain
