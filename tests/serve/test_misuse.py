@@ -60,7 +60,7 @@ def test_numbers_that_mean_nothing(option: str, hint: str) -> None:
 def test_options_that_do_not_go_together(tmp_path: Path) -> None:
     assert "--max-line is for `proactor serve line` only" in said("echo", "--max-line=5")
     assert "--max-memory is for `proactor serve resp` only" in said("line", "--max-memory=5")
-    assert "raise it or lower --workers" in said("echo", "--workers=3", "--max-connections=2")
+    assert "each worker needs one" in said("echo", "--workers=3", "--max-connections=2")
     assert "cannot be used with" in refused("echo", "--port=1", f"--unix={tmp_path}/x")
 
 

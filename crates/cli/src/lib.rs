@@ -85,7 +85,7 @@ fn run_command(args: &[OsString], host: &Host<'_>) -> u8 {
         }) => match command {
             Command::Bench(bench) => bench::run(&bench, args, host),
             Command::Cp(args) => cp::run(&args, host.cluster),
-            Command::Serve(args) => serve::run(&args),
+            Command::Serve(serve) => serve::run(*serve, args),
             Command::Doctor(args) => doctor::run(&args),
             Command::Run(args) => run::run(&args, host),
         },

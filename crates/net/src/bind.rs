@@ -1,4 +1,4 @@
-//! Listeners of several workers on the same addresses, bound before anything is accepted.
+//! Listeners of several rings on the same addresses, bound before anything is accepted.
 
 use crate::address::Address;
 use crate::error::Error;
@@ -16,25 +16,28 @@ const RETRY: Duration = Duration::from_millis(2);
 /// How listeners are made.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct How {
-    pub(crate) workers: usize,
+    pub(crate) rings: usize,
     pub(crate) backlog: u32,
     pub(crate) no_delay: bool,
+    /// All rings accept from one listener, and not each from its own (SO_REUSEPORT). With bounds: of the connections that the
+    /// kernel gives to the listener of a ring that is full, none would be accepted, though others have room.
+    pub(crate) one_listener: bool,
 }
 
 /// Listeners, and what has to be removed when they are closed.
 #[derive(Default)]
 pub(crate) struct Listeners {
-    /// For each worker, one for each address.
+    /// For each ring, one for each address.
     pub(crate) bound: Vec<Vec<Bound>>,
     pub(crate) addresses: Vec<Address>,
     pub(crate) paths: Vec<SocketPath>,
 }
 
-/// Binds listeners for each worker to each address. Port 0 becomes the same port everywhere.
+/// Binds listeners for each ring to each address. Port 0 becomes the same port everywhere.
 pub(crate) fn bind(addresses: &[Address], how: How) -> Result<Listeners, Error> {
     let deadline = Instant::now() + PATIENCE;
     let mut all = Listeners {
-        bound: (0..how.workers).map(|_| Vec::new()).collect(),
+        bound: (0..how.rings).map(|_| Vec::new()).collect(),
         ..Listeners::default()
     };
     let mut chosen_port = None;
@@ -58,13 +61,15 @@ pub(crate) fn bind(addresses: &[Address], how: How) -> Result<Listeners, Error> 
         if let Address::Unix(path) = &address {
             all.paths.extend(SocketPath::new(path));
         }
-        for worker in 1..how.workers {
+        for ring in 1..how.rings {
             let next = match &address {
-                Address::Inet(_) => Bound::new(&address, how.backlog, true, how.no_delay),
-                // Unix sockets cannot share an address, but workers can share a listener.
+                Address::Inet(_) if !how.one_listener => {
+                    Bound::new(&address, how.backlog, true, how.no_delay)
+                }
+                // Unix sockets cannot share an address, but rings can share a listener.
                 _ => first.duplicate(),
             };
-            all.bound[worker].push(next?);
+            all.bound[ring].push(next?);
         }
         all.addresses.push(address);
         all.bound[0].push(first);
@@ -83,7 +88,7 @@ fn retry(deadline: Instant, mut bind: impl FnMut() -> Result<Bound, Error>) -> R
     }
 }
 
-/// Binds the first worker's listener, which nobody else's may share.
+/// Binds the first ring's listener, which nobody else's may share.
 fn first_of(address: &Address, how: How) -> Result<Bound, Error> {
     if let Address::Unix(path) = address {
         remove_stale(path);
@@ -92,7 +97,7 @@ fn first_of(address: &Address, how: How) -> Result<Bound, Error> {
     match alone.address() {
         // A listener that shares its port would also share it with another program of the same user, without an error: that there
         // is none is seen without sharing first.
-        Address::Inet(_) if how.workers > 1 => {
+        Address::Inet(_) if how.rings > 1 && !how.one_listener => {
             let address = alone.address().clone();
             drop(alone);
             Bound::new(&address, how.backlog, true, how.no_delay)
@@ -158,9 +163,10 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     const HOW: How = How {
-        workers: 3,
+        rings: 3,
         backlog: 10,
         no_delay: true,
+        one_listener: false,
     };
 
     fn inet(text: &str) -> Address {

@@ -48,6 +48,10 @@ pub struct Config {
     pub(crate) sqpoll: Option<SqPoll>,
     pub(crate) user_spin: Duration,
     pub(crate) require_ring: bool,
+    /// Set by a group: what the ring begins with that shares another one's kernel worker.
+    pub(crate) attach: Option<proactor::Config>,
+    pub(crate) io_workers: Option<u32>,
+    pub(crate) io_worker_cpus: Option<Vec<u32>>,
     pub(crate) hidden: Hidden,
 }
 
@@ -66,6 +70,9 @@ impl Default for Config {
             sqpoll: None,
             user_spin: Duration::ZERO,
             require_ring: false,
+            attach: None,
+            io_workers: None,
+            io_worker_cpus: None,
             hidden: Hidden::default(),
         }
     }
@@ -137,6 +144,21 @@ impl Config {
     #[must_use]
     pub fn user_spin(mut self, spin: Duration) -> Self {
         self.user_spin = spin;
+        self
+    }
+
+    /// The most threads of the kernel for work that blocks, each for bounded and unbounded work; the kernel's default otherwise
+    /// (Linux 5.15). Sockets hardly need any.
+    #[must_use]
+    pub fn io_workers(mut self, count: u32) -> Self {
+        self.io_workers = Some(count);
+        self
+    }
+
+    /// The processors of those threads (Linux 5.14).
+    #[must_use]
+    pub fn io_worker_cpus(mut self, cpus: Vec<u32>) -> Self {
+        self.io_worker_cpus = Some(cpus);
         self
     }
 

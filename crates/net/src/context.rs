@@ -10,6 +10,7 @@ use crate::send::{Way, COPIED_BYTES};
 use crate::stats::Stats;
 use crate::table::{Fin, Kind, Phase, SocketId};
 use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
 
 /// The sockets of a turn, as a handler sees them.
 pub struct Context<'a> {
@@ -156,6 +157,26 @@ impl<'a> Context<'a> {
     /// EMFILE and the like if no socket can be made, with the address.
     pub fn connect(&mut self, address: &Address) -> Result<SocketId, Error> {
         listen::connect(self.state, address)
+    }
+
+    /// Gives a connection away of which nothing is in the backend and nothing is to be sent, as in
+    /// [`Handler::opened`](crate::Handler::opened). Its [`Handler::closed`](crate::Handler::closed) is not called.
+    pub(crate) fn detach(&mut self, id: SocketId) -> Option<OwnedFd> {
+        let state = &mut *self.state;
+        let slot = state.table.get(id)?;
+        if slot.entries > 0
+            || slot.phase != Phase::Open
+            || !slot.queue.is_empty()
+            || slot.kind != Kind::Stream
+        {
+            return None;
+        }
+        // SAFETY: the slot owns the descriptor, no entry names it, and it is removed here.
+        let connection = unsafe { OwnedFd::from_raw_fd(slot.fd) };
+        state.table.remove(id);
+        // There is room for one more.
+        state.list_listeners();
+        Some(connection)
     }
 
     /// The address of a stream's peer. None if there is no such stream, or its peer has no address.

@@ -8,6 +8,7 @@ use crate::recv::Way;
 use crate::table::{Fin, Kind, Phase, SocketId, Tag, What};
 use proactor::ring::Event;
 use std::io;
+use std::os::fd::{IntoRawFd, OwnedFd};
 
 /// Bytes of the buffer that receives after a poll share.
 const HOT_BYTES: usize = 64 << 10;
@@ -228,6 +229,16 @@ impl<B: Backend> Core<B> {
         self.state.accepted_one();
         self.state.count_changed();
         self.open(stream, handler);
+    }
+
+    /// Takes a connection over that was accepted elsewhere.
+    pub(crate) fn adopt<H: Handler>(&mut self, connection: OwnedFd, handler: &mut H) {
+        let fd = connection.into_raw_fd();
+        let now_ms = self.state.clock.now_ms;
+        match self.state.table.insert(Kind::Stream, Phase::Open, fd, now_ms) {
+            Some(stream) => self.open(stream, handler),
+            None => self.calls.close(fd),
+        }
     }
 
     /// Tells of a stream that has come about.

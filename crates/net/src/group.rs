@@ -1,12 +1,12 @@
 //! Workers that serve the same addresses: all of them start or none, and all of them end.
 
 use crate::address::Address;
+use crate::balance::{Balance, Target};
 use crate::bind::{self, How, SocketPath};
-use crate::config::Config;
 use crate::error::Error;
 use crate::serve::Service;
 use crate::sockets::Chosen;
-use crate::worker::{AcceptFailed, Ends, Snapshot, Worker};
+use crate::worker::{AcceptFailed, Ends, Snapshot, Worker, WorkerPlan};
 use rustix::event::EventfdFlags;
 use std::collections::BTreeSet;
 use std::io;
@@ -17,8 +17,8 @@ use std::sync::{mpsc, Arc, Mutex, PoisonError};
 pub struct Plan {
     /// Where it listens.
     pub addresses: Vec<Address>,
-    /// What each worker's sockets are made of; at least one.
-    pub workers: Vec<Config>,
+    /// Its threads; at least one.
+    pub workers: Vec<WorkerPlan>,
     /// Is told why no connection can be accepted for now: once for each reason, from a worker's thread.
     pub accept_failed: Box<dyn Fn(&io::Error) + Send + Sync>,
 }
@@ -66,7 +66,7 @@ fn once(tell: Box<dyn Fn(&io::Error) + Send + Sync>) -> AcceptFailed {
 }
 
 impl Group {
-    /// Starts workers, each with a service of its own that `make` makes. When it returns they accept connections; if it fails
+    /// Starts workers. Each ring has a service of its own, which `make` makes. When it returns they accept connections; if it fails
     /// none of them has.
     ///
     /// # Errors
@@ -75,38 +75,61 @@ impl Group {
         plan: Plan,
         mut make: impl FnMut(usize) -> S,
     ) -> Result<Group, StartError> {
+        let first = plan.workers.iter().flat_map(|worker| &worker.rings).next();
         let how = How {
-            workers: plan.workers.len(),
-            backlog: plan
-                .workers
-                .first()
-                .map_or(0, |config| config.backlog.unsigned_abs()),
-            no_delay: plan.workers.first().is_none_or(|config| config.no_delay),
+            rings: plan.workers.iter().map(|worker| worker.rings.len()).sum(),
+            backlog: first.map_or(0, |config| config.backlog.unsigned_abs()),
+            no_delay: first.is_none_or(|config| config.no_delay),
+            one_listener: first.is_some_and(|config| config.limits.max_connections != usize::MAX),
         };
+        let rings = plan.workers.iter().flat_map(|worker| &worker.rings);
+        let targets = rings.map(|config| Target::new(config.limits.max_connections));
+        let targets = Arc::new(targets.collect::<Vec<Target>>());
         let accept_failed = once(plan.accept_failed);
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let ended = Arc::new(rustix::event::eventfd(0, flags).map_err(io::Error::from)?);
         let (mut workers, mut chosen, mut starts) = (Vec::new(), Vec::new(), Vec::new());
-        for (at, config) in plan.workers.into_iter().enumerate() {
+        let mut attachments: Vec<Option<proactor::Config>> = Vec::new();
+        let mut own = 0;
+        for (at, mut worker_plan) in plan.workers.into_iter().enumerate() {
+            if let Some(attach) = worker_plan.shares_with.and_then(|with| attachments.get(with)) {
+                let rings = worker_plan.rings.iter_mut();
+                rings.for_each(|config| config.attach.clone_from(attach));
+            }
             let (made, is_made) = mpsc::channel();
             let (start, listeners) = mpsc::channel();
-            let name = format!("worker-{at}");
-            let told = Arc::clone(&accept_failed);
+            let rings = own..own + worker_plan.rings.len();
+            own = rings.end;
             let ends = Ends {
-                accept_failed: told,
+                accept_failed: Arc::clone(&accept_failed),
                 made,
                 listeners,
                 ended: Arc::clone(&ended),
+                balance: rings
+                    .clone()
+                    .map(|own| Balance {
+                        targets: Arc::clone(&targets),
+                        own,
+                    })
+                    .collect(),
             };
-            let mut worker = Worker::start(name, config, make(at), ends)?;
+            let services = rings.clone().map(&mut make).collect();
+            let mut worker = Worker::start(format!("worker-{at}"), worker_plan, services, ends)?;
             // An error drops the other workers' listeners, which ends them.
-            let it = is_made.recv().map_err(io::Error::other)??;
-            chosen.push(worker.set_waker(it));
+            let made = is_made.recv().map_err(io::Error::other)??;
+            for ring in rings.clone() {
+                targets[ring].set_worker(Arc::clone(&worker.asked), made.waker.clone());
+            }
+            worker.waker = Some(made.waker);
+            chosen.push(made.chosen);
+            attachments.push(made.attach);
             workers.push(worker);
-            starts.push(start);
+            starts.push((start, rings.len()));
         }
         let listeners = bind::bind(&plan.addresses, how)?;
-        for (start, bound) in starts.into_iter().zip(listeners.bound) {
+        let mut bound = listeners.bound.into_iter();
+        for (start, rings) in starts {
+            let bound = bound.by_ref().take(rings).collect();
             start.send(bound).map_err(io::Error::other)?;
         }
         Ok(Group {
@@ -130,7 +153,7 @@ impl Group {
 
     /// What each worker has done so far, or up to its last answer if it is busy with one turn for half a second.
     pub fn snapshots(&self) -> Vec<Snapshot> {
-        let asked: Vec<u64> = self.workers.iter().map(Worker::ask_snapshot).collect();
+        let asked: Vec<Option<u64>> = self.workers.iter().map(Worker::ask_snapshot).collect();
         let answers = self.workers.iter().zip(asked);
         answers.map(|(worker, number)| worker.snapshot(number)).collect()
     }

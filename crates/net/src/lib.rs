@@ -30,6 +30,7 @@
 
 mod address;
 mod backend;
+mod balance;
 mod bind;
 mod clock;
 mod close;
@@ -43,15 +44,18 @@ mod handler;
 mod latency;
 mod limits;
 mod listen;
+pub mod placement;
 mod recv;
 mod send;
 pub mod serve;
+mod serving;
 #[cfg(test)]
 mod simulator;
 mod sockets;
 mod stats;
 mod table;
 pub mod threads;
+pub mod topology;
 mod worker;
 
 pub use address::Address;
@@ -66,4 +70,4 @@ pub use listen::Bound;
 pub use sockets::{Chosen, Sockets, Waker};
 pub use stats::Stats;
 pub use table::SocketId;
-pub use worker::Snapshot;
+pub use worker::{Snapshot, WorkerPlan};

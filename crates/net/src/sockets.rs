@@ -177,6 +177,38 @@ impl Sockets {
         }))
     }
 
+    /// Takes a connection over that was accepted elsewhere, between turns.
+    pub(crate) fn adopt_stream<H: Handler>(&mut self, connection: OwnedFd, handler: &mut H) {
+        match &mut self.on {
+            On::Uring(core) => core.adopt(connection, handler),
+            On::Epoll(core) => core.adopt(connection, handler),
+        }
+    }
+
+    /// Until when a turn can wait at most: something is due then.
+    pub(crate) fn due(&self) -> Option<Duration> {
+        match &self.on {
+            On::Uring(core) => core.state.shorten(None),
+            On::Epoll(core) => core.state.shorten(None),
+        }
+    }
+
+    /// The ring's or epoll's own descriptor, which is readable while there are events.
+    pub(crate) fn own_descriptor(&mut self) -> io::Result<RawFd> {
+        match &mut self.on {
+            On::Uring(core) => core.backend.driver().ring_fd(),
+            On::Epoll(core) => Ok(core.backend.descriptor()),
+        }
+    }
+
+    /// What a ring of another thread begins with that is to share this one's kernel worker.
+    pub(crate) fn attachment(&mut self) -> io::Result<Option<proactor::Config>> {
+        match &mut self.on {
+            On::Uring(core) => Driver::builder().attach_to(core.backend.driver()).map(Some),
+            On::Epoll(_) => Ok(None),
+        }
+    }
+
     /// The descriptor that is readable when a turn has something to do, for a loop that watches several.
     ///
     /// # Errors

@@ -1,38 +1,49 @@
-//! A thread, its sockets, its listeners: it serves until it is told to stop.
+//! A thread and its rings, seen from the threads that started it.
 //!
 //! A worker makes its sockets in its own thread, for a ring belongs to the thread that made it, and says whether that succeeded;
 //! listeners come afterwards, so that nothing is accepted before all workers are there. Invariant: what others ask of it is in one
 //! word, which it reads once a turn.
 
+use crate::balance::Balance;
 use crate::config::Config;
-use crate::context::Context;
-use crate::handler::Handler;
 use crate::latency::Latency;
 use crate::listen::Bound;
 use crate::serve::Service;
+use crate::serving::{self, Ring};
 use crate::sockets::{Chosen, Sockets, Waker};
 use crate::stats::Stats;
-use crate::table::SocketId;
+use rustix::thread::CpuSet;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A snapshot is wanted.
-const SNAPSHOT: u32 = 1;
+pub(crate) const SNAPSHOT: u32 = 1;
 /// No connection is accepted any more; the worker ends with its last one.
-const DRAIN: u32 = 2;
+pub(crate) const DRAIN: u32 = 2;
 /// The worker ends now.
-const STOP: u32 = 4;
+pub(crate) const STOP: u32 = 4;
+/// Connections were handed to one of its rings.
+pub(crate) const MAIL: u32 = 8;
 
-/// How long a worker that ends now waits for its connections to close.
-const CLOSING: Duration = Duration::from_millis(200);
 /// How long one waits for a worker's snapshot: a handler may take long.
 const SNAPSHOT_WAIT: Duration = Duration::from_millis(500);
 /// How often one looks meanwhile whether the worker has ended.
 const SNAPSHOT_LOOK: Duration = Duration::from_millis(10);
+
+/// A thread of a group.
+#[derive(Debug, Clone, Default)]
+pub struct WorkerPlan {
+    /// What each of its rings is made of; one, or one for each kernel worker that it drives.
+    pub rings: Vec<Config>,
+    /// The processor that it is bound to.
+    pub cpu: Option<u32>,
+    /// The worker before it whose kernel worker its rings share.
+    pub shares_with: Option<usize>,
+}
 
 /// What a worker has done so far.
 #[derive(Clone, Default)]
@@ -52,9 +63,12 @@ pub struct Snapshot {
 /// Is told why no connection can be accepted for now, from any worker's thread.
 pub(crate) type AcceptFailed = Arc<dyn Fn(&io::Error) + Send + Sync>;
 
+/// What is asked of a worker, and its answers.
 #[derive(Default)]
-struct Asked {
+pub(crate) struct Asked {
     word: AtomicU32,
+    /// Turns that have brought something, written by the worker only.
+    turns: AtomicU64,
     answer: Mutex<Answer>,
     answered: Condvar,
     has_ended: AtomicBool,
@@ -64,12 +78,51 @@ struct Asked {
 #[derive(Default)]
 struct Answer {
     number: u64,
+    /// The worker's turns when it was given.
+    turns: u64,
     snapshot: Snapshot,
 }
 
 impl Asked {
-    fn answer(&self) -> MutexGuard<'_, Answer> {
+    fn lock(&self) -> MutexGuard<'_, Answer> {
         self.answer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ask(&self, what: u32, waker: &Waker) {
+        self.word.fetch_or(what, Ordering::Release);
+        waker.wake();
+    }
+
+    /// Tells of connections that were handed over.
+    pub(crate) fn mail(&self, waker: &Waker) {
+        self.ask(MAIL, waker);
+    }
+
+    /// What is asked for.
+    #[inline]
+    pub(crate) fn word(&self) -> u32 {
+        self.word.load(Ordering::Acquire)
+    }
+
+    /// Takes note of a turn.
+    #[inline]
+    pub(crate) fn count_turn(&self) {
+        let turns = self.turns.load(Ordering::Relaxed);
+        self.turns.store(turns + 1, Ordering::Release);
+    }
+
+    /// Takes note that something is being done.
+    pub(crate) fn clear(&self, what: u32) {
+        self.word.fetch_and(!what, Ordering::AcqRel);
+    }
+
+    pub(crate) fn answer(&self, snapshot: Snapshot) {
+        let mut answer = self.lock();
+        answer.number += 1;
+        answer.turns = self.turns.load(Ordering::Relaxed);
+        answer.snapshot = snapshot;
+        drop(answer);
+        self.answered.notify_all();
     }
 }
 
@@ -78,31 +131,35 @@ pub(crate) struct Ends {
     pub(crate) accept_failed: AcceptFailed,
     /// Gets what the sockets are on, or why there are none.
     pub(crate) made: Sender<io::Result<Made>>,
-    /// Brings the listeners. A worker ends if the other side is dropped.
-    pub(crate) listeners: Receiver<Vec<Bound>>,
+    /// Brings the listeners of each ring. A worker ends if the other side is dropped.
+    pub(crate) listeners: Receiver<Vec<Vec<Bound>>>,
     /// Is readable when a worker has ended.
     pub(crate) ended: Arc<OwnedFd>,
+    /// Of each of its rings.
+    pub(crate) balance: Vec<Balance>,
 }
 
 /// What a worker says when its sockets are made.
 pub(crate) struct Made {
     pub(crate) chosen: Chosen,
-    waker: Waker,
+    pub(crate) waker: Waker,
+    /// What a ring begins with that shares this one's kernel worker.
+    pub(crate) attach: Option<proactor::Config>,
 }
 
 /// A worker, seen from another thread.
 pub(crate) struct Worker {
-    asked: Arc<Asked>,
-    waker: Option<Waker>,
+    pub(crate) asked: Arc<Asked>,
+    pub(crate) waker: Option<Waker>,
     thread: std::thread::JoinHandle<io::Result<()>>,
 }
 
 impl Worker {
-    /// Starts the thread, which makes its sockets and then waits for its listeners.
+    /// Starts the thread, which makes its sockets and then waits for its listeners. There is a service for each ring.
     pub(crate) fn start<S: Service + Send + 'static>(
         name: String,
-        config: Config,
-        service: S,
+        plan: WorkerPlan,
+        services: Vec<S>,
         ends: Ends,
     ) -> io::Result<Self> {
         let asked = Arc::new(Asked::default());
@@ -112,7 +169,11 @@ impl Worker {
                 asked: Arc::clone(&shared),
                 tell: ends.ended,
             };
-            let mut sockets = match make(config) {
+            let spin = plan
+                .rings
+                .first()
+                .map_or(Duration::ZERO, |config| config.user_spin);
+            let sockets = match make(plan) {
                 Ok((sockets, it)) => {
                     let _ = ends.made.send(Ok(it));
                     sockets
@@ -125,16 +186,15 @@ impl Worker {
             let Ok(listeners) = ends.listeners.recv() else {
                 return Ok(());
             };
-            for bound in listeners {
-                sockets.adopt(bound)?;
+            let mut rings = Vec::new();
+            let parts = sockets.into_iter().zip(services).zip(listeners).zip(ends.balance);
+            for (((sockets, service), listeners), balance) in parts {
+                let failed = Arc::clone(&ends.accept_failed);
+                rings.push(Ring::new(sockets, service, failed, balance, listeners)?);
             }
-            let watched = Watched {
-                service,
-                accept_failed: ends.accept_failed,
-            };
-            let result = serve(&mut sockets, watched, &shared);
+            let result = serving::serve(&mut rings, spin, &shared);
             // The listeners are closed before the end is told.
-            drop(sockets);
+            drop(rings);
             drop(ended);
             result
         })?;
@@ -145,15 +205,9 @@ impl Worker {
         })
     }
 
-    pub(crate) fn set_waker(&mut self, made: Made) -> Chosen {
-        self.waker = Some(made.waker);
-        made.chosen
-    }
-
     fn ask(&self, what: u32) {
-        self.asked.word.fetch_or(what, Ordering::Release);
         if let Some(waker) = &self.waker {
-            waker.wake();
+            self.asked.ask(what, waker);
         }
     }
 
@@ -169,20 +223,27 @@ impl Worker {
         self.asked.has_ended.load(Ordering::Acquire)
     }
 
-    /// Asks for a snapshot. The number that is returned is for [`snapshot`](Self::snapshot), which waits for it.
-    pub(crate) fn ask_snapshot(&self) -> u64 {
-        let number = self.asked.answer().number;
-        if !self.is_finished() {
-            self.ask(SNAPSHOT);
+    /// Asks for a snapshot. The number that is returned is for [`snapshot`](Self::snapshot), which waits for it. A worker that
+    /// had no turn since its last one is not woken up: that would keep an idle kernel worker awake.
+    pub(crate) fn ask_snapshot(&self) -> Option<u64> {
+        let answer = self.asked.lock();
+        let (number, is_new) = (
+            answer.number,
+            answer.turns == self.asked.turns.load(Ordering::Acquire),
+        );
+        drop(answer);
+        if is_new || self.is_finished() {
+            return None;
         }
-        number
+        self.ask(SNAPSHOT);
+        Some(number)
     }
 
     /// The snapshot that was asked for, or the last one of a worker that has ended or that is busy.
-    pub(crate) fn snapshot(&self, asked: u64) -> Snapshot {
+    pub(crate) fn snapshot(&self, asked: Option<u64>) -> Snapshot {
         let deadline = Instant::now() + SNAPSHOT_WAIT;
-        let mut answer = self.asked.answer();
-        while answer.number == asked && !self.is_finished() && Instant::now() < deadline {
+        let mut answer = self.asked.lock();
+        while asked == Some(answer.number) && !self.is_finished() && Instant::now() < deadline {
             let waited = self.asked.answered.wait_timeout(answer, SNAPSHOT_LOOK);
             answer = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -212,121 +273,22 @@ impl Drop for Ended {
     }
 }
 
-fn make(config: Config) -> io::Result<(Sockets, Made)> {
-    let mut sockets = config.build()?;
-    let waker = sockets.waker()?;
-    let chosen = sockets.chosen().clone();
-    Ok((sockets, Made { chosen, waker }))
-}
-
-/// The service, whose listeners' errors are told.
-struct Watched<S> {
-    service: S,
-    accept_failed: AcceptFailed,
-}
-
-impl<S: Service> Handler for Watched<S> {
-    fn opened(&mut self, cx: &mut Context<'_>, id: SocketId) {
-        self.service.opened(cx, id);
+fn make(plan: WorkerPlan) -> io::Result<(Vec<Sockets>, Made)> {
+    if let Some(cpu) = plan.cpu {
+        let mut set = CpuSet::new();
+        set.set(cpu as usize);
+        rustix::thread::sched_setaffinity(None, &set)?;
     }
-
-    #[inline]
-    fn received(&mut self, cx: &mut Context<'_>, id: SocketId, bytes: &[u8]) {
-        self.service.received(cx, id, bytes);
-    }
-
-    fn ended(&mut self, cx: &mut Context<'_>, id: SocketId) {
-        self.service.ended(cx, id);
-    }
-
-    fn writable(&mut self, cx: &mut Context<'_>, id: SocketId) {
-        self.service.writable(cx, id);
-    }
-
-    fn closed(&mut self, cx: &mut Context<'_>, id: SocketId, error: Option<&io::Error>) {
-        self.service.closed(cx, id, error);
-    }
-
-    fn accept_failed(&mut self, cx: &mut Context<'_>, listener: SocketId, error: &io::Error) {
-        (self.accept_failed)(error);
-        self.service.accept_failed(cx, listener, error);
-    }
-}
-
-fn serve<S: Service>(sockets: &mut Sockets, mut watched: Watched<S>, asked: &Asked) -> io::Result<()> {
-    let mut latency = Latency::default();
-    let mut is_draining = false;
-    let mut before = 0;
-    let ended = loop {
-        if let Err(e) = sockets.turn(&mut watched, None) {
-            break Err(e);
-        }
-        let requests = watched.service.requests(&sockets.stats());
-        if requests > before {
-            latency.record(sockets.last_turn(), requests - before);
-        }
-        before = requests;
-        let word = asked.word.load(Ordering::Acquire);
-        if word == 0 {
-            continue;
-        }
-        if word & SNAPSHOT != 0 {
-            asked.word.fetch_and(!SNAPSHOT, Ordering::AcqRel);
-            answer(sockets, &watched.service, &latency, asked);
-        }
-        if word & STOP != 0 {
-            break close(sockets, &mut watched);
-        }
-        if word & DRAIN != 0 {
-            if !std::mem::replace(&mut is_draining, true) {
-                // Connections that have come before are served.
-                sockets.turn(&mut watched, Some(Duration::ZERO))?;
-                sockets.with(close_listeners);
-            }
-            if sockets.with(|cx| cx.connections()) == 0 {
-                break Ok(());
-            }
-        }
+    let mut rings = plan
+        .rings
+        .into_iter()
+        .map(Config::build)
+        .collect::<io::Result<Vec<Sockets>>>()?;
+    let first = rings.first_mut().ok_or(io::ErrorKind::InvalidInput)?;
+    let made = Made {
+        chosen: first.chosen().clone(),
+        waker: first.waker()?,
+        attach: first.attachment()?,
     };
-    answer(sockets, &watched.service, &latency, asked);
-    ended
-}
-
-fn answer<S: Service>(sockets: &mut Sockets, service: &S, latency: &Latency, asked: &Asked) {
-    let stats = sockets.stats();
-    let snapshot = Snapshot {
-        stats,
-        connections: sockets.with(|cx| cx.connections()),
-        requests: service.requests(&stats),
-        calls: sockets.calls(),
-        latency: latency.clone(),
-    };
-    let mut answer = asked.answer();
-    answer.number += 1;
-    answer.snapshot = snapshot;
-    drop(answer);
-    asked.answered.notify_all();
-}
-
-fn close_listeners(cx: &mut Context<'_>) {
-    for id in cx.listeners() {
-        cx.close(id);
-    }
-}
-
-/// Closes everything, within a bounded time.
-fn close<S: Service>(sockets: &mut Sockets, watched: &mut Watched<S>) -> io::Result<()> {
-    let deadline = Instant::now() + CLOSING;
-    sockets.with(|cx| {
-        for id in cx.ids() {
-            cx.close(id);
-        }
-    });
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() || sockets.with(|cx| cx.ids().is_empty()) {
-            return Ok(());
-        }
-        sockets.turn(watched, Some(left))?;
-    }
+    Ok((rings, made))
 }

@@ -1,8 +1,9 @@
 //! The flags of `proactor serve`, each described once.
 
 use clap::{ArgAction, Args, ValueEnum};
-use proactor_bench::units::{parse_bytes, parse_seconds};
+use proactor_bench::units::{parse_bytes, parse_micros, parse_seconds};
 use proactor_net::serve::{DEFAULT_MAX_LINE, DEFAULT_MAX_MEMORY};
+use proactor_net::topology::parse_list;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -65,6 +66,16 @@ fn backlog(text: &str) -> Result<u32, String> {
     parsed.ok_or_else(|| "a number from 1 on".into())
 }
 
+/// The most entries that a ring can have (IORING_MAX_ENTRIES).
+pub(super) const MAX_QUEUE: u32 = 32_768;
+
+fn queue(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(count) if (1..=MAX_QUEUE).contains(&count) => Ok(count.next_power_of_two()),
+        _ => Err(format!("a number from 1 to {MAX_QUEUE}")),
+    }
+}
+
 fn some_bytes(text: &str) -> Result<usize, String> {
     match parse_bytes(text)? {
         0 => Err("at least 1 byte".into()),
@@ -84,8 +95,8 @@ fn some_time(text: &str) -> Result<Duration, String> {
 #[command(args_override_self = true)]
 pub(crate) struct Serve {
     /// What to serve
-    #[arg(value_enum)]
-    pub(super) server: Server,
+    #[arg(value_enum, required_unless_present = "import")]
+    pub(super) server: Option<Server>,
 
     /// The address to listen on, or a name; all addresses of a name are listened on
     #[arg(
@@ -116,9 +127,42 @@ pub(crate) struct Serve {
         help_heading = "How"
     )]
     pub(super) engine: EngineChoice,
-    /// User threads, which share the port (SO_REUSEPORT)
-    #[arg(long, value_parser = workers, default_value = "1", value_name = "N", help_heading = "How")]
+    /// User threads, which share the port (SO_REUSEPORT); a new connection goes to the one that has the fewest
+    #[arg(long, visible_alias = "user-workers", value_parser = workers, default_value = "1", value_name = "N", help_heading = "How")]
     pub(super) workers: usize,
+    /// The processors of the user threads, one for each, as 0-3,8 [default: with kernel workers one core for each, else any]
+    #[arg(long, value_parser = cpus, value_name = "LIST", help_heading = "How")]
+    pub(super) user_cpus: Option<Cpus>,
+    /// Options from a TOML file: each line an option's name without its dashes, and its value. Those of the command line count
+    #[arg(long, value_name = "FILE", help_heading = "How")]
+    pub(super) config: Option<PathBuf>,
+    /// Options from a configuration of FastIO's (fastio.conf) or SAIO's: says what each setting becomes, and why some mean
+    /// nothing. Without a server it ends then
+    #[arg(long, value_name = "FILE", conflicts_with = "config", help_heading = "How")]
+    pub(super) import: Option<PathBuf>,
+    /// Entries of each ring's submission queue, 1 to 32,768, rounded up to a power of two
+    #[arg(long, value_parser = queue, default_value = "1024", value_name = "N", help_heading = "How")]
+    pub(super) queue: u32,
+
+    /// Threads of the kernel (SQPOLL) that submit, receive and send instead of the user threads, which then make no system
+    /// calls while there is work. Each uses a processor as long as it polls: `proactor doctor --workers` says whether that pays
+    #[arg(long, value_parser = workers, value_name = "N", help_heading = "Kernel workers")]
+    pub(super) kernel_workers: Option<usize>,
+    /// Their processors [default: the user thread's sibling, else one of its node, else any]
+    #[arg(long, value_parser = cpus, requires = "kernel_workers", value_name = "LIST", help_heading = "Kernel workers")]
+    pub(super) kernel_cpus: Option<Cpus>,
+    /// How long they poll without work before they sleep, in milliseconds or with a unit
+    #[arg(long, value_parser = some_millis, requires = "kernel_workers", default_value = "1000", value_name = "MS", help_heading = "Kernel workers")]
+    pub(super) sqpoll_idle: Duration,
+    /// How long a user thread looks for what they have done before it sleeps, in microseconds or with a unit
+    #[arg(long, value_parser = parse_micros, requires = "kernel_workers", default_value = "50", value_name = "US", help_heading = "Kernel workers")]
+    pub(super) user_spin: Duration,
+    /// The most threads of the kernel for work that blocks, of which servers have next to none
+    #[arg(long, value_parser = workers, value_name = "N", help_heading = "Kernel workers")]
+    pub(super) iowq: Option<usize>,
+    /// The processors of those threads
+    #[arg(long, value_parser = cpus, value_name = "LIST", help_heading = "Kernel workers")]
+    pub(super) iowq_cpus: Option<Cpus>,
 
     /// Most connections at once, divided among the workers; more wait to be accepted
     #[arg(long, value_parser = connections, value_name = "N", help_heading = "Bounds")]
@@ -160,6 +204,23 @@ pub(crate) struct Serve {
     pub(super) stats_interval: Duration,
 }
 
+/// Processors, in the order in which they were written.
+#[derive(Clone)]
+pub(super) struct Cpus(pub(super) Vec<u32>);
+
+fn cpus(text: &str) -> Result<Cpus, String> {
+    parse_list(text).map(Cpus)
+}
+
+fn some_millis(text: &str) -> Result<Duration, String> {
+    let is_bare = text.bytes().all(|byte| byte.is_ascii_digit());
+    some_time(&if is_bare {
+        format!("{text}ms")
+    } else {
+        text.to_owned()
+    })
+}
+
 impl Serve {
     pub(super) fn max_line(&self) -> usize {
         self.max_line.unwrap_or(DEFAULT_MAX_LINE)
@@ -169,8 +230,9 @@ impl Serve {
         self.max_memory.unwrap_or(DEFAULT_MAX_MEMORY)
     }
 
+    /// The name of what is served.
     pub(super) fn name(&self) -> String {
-        let value = self.server.to_possible_value();
+        let value = self.server.and_then(|server| server.to_possible_value());
         value.map_or_else(String::new, |value| value.get_name().to_owned())
     }
 }

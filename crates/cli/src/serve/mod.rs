@@ -1,10 +1,13 @@
 //! `proactor serve`: servers on rings. Says where it listens, serves until a signal comes, and tells what it did.
 
+mod config;
 mod flags;
+mod import;
 mod places;
 mod run;
 mod signals;
 mod stats;
+mod workers;
 
 pub(crate) use flags::{Serve, AFTER_HELP};
 pub(crate) use run::run;
@@ -16,4 +19,8 @@ impl Misuse {
     fn new(why: impl Into<String>) -> Self {
         Misuse(why.into())
     }
+}
+
+fn say(text: &str) {
+    crate::complain(&format!("proactor serve: {text}"));
 }

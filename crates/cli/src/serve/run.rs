@@ -3,11 +3,13 @@
 use super::flags::{EngineChoice, Serve, Server, StatsForm};
 use super::signals::Signals;
 use super::stats::Watch;
-use super::{places, Misuse};
+use super::{config, import, places, say, workers, Misuse};
+use clap::Parser as _;
 use proactor_net::serve::{Echo, Line, Resp, Store};
 use proactor_net::{Address, Chosen, Config, Group, Hidden, Limits, Plan, StartError};
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use serde::Serialize;
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,18 +19,59 @@ use std::time::{Duration, Instant};
 const STOPPING: Duration = Duration::from_secs(1);
 
 /// 0 if it was ended in order, 1 if it failed, 2 if it was not started, 128 and the signal's number if a second one ended it.
-pub(crate) fn run(args: &Serve) -> u8 {
-    match serve(args) {
+pub(crate) fn run(args: Serve, command: &[OsString]) -> u8 {
+    match expand(args, command) {
+        Ok(Expanded::Serve(args)) => finish(serve(&args)),
+        Ok(Expanded::Ended(status)) => status,
+        Err(misuse) => finish(Err(misuse)),
+    }
+}
+
+/// What a command is with the options of its files.
+enum Expanded {
+    Serve(Box<Serve>),
+    Ended(u8),
+}
+
+fn expand(args: Serve, command: &[OsString]) -> Result<Expanded, Misuse> {
+    let more = match (&args.config, &args.import) {
+        (Some(file), _) => config::arguments(file)?,
+        (None, Some(file)) => {
+            let imported = import::read(file)?;
+            if args.server.is_none() {
+                crate::print(&imported.text);
+                return Ok(Expanded::Ended(0));
+            }
+            crate::to_stderr(&imported.text);
+            imported.arguments
+        }
+        (None, None) => return Ok(Expanded::Serve(Box::new(args))),
+    };
+    // Those of the command line come later, and count.
+    let (name, own) = command.split_at(2);
+    let all = name.iter().cloned().chain(more).chain(own.iter().cloned());
+    match crate::Cli::try_parse_from(all) {
+        Ok(crate::Cli {
+            command: Some(crate::Command::Serve(args)),
+        }) => Ok(Expanded::Serve(args)),
+        Ok(_) => Err(Misuse::new(
+            "the options of the file do not go with those of the command",
+        )),
+        Err(error) => {
+            crate::print_usage(&error);
+            Ok(Expanded::Ended(2))
+        }
+    }
+}
+
+fn finish(result: Result<u8, Misuse>) -> u8 {
+    match result {
         Ok(status) => status,
         Err(Misuse(why)) => {
             say(&why);
             2
         }
     }
-}
-
-fn say(text: &str) {
-    crate::complain(&format!("proactor serve: {text}"));
 }
 
 fn serve(args: &Serve) -> Result<u8, Misuse> {
@@ -65,28 +108,27 @@ fn serve(args: &Serve) -> Result<u8, Misuse> {
 
 /// Options that do not go together.
 fn check(args: &Serve) -> Result<(), Misuse> {
-    if args.max_line.is_some() && args.server != Server::Line {
+    if args.max_line.is_some() && args.server != Some(Server::Line) {
         return Err(Misuse::new(
             "--max-line is for `proactor serve line` only, leave it out",
         ));
     }
-    if args.max_memory.is_some() && args.server != Server::Resp {
+    if args.max_memory.is_some() && args.server != Some(Server::Resp) {
         return Err(Misuse::new(
             "--max-memory is for `proactor serve resp` only, leave it out",
         ));
     }
     match args.max_connections {
-        Some(most) if most < args.workers => Err(Misuse::new(format!(
-            "--max-connections {most}: each of {} workers needs one, raise it or lower --workers",
-            args.workers
+        Some(most) if most < args.workers.max(args.kernel_workers.unwrap_or(0)) => Err(Misuse::new(format!(
+            "--max-connections {most}: each worker needs one, raise it or lower --workers and --kernel-workers",
         ))),
         _ => Ok(()),
     }
 }
 
-/// What the sockets of a worker are made of.
-fn config(args: &Serve, worker: usize) -> Config {
-    let share = |all: usize| all / args.workers + usize::from(worker < all % args.workers);
+/// What the sockets of one of `rings` rings are made of.
+fn sockets(args: &Serve, ring: usize, rings: usize) -> Config {
+    let share = |all: usize| all / rings + usize::from(ring < all % rings);
     let limits = Limits {
         max_connections: args.max_connections.map_or(usize::MAX, share),
         socket_bytes: args.max_buffered_each,
@@ -94,8 +136,16 @@ fn config(args: &Serve, worker: usize) -> Config {
         idle: args.idle_timeout,
         ..Limits::default()
     };
-    Config::default()
+    let mut config = Config::default();
+    if let Some(count) = args.iowq {
+        config = config.io_workers(count as u32);
+    }
+    if let Some(cpus) = &args.iowq_cpus {
+        config = config.io_worker_cpus(cpus.0.clone());
+    }
+    config
         .limits(limits)
+        .entries(args.queue)
         .backlog(args.backlog)
         .require_ring(args.engine == EngineChoice::Uring)
         .hide(Hidden {
@@ -120,7 +170,7 @@ fn wants_ring(engine: EngineChoice) -> bool {
 fn start(args: &Serve, addresses: Vec<Address>) -> Result<Group, Misuse> {
     let plan = Plan {
         addresses,
-        workers: (0..args.workers).map(|worker| config(args, worker)).collect(),
+        workers: workers::plan(args, |ring, rings| sockets(args, ring, rings))?,
         accept_failed: Box::new(|error| {
             let hint = match error.raw_os_error() {
                 Some(libc::EMFILE) => ": raise `ulimit -n`, or bound them with --max-connections",
@@ -134,9 +184,9 @@ fn start(args: &Serve, addresses: Vec<Address>) -> Result<Group, Misuse> {
         }),
     };
     let started = match args.server {
-        Server::Echo => Group::start(plan, |_| Echo),
-        Server::Line => Group::start(plan, |_| Line::new(args.max_line())),
-        Server::Resp => {
+        Some(Server::Echo) | None => Group::start(plan, |_| Echo),
+        Some(Server::Line) => Group::start(plan, |_| Line::new(args.max_line())),
+        Some(Server::Resp) => {
             let store = Arc::new(Store::new(args.max_memory()));
             Group::start(plan, |_| Resp::new(Arc::clone(&store)))
         }
@@ -159,6 +209,7 @@ struct Listening {
     /// Why it is not io_uring.
     why: Option<String>,
     workers: usize,
+    kernel_workers: usize,
     pid: u32,
 }
 
@@ -186,6 +237,7 @@ fn announce(args: &Serve, group: &Group) -> Result<(), Misuse> {
             engine,
             why,
             workers: args.workers,
+            kernel_workers: args.kernel_workers.unwrap_or(0),
             pid: std::process::id(),
         };
         crate::print(&(serde_json::to_string(&listening).expect("only strings and numbers") + "\n"));
@@ -195,12 +247,13 @@ fn announce(args: &Serve, group: &Group) -> Result<(), Misuse> {
         1 => "1 worker".to_owned(),
         many => format!("{many} workers"),
     };
+    let kernel = workers::describe(args).map_or_else(String::new, |text| format!(", {text}"));
     let why = match (why, args.engine) {
         (Some(why), EngineChoice::Auto) => format!(", since {why}"),
         _ => String::new(),
     };
     crate::print(&format!(
-        "listening on {} ({} on {engine}, {workers}{why})\n",
+        "listening on {} ({} on {engine}, {workers}{kernel}{why})\n",
         addresses.join(" "),
         args.name()
     ));

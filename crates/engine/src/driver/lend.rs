@@ -10,7 +10,7 @@ use crate::ring::{BufferRing, Event, Ring, Waker, BORROWED, OWNER_BITS};
 use crate::sys;
 use io_uring::squeue;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 impl Driver {
@@ -159,6 +159,16 @@ impl Driver {
     /// `Unsupported` as [`push`](Self::push).
     pub fn enters(&mut self) -> io::Result<u64> {
         Ok(self.ring()?.enters())
+    }
+
+    /// The ring's own descriptor, which polls readable while it has completions: for a thread that drives several rings and
+    /// sleeps on all of them. Completions that [`wait`](Self::wait) would find elsewhere, such as those of worker threads, do
+    /// not show there.
+    ///
+    /// # Errors
+    /// `Unsupported` as [`push`](Self::push).
+    pub fn ring_fd(&mut self) -> io::Result<RawFd> {
+        Ok(self.ring()?.fd())
     }
 
     pub(crate) fn duplicate_ring_fd(&mut self) -> io::Result<OwnedFd> {

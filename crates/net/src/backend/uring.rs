@@ -56,7 +56,8 @@ impl Uring {
     /// # Errors
     /// Why it cannot be had, in words.
     pub(crate) fn new(config: &Config) -> io::Result<Self> {
-        let mut builder = Driver::builder()
+        let base = config.attach.clone().unwrap_or_else(Driver::builder);
+        let mut builder = base
             .engine(Engine::IoUring)
             .depth(config.entries)
             .cq_entries(config.entries.saturating_mul(COMPLETIONS_PER_ENTRY).min(65_536))
@@ -64,6 +65,12 @@ impl Uring {
             .no_iowait(true);
         if let Some(worker) = config.sqpoll {
             builder = builder.sqpoll(worker);
+        }
+        if let Some(count) = config.io_workers {
+            builder = builder.io_workers(count, count);
+        }
+        if let Some(cpus) = &config.io_worker_cpus {
+            builder = builder.io_worker_cpus(cpus.iter().map(|cpu| *cpu as usize).collect());
         }
         let mut driver = builder.build()?;
         let pool = driver.buffer_ring(config.max_buffers, config.buffers, config.buffer_bytes)?;

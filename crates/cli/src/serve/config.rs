@@ -1,0 +1,138 @@
+//! Options from a TOML file. Each key is an option's name, and its value is read as the option's own would be: there is one
+//! description of every option.
+
+use super::flags::Serve;
+use super::Misuse;
+use clap::error::ErrorKind;
+use clap::{Args as _, Command};
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use toml::de::{DeTable, DeValue};
+
+/// Options that mean nothing in a file.
+const NOT_HERE: [&str; 3] = ["config", "import", "help"];
+
+/// The file's options as a command line has them.
+pub(super) fn arguments(file: &Path) -> Result<Vec<OsString>, Misuse> {
+    let text = fs::read_to_string(file)
+        .map_err(|e| Misuse::new(format!("--config {}: it cannot be read ({e})", file.display())))?;
+    parse(&text).map_err(|(line, why)| Misuse::new(format!("{}:{line}: {why}", file.display())))
+}
+
+/// The options of a text, or the line of one that is wrong and why.
+fn parse(text: &str) -> Result<Vec<OsString>, (usize, String)> {
+    let line = |at: usize| 1 + text[..at.min(text.len())].matches('\n').count();
+    let table = DeTable::parse(text).map_err(|e| {
+        let at = e.span().map_or(text.len(), |span| span.start);
+        (line(at), format!("this is no TOML: {}", e.message()))
+    })?;
+    let command = Serve::augment_args(Command::new("serve").disable_help_flag(true));
+    let mut keys: Vec<_> = table.get_ref().iter().collect();
+    keys.sort_by_key(|(key, _)| key.span().start);
+    let mut arguments = Vec::new();
+    for (key, value) in keys {
+        let at = line(key.span().start);
+        let name: &str = key.get_ref();
+        check_name(&command, name).map_err(|why| (at, why))?;
+        let source = &text[value.span()];
+        let Some(value) = written(value.get_ref(), source).map_err(|why| (at, format!("{name}: {why}")))?
+        else {
+            continue;
+        };
+        let argument = match value.as_str() {
+            "" => format!("--{name}"),
+            value => format!("--{name}={value}"),
+        };
+        check_value(&command, &argument).map_err(|why| (at, why))?;
+        arguments.push(argument.into());
+    }
+    Ok(arguments)
+}
+
+fn check_name(command: &Command, name: &str) -> Result<(), String> {
+    let mut names: Vec<&str> = command.get_arguments().filter_map(|arg| arg.get_long()).collect();
+    names.retain(|name| !NOT_HERE.contains(name));
+    let is_alias = command.get_arguments().any(|arg| {
+        let aliases = arg.get_visible_aliases().unwrap_or_default();
+        aliases.contains(&name)
+    });
+    if names.contains(&name) || is_alias {
+        return Ok(());
+    }
+    names.sort_unstable();
+    Err(format!(
+        "no option is called {name:?}; there are {}",
+        names.join(", ")
+    ))
+}
+
+/// A value as it is written on a command line. None: an option that is not set. An empty one: an option without a value.
+fn written(value: &DeValue<'_>, source: &str) -> Result<Option<String>, String> {
+    Ok(Some(match value {
+        DeValue::String(text) if text.is_empty() => return Err("write a value".into()),
+        DeValue::String(text) => text.clone().into_owned(),
+        DeValue::Integer(_) | DeValue::Float(_) => source.replace('_', ""),
+        DeValue::Boolean(true) => String::new(),
+        DeValue::Boolean(false) => return Ok(None),
+        DeValue::Array(parts) => {
+            let parts = parts.iter().map(|part| match part.get_ref() {
+                DeValue::Integer(number) => Ok(number.to_string()),
+                DeValue::String(text) => Ok(text.clone().into_owned()),
+                _ => Err("a list has numbers, or words"),
+            });
+            parts.collect::<Result<Vec<String>, _>>()?.join(",")
+        }
+        _ => return Err("write a number, a word in quotes, true, false or a list".into()),
+    }))
+}
+
+/// Sees that an option's value is right, without the options that it needs.
+fn check_value(command: &Command, argument: &str) -> Result<(), String> {
+    match command.clone().try_get_matches_from(["serve", "echo", argument]) {
+        Err(e) if e.kind() != ErrorKind::MissingRequiredArgument => {
+            let text = e.to_string();
+            let first = text.lines().next().unwrap_or_default();
+            Err(first.trim_start_matches("error: ").to_owned())
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read() {
+        let text = "port = 0\nuser-workers = 2 # threads\n\nkernel-cpus = [1, 3]\nidle-timeout = \"5s\"\nstats = true\nqueue = 4_096\n";
+        let read = parse(text).unwrap();
+        let expected = [
+            "--port=0",
+            "--user-workers=2",
+            "--kernel-cpus=1,3",
+            "--idle-timeout=5s",
+            "--stats",
+            "--queue=4096",
+        ];
+        assert_eq!(read, expected);
+        assert!(parse("stats = false\n").unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_line() {
+        for (text, at, why) in [
+            ("port = 0\nwrokers = 2\n", 2, "no option is called \"wrokers\""),
+            ("config = 'x'\n", 1, "no option is called \"config\""),
+            ("\n\nworkers = 0\n", 3, "from 1 to 1024"),
+            ("workers = [[1]]\n", 1, "a list has numbers"),
+            ("workers = {a = 1}\n", 1, "write a number"),
+            ("host = ''\n", 1, "write a value"),
+            ("port = 1\nport = 2\n", 2, "this is no TOML"),
+            ("port\n", 1, "this is no TOML"),
+        ] {
+            let (line, said) = parse(text).unwrap_err();
+            assert!(line == at && said.contains(why), "{text:?}: {line}: {said}");
+        }
+    }
+}
