@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["AsyncioContextBase"]
 
 
-# The most reads that go to the engine untried after one that was not cached.
+# The most operations that go to the engine untried after a read that was not cached.
 _MAX_PAUSE = 64
 
 
@@ -71,11 +71,15 @@ class AsyncioContextBase:
         if not isinstance(op, Operation):
             raise ValueError("Operation object expected")
         self._check_open()
-        if self._turn.is_over():
-            await self._turn.next()
-            self._check_open()
-        if not self.semaphore.locked() and self._at_once(op):
-            return op.get_value()
+        if self._untried:
+            # What goes to the engine takes no time of the turn that would have to be shared.
+            self._untried -= 1
+        else:
+            if self._turn.is_over():
+                await self._turn.next()
+                self._check_open()
+            if not self.semaphore.locked() and self._at_once(op):
+                return op.get_value()
         await self.semaphore.acquire()
         try:
             self._check_open()
@@ -154,9 +158,6 @@ class AsyncioContextBase:
         that the engine hands to the kernel costs the device one notification for all.
         """
         if self.deferred or not op._is_new or op in self._waiting:
-            return False
-        if self._untried:
-            self._untried -= 1
             return False
         done = op._read_cached(self.context)
         if done is False:

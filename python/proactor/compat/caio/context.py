@@ -56,9 +56,9 @@ class _Core:
         fresh = [operation for operation in dict.fromkeys(operations) if operation._is_new]
         ops = [operation._start() for operation in fresh]
         accepted = self.context.submit(*ops)
-        for op, operation in zip(ops[:accepted], fresh, strict=False):
+        for operation in fresh[:accepted]:
             operation._submitted(owner)
-            self.flying[op] = operation
+        self.flying.update(zip(ops[:accepted], fresh, strict=False))
         return accepted
 
     def cancel(self, operation: Operation) -> bool:

@@ -168,20 +168,21 @@ class Operation(AbstractOperation):
 
     def _start(self) -> aio.Op:
         """The op to submit. A descriptor that is not open is the op's failure, not this one's."""
+        fd, kind = self._fd, self._kind
+        if kind == _FSYNC:
+            return aio.Fsync(fd)
+        if kind == _FDSYNC:
+            return aio.Fdatasync(fd)
         try:
-            flags = _files.status_flags(self._fd)
+            direct = fcntl(fd, F_GETFL) & os.O_DIRECT
         except OSError:
-            flags = 0
-        if self._kind == _FSYNC:
-            return aio.Fsync(self._fd)
-        if self._kind == _FDSYNC:
-            return aio.Fdatasync(self._fd)
-        direct, where = _files.is_direct(flags), self._offset
-        if self._kind == _READ:
+            direct = 0
+        if kind == _READ:
             if direct:
                 self._payload = aio.aligned(self._nbytes, _files.DIRECT_ALIGNMENT_BYTES)
-            return aio.Read(self._fd, self._payload, where)
-        return aio.Write(self._fd, _files.aligned_copy(self._payload) if direct else self._payload, where)
+            return aio.Read(fd, self._payload, self._offset)
+        payload = _files.aligned_copy(self._payload) if direct else self._payload
+        return aio.Write(fd, payload, self._offset)
 
     def _read_cached(self, context: AbstractContext) -> bool | None:
         """Do a read now if all of it is in the page cache; whether it was, and None if it cannot be told.
