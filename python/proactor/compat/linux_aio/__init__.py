@@ -12,6 +12,8 @@ Different on purpose, in what there blocks, is refused or corrupts memory:
   "io_uring" is
   for the thread that made it, and never waits for more events than are in flight.
 - A read of an empty pipe or socket, or of a file that is not cached, does not block `submit`.
+- Blocks in flight are done in any order, also those that overlap. There `submit` does those of files
+  without O_DIRECT one after the other: here wait for a write's event before what depends on it.
 - Buffers may be any object with contiguous memory, mmap and memoryview too. O_DIRECT needs no alignment.
 - `bytes` and `str` given to a read are never written to, as nothing may change them: the block has
   memory of its own, seen through its `buffer`, that of the event, and `stripped_buffer`. There the
