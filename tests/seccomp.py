@@ -70,6 +70,7 @@ def watch(number, second, act):
 
 # io_uring's numbers are the same on every architecture.
 IO_URING_SETUP, IO_URING_ENTER = 425, 426
+EVENTFD2 = {"x86_64": 290, "aarch64": 19}.get(platform.machine(), -1)
 IOCTL = {"x86_64": 16, "aarch64": 29}.get(platform.machine(), -1)
 # Calls that filters of old container hosts answer with EPERM, for they do not know them.
 NEWER = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -50,7 +51,8 @@ def test_where_it_is_forbidden(tmp_path: Path, error: int, words: str) -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("proactor cp: cannot use --engine uring: ")
     assert words in done.stderr
-    assert f"(os error {error})" in done.stderr
+    assert done.stderr.count(os.strerror(error)) == 1
+    assert "os error" not in done.stderr
     assert not (tmp_path / "target").exists()
     assert done.stderr.count("\n") == 1
 
@@ -96,7 +98,7 @@ asyncio.run(main())
     command = [*command[: command.index("-m") - 1], sys.executable, "-c", program]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"{errno.EPERM} None a seccomp filter")
+    assert done.stdout.startswith(f"{errno.EPERM} None Operation not permitted: a seccomp filter")
 
 
 LINKAT = {"x86_64": 265, "aarch64": 37}

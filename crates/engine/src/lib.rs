@@ -44,4 +44,4 @@ pub use error::{Error, Refusal, SubmitError};
 pub use inflight::Token;
 pub use op::{Options, Priority, PriorityClass};
 pub use probe::{Chosen, Engine, Support};
-pub use sys::{errno_of, is_forbidden};
+pub use sys::{errno_of, is_forbidden, strerror};

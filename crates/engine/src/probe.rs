@@ -159,8 +159,10 @@ pub(crate) fn open(config: &Config) -> io::Result<(Box<dyn Backend>, Chosen)> {
             .to_string_lossy()
             .parse::<Engine>()
             .map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, format!("{ENGINE_VARIABLE}: {e}")))?;
-        let backend = open_named(engine, config)
-            .map_err(|e| sys::explained(e, format!("{ENGINE_VARIABLE}={engine} cannot be had")))?;
+        let backend = open_named(engine, config).map_err(|e| {
+            let words = format!("{ENGINE_VARIABLE}={engine}: {e}");
+            sys::in_words(e, words)
+        })?;
         return Ok((
             backend,
             Chosen {
@@ -169,8 +171,7 @@ pub(crate) fn open(config: &Config) -> io::Result<(Box<dyn Backend>, Chosen)> {
             },
         ));
     }
-    let mut refused = String::new();
-    let mut last = io::Error::from_raw_os_error(libc::ENOSYS);
+    let mut refused: Vec<(Engine, io::Error)> = Vec::new();
     for &engine in Engine::AUTO {
         match open_named(engine, config) {
             Ok(backend) if refused.is_empty() => {
@@ -187,7 +188,7 @@ pub(crate) fn open(config: &Config) -> io::Result<(Box<dyn Backend>, Chosen)> {
                     backend,
                     Chosen {
                         engine,
-                        reason: format!("{engine} works here; {refused}"),
+                        reason: format!("{engine} works here; {}", why_not(&refused)),
                     },
                 ));
             }
@@ -195,16 +196,51 @@ pub(crate) fn open(config: &Config) -> io::Result<(Box<dyn Backend>, Chosen)> {
             Err(e) if e.kind() == io::ErrorKind::InvalidInput && sys::errno_of(&e).is_none() => {
                 return Err(e)
             }
-            Err(e) => {
-                refused = format!("{engine} does not: {e}");
-                last = e;
-            }
+            Err(e) => refused.push((engine, e)),
         }
     }
-    Err(sys::explained(last, refused))
+    Err(none_works(refused))
 }
 
+/// Joins the reasons of all engines that were tried: "io_uring does not: it is forbidden; ...".
+fn why_not(refused: &[(Engine, io::Error)]) -> String {
+    let each = refused
+        .iter()
+        .map(|(engine, e)| format!("{engine} does not: {e}"));
+    each.collect::<Vec<_>>().join("; ")
+}
+
+/// Gives the last engine's error with the reasons of all of them. A reason that they share is given once.
+fn none_works(mut refused: Vec<(Engine, io::Error)>) -> io::Error {
+    let reason = |(_, e): &(Engine, io::Error)| e.to_string();
+    let words = match refused
+        .windows(2)
+        .all(|pair| reason(&pair[0]) == reason(&pair[1]))
+    {
+        true => {
+            let names: Vec<_> = refused.iter().map(|(engine, _)| engine.name()).collect();
+            let shared = refused.last().map(reason).unwrap_or_default();
+            format!("{shared} (no engine works here: {})", names.join(", "))
+        }
+        false => format!("no engine works here; {}", why_not(&refused)),
+    };
+    match refused.pop() {
+        Some((_, last)) => sys::in_words(last, words),
+        None => io::Error::from_raw_os_error(libc::ENOSYS),
+    }
+}
+
+/// Opens this backend. The text of an error names the reason once, and no errno.
 fn open_named(engine: Engine, config: &Config) -> io::Result<Box<dyn Backend>> {
+    make(engine, config).map_err(|e| match e.raw_os_error() {
+        Some(libc::EMFILE) => sys::explained(e, "close some, or raise the limit (ulimit -n)"),
+        Some(libc::ENFILE) => sys::explained(e, "raise the limit of the whole system (sysctl fs.file-max)"),
+        Some(errno) => sys::in_words(e, sys::strerror(errno)),
+        None => e,
+    })
+}
+
+fn make(engine: Engine, config: &Config) -> io::Result<Box<dyn Backend>> {
     Ok(match engine {
         Engine::IoUring => Box::new(uring::Uring::new(config)?),
         Engine::LinuxAio => Box::new(linux_aio::LinuxAio::new(config)?),

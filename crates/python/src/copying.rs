@@ -2,7 +2,6 @@
 
 mod options;
 
-use crate::errors;
 use crate::path::c_path;
 use options::{number, parse};
 use proactor_copy::shards::{self, Plan};
@@ -260,7 +259,7 @@ fn exception(py: Python<'_>, error: &shards::Error) -> PyErr {
         _ => return PyValueError::new_err(error.to_string()),
     };
     let text = match error {
-        E::Io { .. } => errors::strerror(errno).to_string(),
+        E::Io { .. } => proactor::strerror(errno).to_string(),
         error => error.to_string(),
     };
     let path = error.path().map(|path| path.as_os_str());
@@ -304,7 +303,7 @@ impl From<&Diagnostic> for Told {
                 path, other, error, ..
             } => {
                 let errno = error.raw_os_error().unwrap_or(libc::EIO);
-                (errno, errors::strerror(errno).into(), path, other.as_ref())
+                (errno, proactor::strerror(errno).into(), path, other.as_ref())
             }
             Diagnostic::Differs {
                 source,

@@ -1,9 +1,10 @@
 //! From the engine's errors to Python's. The one place where an `OSError` is made.
 
 use crate::python_code;
-use proactor::{errno_of, Error, Refusal};
+use proactor::{errno_of, strerror, Error, Refusal};
 use pyo3::exceptions::{PyMemoryError, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::ffi;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use pyo3::PyTypeInfo;
@@ -20,28 +21,24 @@ pub(crate) fn os_error(py: Python<'_>, error: &Error, filename: Option<&Bound<'_
     if let Some(hint) = error.hint() {
         message = format!("{message}: {hint}");
     }
-    let error_object = match filename.filter(|name| !name.is_none()) {
-        Some(name) => PyOSError::new_err((error.errno(), message, name.clone().unbind())),
-        None => PyOSError::new_err((error.errno(), message)),
-    };
-    let error_object = error_object.into_value(py);
-    // OSError instances have a dict, so this cannot fail for lack of room; a failure leaves a good error all the same.
-    let _ = error_object
-        .bind(py)
-        .setattr("op", PyString::intern(py, error.op()));
-    PyErr::from_value(error_object.into_bound(py).into_any())
+    about(
+        py,
+        PyOSError::new_err((error.errno(), message)),
+        error.op(),
+        filename,
+    )
 }
 
-/// The OSError of a call that is no op's.
-pub(crate) fn io_error(error: &io::Error) -> PyErr {
+/// Makes the OSError of a call that is no op; `call` becomes its `op`.
+pub(crate) fn io_error(py: Python<'_>, error: &io::Error, call: &str) -> PyErr {
     match error.raw_os_error() {
-        Some(errno) => PyOSError::new_err((errno, strerror(errno))),
-        None => no_engine(error),
+        Some(errno) => about(py, PyOSError::new_err((errno, strerror(errno))), call, None),
+        None => no_engine(py, error, call),
     }
 }
 
 /// An OSError for an engine that cannot be had. Its message says why; its errno is the nearest one.
-pub(crate) fn no_engine(error: &io::Error) -> PyErr {
+pub(crate) fn no_engine(py: Python<'_>, error: &io::Error, call: &str) -> PyErr {
     let errno = match (errno_of(error), error.kind()) {
         (Some(errno), _) => errno,
         (None, io::ErrorKind::OutOfMemory) => libc::ENOMEM,
@@ -51,13 +48,20 @@ pub(crate) fn no_engine(error: &io::Error) -> PyErr {
         (None, io::ErrorKind::Unsupported) => libc::ENOSYS,
         (None, _) => libc::EIO,
     };
-    PyOSError::new_err((errno, error.to_string()))
+    about(py, PyOSError::new_err((errno, error.to_string())), call, None)
 }
 
-pub(crate) fn strerror(errno: i32) -> String {
-    let text = io::Error::from_raw_os_error(errno).to_string();
-    // Rust adds " (os error N)", which OSError says itself.
-    text.split(" (os error").next().unwrap_or_default().to_owned()
+/// Gives an OSError the name of the op that met it, and of its file. Other errors stay as they are.
+pub(crate) fn about(py: Python<'_>, error: PyErr, op: &str, filename: Option<&Bound<'_, PyAny>>) -> PyErr {
+    let object = error.value(py);
+    if object.is_instance_of::<PyOSError>() {
+        // A failure leaves a good error all the same.
+        let _ = object.setattr(intern!(py, "op"), PyString::intern(py, op));
+        if let Some(filename) = filename.filter(|name| !name.is_none()) {
+            let _ = object.setattr(intern!(py, "filename"), filename);
+        }
+    }
+    error
 }
 
 /// What a refused submission raises. `Full` is the caller's business: each face has its own answer.

@@ -62,7 +62,7 @@ fn engines(py: Python<'_>) -> Vec<&'static str> {
 fn chosen_engine(py: Python<'_>) -> PyResult<(&'static str, String)> {
     let chosen = py
         .detach(proactor::probe::choose)
-        .map_err(|e| errors::no_engine(&e))?;
+        .map_err(|e| errors::no_engine(py, &e, "chosen_engine"))?;
     Ok((chosen.engine.name(), chosen.reason))
 }
 

@@ -178,7 +178,7 @@ fn explain(e: io::Error) -> io::Error {
         }
         (Some(libc::EPERM | libc::EACCES), _) => "a seccomp filter or security module forbids io_uring",
         (Some(libc::ENOMEM), _) => "RLIMIT_MEMLOCK or memory is too small for the ring (try ulimit -l)",
-        (Some(libc::EMFILE | libc::ENFILE), _) => "too many open files",
+        (Some(libc::EMFILE | libc::ENFILE), _) => return e, // said of every engine in one way
         (Some(libc::EOPNOTSUPP), _) => "a set-up flag is not supported here",
         _ => "io_uring_setup failed",
     };

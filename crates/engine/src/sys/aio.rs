@@ -199,7 +199,7 @@ fn explain(e: io::Error, depth: u32) -> io::Error {
         Some(libc::ENOMEM) => "not enough memory for the completion ring".into(),
         _ => "io_setup failed".into(),
     };
-    super::explained(e, why)
+    super::explained(e, &why)
 }
 
 #[cfg(test)]

@@ -41,15 +41,30 @@ pub(crate) fn raw(ret: i64) -> i32 {
 
 /// An error in words for a person. `io::Error` by itself has room for words or an errno.
 #[derive(Debug, thiserror::Error)]
-#[error("{why} ({source})")]
+#[error("{words}")]
 struct Explained {
-    why: String,
+    words: String,
     source: io::Error,
 }
 
-pub(crate) fn explained(source: io::Error, why: impl Into<String>) -> io::Error {
-    let why = why.into();
-    io::Error::new(source.kind(), Explained { why, source })
+/// Replaces the text of the error and keeps its kind and errno.
+pub(crate) fn in_words(source: io::Error, words: String) -> io::Error {
+    io::Error::new(source.kind(), Explained { words, source })
+}
+
+/// Adds what the error means or what can be done about it: "Too many open files: raise the limit".
+pub(crate) fn explained(source: io::Error, why: &str) -> io::Error {
+    let words = match source.raw_os_error() {
+        Some(errno) => format!("{}: {why}", strerror(errno)),
+        None => format!("{why}: {source}"),
+    };
+    in_words(source, words)
+}
+
+/// The C library's text for an errno. `io::Error` adds " (os error N)".
+pub fn strerror(errno: i32) -> String {
+    let text = io::Error::from_raw_os_error(errno).to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 /// The errno behind an error of this crate, also where it has been put into words (by [`Config::build`](crate::Config::build)).
@@ -82,7 +97,14 @@ pub(crate) fn owned(fd: RawFd) -> OwnedFd {
 
 pub(crate) fn eventfd() -> io::Result<OwnedFd> {
     // SAFETY: no pointers.
-    check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) }).map(owned)
+    let made = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) }).map(owned);
+    made.map_err(|e| match e.raw_os_error() {
+        // Said, for else it looks as if a file were refused.
+        Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => {
+            explained(e, "a seccomp filter or security module forbids eventfd2")
+        }
+        _ => e,
+    })
 }
 
 /// Adds one to an eventfd. It can only fail by overflow, and then it is readable anyway.

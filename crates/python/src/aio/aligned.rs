@@ -108,6 +108,7 @@ pub(super) fn for_reading(py: Python<'_>, len: usize) -> PyResult<Bound<'_, PyMe
 /// Raises OSError (EINVAL) for a file that cannot be used with O_DIRECT.
 #[pyfunction]
 pub(super) fn direct_alignment(file: &Bound<'_, PyAny>) -> PyResult<(usize, usize)> {
-    let alignment = proactor::op::direct_alignment(descriptor(file)?).map_err(|e| errors::io_error(&e))?;
+    let alignment = proactor::op::direct_alignment(descriptor(file)?)
+        .map_err(|e| errors::io_error(file.py(), &e, "direct_alignment"))?;
     Ok((alignment.memory, alignment.offset))
 }

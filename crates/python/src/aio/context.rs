@@ -161,6 +161,7 @@ impl Context {
     #[pyo3(signature = (max_jobs=128, *, engine=None, sqpoll=None, sqpoll_cpu=None, iopoll=false, backlog=0, inline=true, max_threads=None, shared=false))]
     #[allow(clippy::too_many_arguments)]
     fn new(
+        py: Python<'_>,
         max_jobs: i64,
         engine: Option<&str>,
         sqpoll: Option<&Bound<'_, PyAny>>,
@@ -196,7 +197,7 @@ impl Context {
         if let Some(sqpoll) = parse_sqpoll(sqpoll, sqpoll_cpu)? {
             config = config.sqpoll(sqpoll);
         }
-        let mut driver = config.build().map_err(|e| errors::no_engine(&e))?;
+        let mut driver = config.build().map_err(|e| errors::no_engine(py, &e, "context"))?;
         let chosen = driver.chosen().clone();
         let shared = if !shared {
             None
@@ -206,7 +207,7 @@ impl Context {
             ));
         } else {
             let made = driver.eventfd().and_then(Shared::new);
-            Some(made.map_err(|e| errors::io_error(&e))?)
+            Some(made.map_err(|e| errors::io_error(py, &e, "context"))?)
         };
         let inner = Inner {
             driver: match shared {
@@ -344,10 +345,10 @@ impl Context {
                     // Runs the handlers, which may use this context.
                     py.check_signals()?;
                     if !resume {
-                        return Err(errors::io_error(&e));
+                        return Err(errors::io_error(py, &e, "wait"));
                     }
                 }
-                Err(e) => return Err(errors::io_error(&e)),
+                Err(e) => return Err(errors::io_error(py, &e, "wait")),
                 Ok(_) => {
                     let events = PyList::empty(py);
                     for completion in done {
@@ -382,7 +383,7 @@ impl Context {
             .driver
             .get()?
             .eventfd()
-            .map_err(|e| errors::io_error(&e))
+            .map_err(|e| errors::io_error(py, &e, "fileno"))
     }
 
     /// Ends the context: writes and syncs run to their end, everything else is cancelled, and the call returns when the

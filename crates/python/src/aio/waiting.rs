@@ -115,7 +115,7 @@ impl Context {
                 .driver
                 .get()?
                 .wait(0, usize::MAX, Some(Duration::ZERO), &mut done)
-                .map_err(|e| errors::io_error(&e))?;
+                .map_err(|e| errors::io_error(py, &e, "wait"))?;
             // allocates: completions of ops in flight, whose number the context bounds
             inner.collected.extend(done);
             let left = deadline.left();
@@ -139,10 +139,10 @@ impl Context {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {
                     py.check_signals()?;
                     if !resume {
-                        return Err(errors::io_error(&e));
+                        return Err(errors::io_error(py, &e, "wait"));
                     }
                 }
-                slept => slept.map_err(|e| errors::io_error(&e))?,
+                slept => slept.map_err(|e| errors::io_error(py, &e, "wait"))?,
             }
         }
     }

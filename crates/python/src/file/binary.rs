@@ -207,7 +207,7 @@ impl BinaryFile {
             Ok(token) => {
                 slf.borrow_mut().token = Some(token);
                 // A reader who goes on with what it has may not come back to the loop before it needs this.
-                let with_the_kernel = ahead && driver.borrow_mut().flush_now().is_ok();
+                let with_the_kernel = ahead && driver.borrow_mut().flush_now(py).is_ok();
                 if !with_the_kernel {
                     driver::schedule_flush(&driver)?;
                 }

@@ -1,7 +1,9 @@
 //! Descriptors on their way to a file object.
 
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyBool;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// A descriptor on its way from the engine to whoever awaits it; closed if nobody takes it.
@@ -20,6 +22,23 @@ impl OpenedFd {
     pub(super) fn take(&mut self) -> PyResult<OwnedFd> {
         let taken = || PyRuntimeError::new_err("the descriptor was taken");
         self.fd.take().ok_or_else(taken)
+    }
+}
+
+/// What may be a number is a descriptor, unless it is too large for one.
+pub(super) fn descriptor_of(file: &Bound<'_, PyAny>) -> PyResult<Option<RawFd>> {
+    if file.is_instance_of::<PyBool>() {
+        return Err(PyTypeError::new_err(
+            "a path or a descriptor is needed, not a bool",
+        ));
+    }
+    // SAFETY: the object is alive.
+    if unsafe { ffi::PyIndex_Check(file.as_ptr()) } == 0 {
+        return Ok(None);
+    }
+    match file.extract::<RawFd>() {
+        Ok(fd) if fd < 0 => Err(PyValueError::new_err("negative file descriptor")),
+        found => Ok(found.ok()),
     }
 }
 

@@ -5,8 +5,9 @@ use super::call::FileCall;
 use super::lines::Scan;
 use super::op::FileOp;
 use super::plan;
-use super::verb::{os_error, Data, Verb};
+use super::verb::{Data, Verb};
 use crate::memory::Exported;
+use proactor::Error;
 use proactor_file::Lock;
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::gc::PyVisit;
@@ -202,7 +203,12 @@ impl BinaryFile {
     fn truncate<'py>(slf: &Bound<'py, Self>, size: Option<i64>) -> PyResult<Bound<'py, FileCall>> {
         slf.borrow().check_writable(slf.py())?;
         let size = size
-            .map(|size| u64::try_from(size).map_err(|_| os_error(libc::EINVAL)))
+            .map(|size| {
+                u64::try_from(size).map_err(|_| {
+                    slf.borrow()
+                        .error(slf.py(), &Error::new(libc::EINVAL, "truncate"))
+                })
+            })
             .transpose()?;
         slf.borrow_mut().written = true;
         FileCall::new(slf, "truncate", Verb::Truncate { size, asked: false })

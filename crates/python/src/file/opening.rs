@@ -2,12 +2,12 @@
 
 use super::binary::{unsupported, BinaryFile, Facts};
 use super::call::FileCall;
-use super::descriptor::{given, is_directory, not_inherited, OpenedFd};
+use super::descriptor::{descriptor_of, given, is_directory, not_inherited, OpenedFd};
 use super::direct;
 use super::limited::Limited;
 use super::mode::Mode;
 use super::plan::{block_of, Plan};
-use super::verb::{os_error, Verb};
+use super::verb::Verb;
 use crate::aio_engine;
 use crate::coroutine::{coroutine_methods, Coroutine, Outcome};
 use crate::errors;
@@ -18,10 +18,9 @@ use proactor::op::{File, FileKind, Open};
 use proactor::{Error, Token};
 use proactor_file::{Buffered, Direct, Options};
 use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyRuntimeWarning, PyTypeError, PyValueError};
-use pyo3::ffi;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyInt};
+use pyo3::types::PyInt;
 use pyo3::PyTraverseError;
 use std::collections::VecDeque;
 use std::ffi::CString;
@@ -116,23 +115,6 @@ pub(super) fn open_binary(
     })
 }
 
-/// What may be a number is a descriptor, unless it is too large for one.
-fn descriptor_of(file: &Bound<'_, PyAny>) -> PyResult<Option<RawFd>> {
-    if file.is_instance_of::<PyBool>() {
-        return Err(PyTypeError::new_err(
-            "a path or a descriptor is needed, not a bool",
-        ));
-    }
-    // SAFETY: the object is alive.
-    if unsafe { ffi::PyIndex_Check(file.as_ptr()) } == 0 {
-        return Ok(None);
-    }
-    match file.extract::<RawFd>() {
-        Ok(fd) if fd < 0 => Err(PyValueError::new_err("negative file descriptor")),
-        found => Ok(found.ok()),
-    }
-}
-
 fn by_path(file: &Bound<'_, PyAny>, closefd: bool, opener: Option<Bound<'_, PyAny>>) -> PyResult<State> {
     // Also checks the type.
     let path = c_path(file)?;
@@ -167,7 +149,7 @@ impl Opening {
     fn advance(&mut self, py: Python<'_>) -> PyResult<Outcome> {
         match std::mem::replace(&mut self.state, State::Done) {
             State::Path(path) => {
-                let driver = driver::current(py, self.plan.engine.as_deref())?;
+                let driver = self.driver(py)?;
                 if driver.borrow_mut().turn.charge(COST_BYTES) {
                     let suspended = driver::give_way(&driver)?;
                     self.state = State::GaveWay(path);
@@ -176,25 +158,25 @@ impl Opening {
                 self.open(&driver, path)
             }
             State::GaveWay(path) => {
-                let driver = driver::current(py, self.plan.engine.as_deref())?;
+                let driver = self.driver(py)?;
                 driver.borrow_mut().turn.go_on();
                 self.open(&driver, path)
             }
             State::Descriptor(fd) => {
-                let driver = driver::current(py, self.plan.engine.as_deref())?;
+                let driver = self.driver(py)?;
                 // SAFETY: the caller of `open` vouches for it.
                 let owned = unsafe { given(fd, self.plan.closefd) };
-                let owned = owned.map_err(|e| os_error(e.raw_os_error().unwrap_or(libc::EBADF)))?;
+                let owned = owned.map_err(|e| errors::io_error(py, &e, "open"))?;
                 self.opened(&driver, File::new(owned), Origin::Caller)
             }
             State::Opener { opener, path } => {
                 // Before there is a descriptor that an error here would leave open.
-                let driver = driver::current(py, self.plan.engine.as_deref())?;
+                let driver = self.driver(py)?;
                 let fd = ask_opener(opener.bind(py), path, self.plan.flags())?;
                 // SAFETY: the opener gives it to us.
                 let owned = unsafe { given(fd, true) };
                 let owned = owned.and_then(not_inherited);
-                let owned = owned.map_err(|e| os_error(e.raw_os_error().unwrap_or(libc::EBADF)))?;
+                let owned = owned.map_err(|e| errors::io_error(py, &e, "open"))?;
                 self.opened(&driver, File::new(owned), Origin::Opener)
             }
             State::Waiting {
@@ -217,6 +199,11 @@ impl Opening {
             State::Limited(limited) => self.send_on(py, limited),
             State::Done => Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine")),
         }
+    }
+
+    fn driver<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, LoopDriver>> {
+        let name = self.plan.name.bind(py);
+        driver::current(py, self.plan.engine.as_deref(), "open", Some(name))
     }
 
     fn open(&mut self, driver: &Bound<'_, LoopDriver>, path: CString) -> PyResult<Outcome> {

@@ -3,8 +3,8 @@
 use super::binary::BinaryFile;
 use super::op::{os_error, FileOp, GivenUp, Job, Next};
 use super::positional::whole_number;
-use super::verb;
 use crate::aio_descriptor;
+use crate::errors;
 use proactor::op::{Allocate, File, Op};
 use proactor::{Completion, Output};
 use proactor_file::{advise, copy_range, send};
@@ -90,12 +90,11 @@ where
 }
 
 /// A descriptor of our own for the same open file: the caller may close theirs meanwhile.
-fn duplicate(object: &Bound<'_, PyAny>) -> PyResult<OwnedFd> {
+fn duplicate(object: &Bound<'_, PyAny>, op: &str) -> PyResult<OwnedFd> {
     let fd = aio_descriptor(object)?;
     // SAFETY: the descriptor is only borrowed for the duplication; a wrong number gives EBADF.
     let owned = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned();
-    // (PyO3's own conversion of an `io::Error` leaves out the errno.)
-    owned.map_err(|e| verb::os_error(e.raw_os_error().unwrap_or(libc::EBADF)))
+    owned.map_err(|e| errors::io_error(object.py(), &e, op))
 }
 
 impl BinaryFile {
@@ -146,7 +145,7 @@ impl BinaryFile {
                 target.borrow_mut().written = true;
                 target.borrow().core.file().cloned()
             }
-            None => Some(File::new(duplicate(dst)?)),
+            None => Some(File::new(duplicate(dst, "copy_range")?)),
         };
         let to = to.ok_or_else(|| PyValueError::new_err("I/O operation on closed file."))?;
         let mut job = OneOp::new(GivenUp::Stop, move |file: &File| {
@@ -167,7 +166,7 @@ impl BinaryFile {
         slf.borrow().check_readable(slf.py())?;
         let count = whole_number(slf, count, "sendfile")? as usize;
         let offset = whole_number(slf, offset, "sendfile")?;
-        let to = duplicate(out)?;
+        let to = duplicate(out, "sendfile")?;
         let mut job = OneOp::new(GivenUp::Stop, move |file: &File| {
             Ok(send(file, offset, to, count).into())
         });

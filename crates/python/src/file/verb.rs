@@ -8,7 +8,6 @@ use proactor::buffer::{Buf, Memory};
 use proactor::op::{Close, File, Fsync, Op, Truncate};
 use proactor::Error;
 use proactor_file::{Buffered, Step};
-use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::os::fd::IntoRawFd;
@@ -431,10 +430,4 @@ fn close(
         // An op in flight shares the file: the last to use it closes it.
         Err(_) => outcome(failed),
     }
-}
-
-/// # Errors
-/// OSError.
-pub(super) fn os_error(errno: i32) -> PyErr {
-    PyOSError::new_err((errno, crate::errors::strerror(errno)))
 }

@@ -54,6 +54,13 @@ impl Call {
         }
     }
 
+    fn driver<'py>(slf: &Bound<'py, Self>, op: &Op) -> PyResult<Bound<'py, LoopDriver>> {
+        let this = slf.borrow();
+        let (engine, path) = (this.engine.clone(), this.path.clone_ref(slf.py()));
+        drop(this);
+        driver::current(slf.py(), engine.as_deref(), op.name(), Some(path.bind(slf.py())))
+    }
+
     fn start(slf: &Bound<'_, Self>, mut op: Op, driver: &Bound<'_, LoopDriver>) -> PyResult<Outcome> {
         let py = slf.py();
         let path = slf.borrow().path.clone_ref(py);
@@ -117,8 +124,7 @@ impl Coroutine for Call {
         let state = std::mem::replace(&mut slf.borrow_mut().state, State::Done);
         match state {
             State::New(op) => {
-                let engine = slf.borrow().engine.clone();
-                let driver = driver::current(py, engine.as_deref())?;
+                let driver = Self::driver(slf, &op)?;
                 // Many at once, of cached files, are to leave the loop its turn.
                 if matches!(op, Op::ReadFile(_)) && driver.borrow_mut().turn.charge(FILE_BYTES) {
                     let suspended = driver::give_way(&driver)?;
@@ -128,8 +134,7 @@ impl Coroutine for Call {
                 Self::start(slf, op, &driver)
             }
             State::GaveWay(op) => {
-                let engine = slf.borrow().engine.clone();
-                let driver = driver::current(py, engine.as_deref())?;
+                let driver = Self::driver(slf, &op)?;
                 driver.borrow_mut().turn.go_on();
                 Self::start(slf, op, &driver)
             }

@@ -6,6 +6,7 @@
 use super::future::{from_the_loop, running_loop};
 pub(crate) use super::future::{is_done, new_future, resolve, suspend_on, wake, LoopFuture};
 use super::reader::Reader;
+pub(crate) use super::registry::current;
 pub(crate) use super::waiter::Waiter;
 use crate::aio_engine;
 use crate::errors;
@@ -19,10 +20,8 @@ use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError};
 use pyo3::gc::PyVisit;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyString, PyWeakrefMethods, PyWeakrefReference};
+use pyo3::types::{PyString, PyWeakrefMethods, PyWeakrefReference};
 use pyo3::PyTraverseError;
-use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -34,6 +33,8 @@ const BATCH: usize = 16;
 /// Kernel workers for disk work. Cold opens and metadata wait for the device one by one in them; the kernel's default,
 /// four per processor, leaves a disk idle on small machines.
 const IO_WORKERS: u32 = 16;
+/// The `op` of an OSError that no op of the caller has met.
+const DRIVER: &str = "driver";
 
 /// Completions, each with who waits for it.
 type Done = Vec<(Option<Waiter>, Completion)>;
@@ -45,7 +46,7 @@ type Left = (HashMap<Token, Waiter>, VecDeque<Py<LoopFuture>>);
 #[pyclass(weakref, module = "proactor._native")]
 pub(crate) struct LoopDriver {
     driver: ThreadBound,
-    event_loop: Py<PyWeakrefReference>,
+    pub(super) event_loop: Py<PyWeakrefReference>,
     /// What the loop watches: a copy, for the engine's own goes with its thread.
     watched: Option<OwnedFd>,
     process: u32,
@@ -58,72 +59,8 @@ pub(crate) struct LoopDriver {
     pub(crate) turn: Turn,
 }
 
-thread_local! {
-    /// The last driver used on this thread: asking the registry takes five times as long.
-    static LATEST: RefCell<Option<Py<PyWeakrefReference>>> = const { RefCell::new(None) };
-}
-
-/// loop -> {engine name or "auto": LoopDriver}, weak in both: the loop itself has its drivers, by their readers.
-static REGISTRY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-
-/// The running loop's driver on this engine.
-pub(crate) fn current<'py>(py: Python<'py>, engine: Option<&str>) -> PyResult<Bound<'py, LoopDriver>> {
-    let event_loop = running_loop(py)?;
-    if engine.is_none() {
-        if let Some(driver) = latest(py, &event_loop) {
-            return Ok(driver);
-        }
-    }
-    let registry = REGISTRY.get_or_try_init(py, || -> PyResult<_> {
-        Ok(py
-            .import("weakref")?
-            .getattr("WeakKeyDictionary")?
-            .call0()?
-            .unbind())
-    })?;
-    let none_yet = PyDict::new(py);
-    let args = [&event_loop, none_yet.as_any()];
-    let per_engine = python_code::call_method(registry.bind(py), intern!(py, "setdefault"), args)?;
-    let per_engine = per_engine.cast_into::<PyDict>()?;
-    let name = engine.unwrap_or("auto");
-    let known = per_engine
-        .get_item(name)?
-        .and_then(|weak| weak.cast_into::<PyWeakrefReference>().ok()?.upgrade())
-        .and_then(|driver| driver.cast_into::<LoopDriver>().ok());
-    let driver = match known {
-        Some(driver) if driver.borrow_mut().usable() => driver,
-        known => {
-            if let Some(old) = known.filter(|old| old.borrow().has_moved()) {
-                leave_thread(&old)?;
-            }
-            let driver = LoopDriver::make(py, &event_loop, engine)?;
-            per_engine.set_item(name, PyWeakrefReference::new(driver.as_any())?)?;
-            driver
-        }
-    };
-    if engine.is_none() {
-        let weak = PyWeakrefReference::new(driver.as_any())?.unbind();
-        LATEST.with_borrow_mut(|latest| *latest = Some(weak));
-    }
-    Ok(driver)
-}
-
-fn latest<'py>(py: Python<'py>, event_loop: &Bound<'py, PyAny>) -> Option<Bound<'py, LoopDriver>> {
-    let driver = LATEST.with_borrow(|latest| latest.as_ref()?.bind(py).upgrade())?;
-    let driver = driver.cast_into::<LoopDriver>().ok()?;
-    let mut this = driver.try_borrow_mut().ok()?;
-    let mine = this
-        .event_loop
-        .bind(py)
-        .upgrade()
-        .is_some_and(|own| own.is(event_loop))
-        && this.usable();
-    drop(this);
-    mine.then_some(driver)
-}
-
 impl LoopDriver {
-    fn make<'py>(
+    pub(super) fn make<'py>(
         py: Python<'py>,
         event_loop: &Bound<'py, PyAny>,
         engine: Option<&str>,
@@ -135,10 +72,13 @@ impl LoopDriver {
         // Kernels before 5.15 and some engines have no such limit.
         let mut driver = match config.clone().io_workers(IO_WORKERS, 0).build() {
             Ok(driver) => driver,
-            Err(_) => config.build().map_err(|e| errors::no_engine(&e))?,
+            Err(_) => config.build().map_err(|e| errors::no_engine(py, &e, DRIVER))?,
         };
-        // SAFETY: the driver has it open.
-        let watched = unsafe { BorrowedFd::borrow_raw(driver.eventfd()?) }.try_clone_to_owned()?;
+        let watched = driver.eventfd().and_then(|fd| {
+            // SAFETY: the driver has it open.
+            unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned()
+        });
+        let watched = watched.map_err(|e| errors::io_error(py, &e, DRIVER))?;
         let fd = watched.as_raw_fd();
         let this = LoopDriver {
             driver: ThreadBound::new(driver),
@@ -165,13 +105,13 @@ impl LoopDriver {
         Ok(this)
     }
 
-    fn usable(&mut self) -> bool {
+    pub(super) fn usable(&mut self) -> bool {
         self.driver.get().is_ok_and(|driver| !driver.is_forked())
     }
 
     /// Whether the loop runs in another thread than before, where nobody hears of what was begun. (A forked child has the
     /// loop's epoll instance in common with its parent, and leaves it alone.)
-    fn has_moved(&self) -> bool {
+    pub(super) fn has_moved(&self) -> bool {
         !self.closed && !self.driver.is_mine() && self.process == std::process::id()
     }
 
@@ -223,8 +163,9 @@ impl LoopDriver {
         }
     }
 
-    pub(crate) fn flush_now(&mut self) -> PyResult<()> {
-        Ok(self.driver.get()?.flush()?)
+    pub(crate) fn flush_now(&mut self, py: Python<'_>) -> PyResult<()> {
+        let flushed = self.driver.get()?.flush();
+        flushed.map_err(|e| errors::io_error(py, &e, DRIVER))
     }
 
     /// Cancels and drains, or sees to it that the driver's own thread will. The engine tells nobody any more.
@@ -321,7 +262,7 @@ pub(crate) fn schedule_flush(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
     this.flushes += u32::from(scheduled.is_ok());
     if scheduled.is_err() {
         // Ctrl-C in the midst of call_soon: nobody else would hand the op over.
-        this.flush_now()?;
+        this.flush_now(slf.py())?;
     }
     drop(this);
     scheduled
@@ -360,7 +301,7 @@ fn schedule_turn(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
 }
 
 /// The loop runs in another thread now: its engine is left to the old one, and whoever waits for it hears so.
-fn leave_thread(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
+pub(super) fn leave_thread(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
     let py = slf.py();
     let mut this = slf.borrow_mut();
     let (waiting, fd) = (this.end(), this.watched.as_ref().map_or(-1, AsRawFd::as_raw_fd));
@@ -393,7 +334,10 @@ pub(crate) fn dispatch(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
     };
     let (done, mut failed) = match done {
         Ok(done) => (done, None),
-        Err(e) => (slf.borrow_mut().lost(&e), Some(errors::io_error(&e))),
+        Err(e) => (
+            slf.borrow_mut().lost(&e),
+            Some(errors::io_error(slf.py(), &e, DRIVER)),
+        ),
     };
     // One that fails must not keep the others from hearing of theirs.
     for (waiter, completion) in done {
@@ -427,7 +371,7 @@ pub(crate) fn adopt(slf: &Bound<'_, LoopDriver>, mut buffers: Box<Buffered>) -> 
     match this.submit_op(py, op, Waiter::Nobody) {
         Ok(token) => {
             this.waiting.insert(token, Waiter::Orphan(buffers));
-            let _ = this.flush_now();
+            let _ = this.flush_now(py);
             Ok(())
         }
         Err((op, _)) => {
@@ -457,7 +401,7 @@ impl LoopDriver {
         this.flushes = this.flushes.saturating_sub(1);
         if this.flushes > 0 {
             this.flush_scheduled = false;
-            if this.flush_now().is_ok() {
+            if this.flush_now(slf.py()).is_ok() {
                 return Ok(());
             }
         }

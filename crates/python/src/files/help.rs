@@ -247,7 +247,7 @@ impl ReadMany {
         // Those that were submitted: nobody else need come by before they are done.
         let unflushed = std::mem::take(&mut slf.borrow_mut().unflushed);
         if unflushed > 0 {
-            driver.borrow_mut().flush_now()?;
+            driver.borrow_mut().flush_now(py)?;
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! asyncio files: awaitables that finish at once where they can, and suspend on the loop's driver where not.
 //!
-//! `driver` is the bridge between one event loop and one engine driver, `waiter` who is told of its completions; `call` is a
+//! `driver` is the bridge between one event loop and one engine driver, `registry` has those of each loop, `waiter` who is told of its completions; `call` is a
 //! single awaited op; `read_many` is a batch behind one asynchronous iterator, `help` the threads that it may use; `stat`
 //! has the functions that say what a file is, and `status` their coroutine; `scandir` reads a directory, whose entries are
 //! `entry`'s.
@@ -13,6 +13,7 @@ mod help;
 mod read_many;
 mod read_many_step;
 mod reader;
+mod registry;
 mod scandir;
 mod scandir_step;
 mod stat;

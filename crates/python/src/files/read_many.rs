@@ -357,7 +357,7 @@ impl ReadMany {
             let mut this = slf.borrow_mut();
             if this.unflushed >= FLUSH_EVERY {
                 this.unflushed = 0;
-                driver.borrow_mut().flush_now()?;
+                driver.borrow_mut().flush_now(slf.py())?;
             }
             let deliverable = this.deliverable();
             let enough = deliverable && (this.in_flight == this.help.files || started >= TOP_UP);
@@ -397,7 +397,7 @@ impl ReadMany {
         }
         let engine = this.engine.clone();
         drop(this);
-        let driver = driver::current(py, engine.as_deref())?;
+        let driver = driver::current(py, engine.as_deref(), "read_file", None)?;
         slf.borrow_mut().driver = Some(driver.clone().unbind());
         Ok(driver)
     }

@@ -225,7 +225,9 @@ impl ScandirIterator {
     pub(super) fn wait(slf: &Bound<'_, Self>) -> PyResult<Py<LoopFuture>> {
         let py = slf.py();
         let future = driver::new_future(py)?.unbind();
-        let driver = driver::current(py, None)?;
+        let path = slf.borrow().path.as_ref().map(|path| path.clone_ref(py));
+        let path = path.as_ref().map(|path| path.bind(py));
+        let driver = driver::current(py, None, "scandir", path)?;
         let mut this = slf.borrow_mut();
         let Some(directory) = &this.directory else {
             // Closed since the future was made, which was Python's.

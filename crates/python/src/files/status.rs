@@ -229,12 +229,16 @@ impl Call {
     }
 
     fn error(&self, py: Python<'_>, errno: i32) -> PyErr {
+        errors::os_error(py, &Error::new(errno, "statx"), self.path(py))
+    }
+
+    fn path<'a, 'py>(&'a self, py: Python<'py>) -> Option<&'a Bound<'py, PyAny>> {
         let name = match &self.subject {
             Some(Subject::Path { path, .. }) => Some(path),
             Some(Subject::Descriptor { named, .. }) => named.as_ref(),
             None => None,
         };
-        errors::os_error(py, &Error::new(errno, "statx"), name.map(|name| name.bind(py)))
+        name.map(|name| name.bind(py))
     }
 }
 
@@ -283,7 +287,7 @@ impl reused::Call for Call {
         match std::mem::replace(&mut self.state, State::Done) {
             State::Known(answer) => Ok(Outcome::Return(Some(answer))),
             State::New => {
-                let driver = driver::current(py, None)?;
+                let driver = driver::current(py, None, "statx", self.path(py))?;
                 // These come by the thousand.
                 if driver.borrow_mut().turn.charge(0) {
                     let suspended = driver::give_way(&driver)?;
