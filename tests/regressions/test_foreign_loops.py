@@ -51,7 +51,9 @@ def test_a_busy_files_other_loop(run: Run, mode: str) -> None:
     os.close(write)
 
 
-def test_a_text_write_of_another_thread(run: Run, path: Path) -> None:
+def test_a_text_write_of_another_thread(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "text"
+
     async def main() -> None:
         async with proactor.open(path, "w") as file:
             await file.write("mine")
