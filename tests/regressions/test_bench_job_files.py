@@ -65,6 +65,8 @@ def test_sections_at_once_on_each_engine(tmp_path: Path) -> None:
         ("rw=randwrite\nbs=,16k", 0, 16),
         ("rw=randread\nio_size=64k", 16, 0),
         ("rw=read\nio_size=512k", 128, 0),
+        ("rw=read\nio_size=50%", 32, 0),
+        ("rw=read\nio_size=1k", 1, 0),
         ("rw=randread\nloops=3", 192, 0),
         ("rw=write\nloops=2\nio_size=128k", 0, 64),
     ],
@@ -97,9 +99,8 @@ def test_sizes_in_percent(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("keys", "why"),
     [
-        ("rw=randrw\nbs=4k,8k", "one size for reads and writes"),
-        ("rw=randrw\nrate_iops=10", "rate_iops"),
-        ("io_size=1k", "io_size"),
+        ("rate_iops=1,2,3,4", "line 3"),
+        ("io_size=101%", "line 3"),
         ("bs=1k,2k,3k,4k", "line 3"),
         ("size=0%", "line 3"),
     ],
