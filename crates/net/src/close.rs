@@ -4,7 +4,8 @@ use crate::backend::{Backend, Calls};
 use crate::context::Context;
 use crate::core::{Core, Hold, State};
 use crate::handler::Handler;
-use crate::table::{Kind, Phase, SocketId};
+use crate::table::{Fin, Kind, Phase, SocketId};
+use rustix::net::Shutdown;
 use std::io;
 use std::time::Duration;
 
@@ -111,6 +112,10 @@ impl<B: Backend> Core<B> {
         debug_assert!(slot.entries == 0 && slot.phase == Phase::Stopping);
         let errno = slot.errno;
         let unsent = slot.queue.discard(&mut self.state.spares);
+        if slot.fin != Fin::Sent {
+            // Closing sends nothing where a forked child has a copy of the descriptor.
+            self.calls.shutdown(slot.fd, Shutdown::Both);
+        }
         self.backend.release(slot.fd);
         self.calls.close(slot.fd);
         self.state.buffered -= unsent;

@@ -43,7 +43,7 @@ impl<'a> Context<'a> {
         }
         let mut rest = bytes;
         let direct = state.way == Way::Direct || bytes.len() >= COPIED_BYTES;
-        if direct && slot.queue.is_empty() && !slot.queue.is_in_flight() {
+        if direct && slot.queue.is_empty() {
             state.stats.direct_sends += 1;
             match self.calls.send(slot.fd, bytes) {
                 Ok(count) => {

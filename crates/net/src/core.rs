@@ -388,6 +388,7 @@ impl<B: Backend> Core<B> {
             // has missed.
             if slot.kind == Kind::Stream {
                 self.calls.shutdown(slot.fd, Shutdown::Both);
+                slot.fin = Fin::Sent;
             }
             slot.stopping = true;
             slot.entries += 1;

@@ -176,7 +176,6 @@ impl<B: Backend> Core<B> {
         state.stats.sent_bytes += count as u64;
         slot.active_ms = now_ms;
         if slot.phase == Phase::Stopping {
-            state.buffered -= slot.queue.discard(&mut state.spares);
             return state.list(id);
         }
         if event.res < 0 && !is_transient(-event.res) {

@@ -111,6 +111,13 @@ impl Backend for Sim {
         kernel.push(fd, tag, Job::Stop(tags))
     }
 
+    fn release(&mut self, fd: RawFd) {
+        let mut kernel = self.kernel.borrow_mut();
+        if matches!(kernel.object(fd), Some(kernel::Object::Stream(_))) {
+            kernel.connection(fd).released = true;
+        }
+    }
+
     fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         let mut kernel = self.kernel.borrow_mut();
         kernel.is_full = false;
@@ -197,6 +204,7 @@ impl Calls for Sim {
     fn shutdown(&mut self, fd: RawFd, how: Shutdown) {
         let mut kernel = self.kernel.borrow_mut();
         let connection = kernel.connection(fd);
+        connection.shut = true;
         connection.ended = true;
         connection.no_receives |= how == Shutdown::Both;
     }

@@ -67,12 +67,14 @@ pub(super) struct Stream {
     pub(super) sent: usize,
     pub(super) accepted: bool,
     opened: bool,
-    ended: bool,
+    pub(super) ended: bool,
     pub(super) paused: bool,
     /// `send` has returned false, and `writable` was not called since.
     pub(super) full: bool,
     shut: bool,
     aborted: bool,
+    /// Nothing had failed before it was aborted.
+    aborted_open: bool,
     closed_at: Option<Instant>,
     active: Instant,
 }
@@ -142,6 +144,7 @@ impl App {
             full: false,
             shut: false,
             aborted: false,
+            aborted_open: false,
             closed_at: None,
             active: now(),
         };
@@ -188,8 +191,10 @@ impl App {
     }
 
     fn abort(&mut self, cx: &mut Context<'_>, id: SocketId) {
+        let was_open = cx.is_open(id);
         cx.abort(id);
         self.stream(id).aborted = true;
+        self.stream(id).aborted_open |= was_open;
         assert!(!cx.is_open(id));
     }
 
@@ -316,6 +321,10 @@ impl Handler for App {
 
     fn closed(&mut self, cx: &mut Context<'_>, id: SocketId, error: Option<&io::Error>) {
         let stream = self.live.remove(&id).expect("a stream is closed once");
+        assert!(
+            error.is_none() || !stream.aborted_open,
+            "{id:?} was closed here: {error:?}"
+        );
         assert!(!cx.is_open(id));
         self.old.push(id);
         if self.old.len() > OLD_IDS {
@@ -323,6 +332,8 @@ impl Handler for App {
         }
         let kernel = self.kernel.borrow();
         let connection = &kernel.connections[stream.number];
+        assert!(connection.released);
+        assert!(connection.shut, "{id:?} is closed without a shutdown");
         assert!(connection.closed, "told before the descriptor is closed");
         let limits = cx.limits();
         match error.map(|error| error.raw_os_error().expect("a number")) {

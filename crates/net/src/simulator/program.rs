@@ -8,7 +8,7 @@ use crate::core::{Core, Hold, State};
 use crate::limits::Limits;
 use crate::listen;
 use crate::send::Decision;
-use crate::table::Kind;
+use crate::table::{Fin, Kind, Phase};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -263,10 +263,26 @@ impl Program {
         self.turn_of(timeout);
     }
 
+    fn buffers(&self) -> usize {
+        self.kernel.borrow().buffers.len()
+    }
+
     fn turn_of(&mut self, timeout: Option<Duration>) {
+        let (before, buffers) = (self.core.state.stats, self.buffers());
         self.core
             .turn(&mut self.app, timeout)
             .expect("a turn does not fail");
+        let grown = self.buffers() > buffers || buffers == self.kernel.borrow().settings.max_buffers;
+        let stats = self.core.state.stats;
+        assert!(
+            stats.starved == before.starved || grown,
+            "the pool stays as it is"
+        );
+        let held = matches!(self.core.state.hold, Hold::Until(_)) && stats.holds == before.holds;
+        assert!(
+            stats.closed == before.closed || !held,
+            "accepting waits though a descriptor is free"
+        );
         self.app.done.asleep += u64::from(self.kernel.borrow().asleep);
         self.check();
     }
@@ -308,15 +324,33 @@ impl Program {
     fn check_asleep(&self) {
         let state = &self.core.state;
         let has_room = state.table.streams() < state.limits.max_connections;
-        for slot in state.table.ids().filter_map(|id| state.table.get(id)) {
+        for (id, slot) in state
+            .table
+            .ids()
+            .filter_map(|id| Some((id, state.table.get(id)?)))
+        {
             if slot.listed || slot.stopping {
                 continue;
             }
-            let (is, wanted) = match slot.kind {
-                Kind::Listener => (slot.accepting, state.hold == Hold::No && has_room),
+            let (is, wanted) = match (slot.kind, slot.phase) {
+                (Kind::Listener, _) => (slot.accepting, state.hold == Hold::No && has_room),
+                (_, Phase::Open) => {
+                    let stream = &self.app.live[&id];
+                    let wanted = !stream.paused && !stream.full && !stream.ended;
+                    (self.kernel.borrow().receives(id), wanted)
+                }
                 _ => (slot.reading.armed.is_some(), slot.wants_bytes()),
             };
-            assert_eq!(is, wanted, "{}", self.describe());
+            assert_eq!(is, wanted, "{id:?} in {}", self.describe());
+            assert!(
+                slot.fin != Fin::Wanted || !slot.queue.is_empty(),
+                "{id:?} in {}",
+                self.describe()
+            );
+            let lingers = slot.phase == Phase::Lingering && slot.peer_ended;
+            assert!(!lingers, "{id:?} waits for what has come in {}", self.describe());
+            let as_wanted = slot.reading.armed.is_none_or(|armed| armed == slot.reading.way);
+            assert!(as_wanted, "{id:?} in {}", self.describe());
             assert!(
                 slot.queue.is_in_flight() || slot.queue.is_empty(),
                 "{}",

@@ -25,6 +25,10 @@ pub(crate) struct Connection {
     pub(crate) ended: bool,
     pub(super) no_receives: bool,
     pub(super) reset_on_close: bool,
+    /// The backend was told to forget the descriptor.
+    pub(crate) released: bool,
+    /// It was shut down, so the peer sees its end even if another process has a copy of the descriptor.
+    pub(crate) shut: bool,
     /// The descriptor was closed with bytes unread.
     pub(crate) cut: bool,
     pub(crate) closed: bool,

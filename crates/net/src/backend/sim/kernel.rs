@@ -198,6 +198,14 @@ impl Kernel {
         running + self.posted.iter().filter(|(_, event)| is_last(event)).count()
     }
 
+    /// Whether a receive or a poll of a socket is under way.
+    pub(crate) fn receives(&self, id: SocketId) -> bool {
+        let receives = |entry: &Entry| matches!(entry.job, Job::Recv | Job::Poll);
+        self.entries
+            .iter()
+            .any(|entry| entry.tag.id() == id && receives(entry))
+    }
+
     pub(crate) fn is_quiet(&self) -> bool {
         self.posted.is_empty()
     }
