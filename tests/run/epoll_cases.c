@@ -687,6 +687,25 @@ static void queued_then_fork(void) {
     end_batch();
 }
 
+static void queued_then_end(int executes) {
+    pid_t child = fork();
+    if (!child) {
+        CHECK((ep = epoll_create1(0)) >= 0);
+        ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+        put(b, "x");
+        make_batch();
+        SAY("write %zd", write(a, "last words", 10));
+        char *arguments[] = {"true", 0};
+        if (executes) execv("/bin/true", arguments);
+        _exit(0);
+    }
+    waitpid(child, 0, 0);
+    say_peer("peer");
+}
+
+static void queued_then_exit(void) { queued_then_end(0); }
+static void queued_then_exec(void) { queued_then_end(1); }
+
 static void queued_then_dup(void) {
     ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
     put(b, "x");
@@ -1077,6 +1096,25 @@ static void forked_executes(void) {
     wait_and_say("in", LONG);
 }
 
+static void vfork_closes(void) {
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    put(b, "abc");
+    wait_and_say("in", LONG);
+    pid_t child = vfork();
+    if (!child) {
+        close(a);
+        close(ep);
+        close(b);
+        execl("/bin/true", "true", (char *)0);
+        _exit(1);
+    }
+    waitpid(child, 0, 0);
+    say_read("parent", a, 10);
+    put(b, "def");
+    wait_and_say("in", LONG);
+    say_read("parent", a, 10);
+}
+
 static volatile sig_atomic_t signalled;
 static void handler(int number) { (void)number; signalled++; }
 
@@ -1384,7 +1422,7 @@ static const struct { const char *name; void (*run)(void); } CASES[] = {
     CASE(write_after_reset), CASE(close_with_bytes_resets), CASE(close_without_bytes_ends), CASE(reads), CASE(pieces),
     CASE(much_level), CASE(much_level_large), CASE(much_edge), CASE(much_odd), CASE(out_level), CASE(out_edge),
     CASE(queued_then_wait), CASE(queued_then_close), CASE(queued_then_shutdown), CASE(queued_then_sendfile),
-    CASE(queued_then_fork), CASE(queued_then_dup), CASE(duplicated), CASE(replaced), CASE(made_blocking),
+    CASE(queued_then_fork), CASE(queued_then_dup), CASE(queued_then_exit), CASE(queued_then_exec), CASE(vfork_closes), CASE(duplicated), CASE(replaced), CASE(made_blocking),
     CASE(made_blocking_by_ioctl), CASE(polled), CASE(polled_with_bytes), CASE(selected), CASE(streamed), CASE(urgent),
     CASE(two_sets), CASE(nested), CASE(nested_before), CASE(polled_set), CASE(duplicated_set), CASE(closed_set),
     CASE(second_thread), CASE(reader_in_another_thread), CASE(waiter_in_another_thread), CASE(added_during_wait),

@@ -50,7 +50,7 @@ def free_port() -> int:
 @contextmanager
 def server(command: list[str], port: int, **options: object) -> Iterator[subprocess.Popen[bytes]]:
     """A server that listens before the block begins, and is ended after it."""
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, **options)  # type: ignore[call-overload]
+    child = subprocess.Popen(command, **{"stdout": subprocess.DEVNULL, **options})  # type: ignore[call-overload]
     try:
         deadline = time.monotonic() + 20
         while True:

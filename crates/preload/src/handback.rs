@@ -24,12 +24,12 @@ impl Inner {
         if self.socket(fd).is_some_and(|socket| !socket.released) {
             report::count(cause);
         }
-        self.stop(fd);
+        self.stop(fd, FLUSH_MS);
         self.release(fd);
     }
 
     /// Ends the socket's entries in the kernel, sends what was written, takes what was received out of the pool.
-    fn stop(&mut self, fd: RawFd) {
+    fn stop(&mut self, fd: RawFd, flush_ms: c_int) {
         if let Some(socket) = self.socket(fd) {
             socket.released = true;
         }
@@ -52,7 +52,7 @@ impl Inner {
                 revents: 0,
             };
             // SAFETY: one live entry.
-            unsafe { real::poll(&raw mut entry, 1, FLUSH_MS) };
+            unsafe { real::poll(&raw mut entry, 1, flush_ms) };
             socket.flush();
         }
         self.mark(fd);
@@ -90,7 +90,7 @@ impl Inner {
 
     /// Takes a socket that has left the set off the ring. What was received stays for whoever reads.
     pub(crate) fn withdraw(&mut self, fd: RawFd) {
-        self.stop(fd);
+        self.stop(fd, 0);
         self.release(fd);
     }
 

@@ -67,7 +67,8 @@ fn fresh_set(epfd: RawFd) -> Option<&'static Set> {
     if let Some(set) = table::epoll(epfd) {
         return Some(set);
     }
-    if !table::has_room(epfd) || table::is_plain(epfd) {
+    // Of two threads that come at once one makes the set; the other's socket goes to the real one.
+    if !table::claim_epoll(epfd) {
         return None;
     }
     let reused = table::sets().find_map(|set| {
@@ -195,6 +196,9 @@ unsafe fn change(mut held: Held, op: c_int, fd: RawFd, event: *const epoll_event
 
 /// Hands a set back from whichever thread this is.
 pub(crate) fn hand_back_set(set: &'static Set, cause: Cause) {
+    if !report::is_this_process() {
+        return;
+    }
     let Some(mut held) = set.lock(cause) else { return };
     match held.phase {
         Phase::Ring => held.hand_back(cause),
@@ -208,6 +212,9 @@ pub(crate) fn hand_back_socket(fd: RawFd, cause: Cause) -> bool {
     let Some(set) = table::socket(fd) else {
         return false;
     };
+    if !report::is_this_process() {
+        return false;
+    }
     let before = crate::errno();
     let mut rest = false;
     if let Some(mut held) = set.lock(cause) {

@@ -102,6 +102,11 @@ functions! {
     fn ppoll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int, -1, NO_CALL;
     fn select(count: c_int, r: *mut fd_set, w: *mut fd_set, e: *mut fd_set, timeout: *mut timeval) -> c_int, -1, NO_CALL;
     fn pselect(count: c_int, r: *mut fd_set, w: *mut fd_set, e: *mut fd_set, timeout: *const timespec, mask: *const sigset_t) -> c_int, -1, NO_CALL;
+    fn _exit(status: c_int) -> c_int, -1, NO_CALL;
+    fn execve(path: *const c_char, args: *const *const c_char, environment: *const *const c_char) -> c_int, -1, libc::SYS_execve;
+    fn execv(path: *const c_char, args: *const *const c_char) -> c_int, -1, NO_CALL;
+    fn execvp(file: *const c_char, args: *const *const c_char) -> c_int, -1, NO_CALL;
+    fn execvpe(file: *const c_char, args: *const *const c_char, environment: *const *const c_char) -> c_int, -1, NO_CALL;
     fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int, -1, libc::SYS_getsockopt;
     fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int, -1, libc::SYS_setsockopt;
 }

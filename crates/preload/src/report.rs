@@ -162,6 +162,12 @@ pub(crate) fn start() {
     note_process();
 }
 
+/// Whether this is the process whose memory this is. Between vfork and exec another one uses it.
+pub(crate) fn is_this_process() -> bool {
+    // SAFETY: no argument.
+    PROCESS.load(Ordering::Relaxed) == unsafe { libc::getpid() }
+}
+
 /// Remembers which process this is. A forked child begins with counts of its own.
 pub(crate) fn note_process() {
     // SAFETY: no argument.
@@ -228,8 +234,7 @@ fn explained(total: &Stats) -> String {
 
 /// Writes what was asked for, at the end of the process.
 pub(crate) fn finish() {
-    // SAFETY: no argument.
-    if PROCESS.load(Ordering::Relaxed) != unsafe { libc::getpid() } {
+    if !is_this_process() {
         return;
     }
     let options = options();

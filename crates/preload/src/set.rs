@@ -123,6 +123,9 @@ impl Inner {
         debug_assert!(!socket.in_flight || self.ring.is_none());
         socket.discard(self.ring.as_mut().map(|ring| &mut ring.pool));
         self.count -= 1;
+        if self.count == 0 && self.epfd < 0 {
+            self.phase = Phase::Closed;
+        }
         table::clear(fd);
         if socket.listed {
             self.ready.retain(|one| *one != fd);

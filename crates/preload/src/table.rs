@@ -68,6 +68,10 @@ pub(crate) fn epoll(fd: RawFd) -> Option<&'static Set> {
     numbered(value & !EPOLL)
 }
 
+pub(crate) fn is_known(fd: RawFd) -> bool {
+    load(fd) != 0
+}
+
 pub(crate) fn is_own(fd: RawFd) -> bool {
     load(fd) == OWN
 }
@@ -95,6 +99,15 @@ pub(crate) fn unset_plain(fd: RawFd) {
 
 pub(crate) fn set_socket(fd: RawFd, number: u32) {
     store(fd, number);
+}
+
+/// Takes an unknown descriptor for a set that is about to be made. False: it is known.
+pub(crate) fn claim_epoll(fd: RawFd) -> bool {
+    entry(fd).is_some_and(|entry| {
+        entry
+            .compare_exchange(0, EPOLL, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    })
 }
 
 pub(crate) fn set_epoll(fd: RawFd, number: u32) {

@@ -1,12 +1,19 @@
 //! close, shutdown, and what closes many.
 
-use crate::report::Cause;
+use crate::report::{self, Cause};
 use crate::set::Phase;
 use crate::{errno, real, set_errno, table};
 use libc::{c_int, c_uint};
 
 /// Prepares a descriptor for its close. False: it is this library's own and stays open.
 pub(super) fn before(fd: c_int) -> bool {
+    if !table::is_known(fd) {
+        return true;
+    }
+    if !report::is_this_process() {
+        // Of vfork: its close is not ours, and the memory is its parent's.
+        return true;
+    }
     if table::is_own(fd) {
         return false;
     }

@@ -3,6 +3,7 @@
 mod close;
 mod dup;
 mod epoll;
+mod exit;
 mod fcntl;
 mod open;
 mod option;
