@@ -242,3 +242,6 @@ pub(crate) fn outcome(op: &mut Op, res: i32, skip: usize) -> Result<Output, Erro
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,11 +4,12 @@ use crate::testkit::{bytes_of, collect, finish, outcome, run, with, writer_that_
 use proactor::op::{Op, OpKind, Open, ReadCached, ReadFile, WriteFile};
 use proactor::Output;
 use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 
 pub const COVERS: &[OpKind] = &[OpKind::ReadFile, OpKind::WriteFile, OpKind::ReadCached];
 
 conformance! {
-    files { round_trip, sizes, empty, limit, errors, relative, spent_vector, write_flags, sync, cached, cached_cancelled }
+    files { round_trip, sizes, empty, limit, errors, relative, spent_vector, write_flags, sync, after_a_short_write, cached, cached_cancelled }
     inline { proc_files, endless_and_special, fifo_that_a_writer_waits_at }
 }
 
@@ -150,6 +151,26 @@ fn write_flags(t: &Case) {
         std::fs::metadata(t.path("f")).unwrap().permissions().mode() & 0o777,
         0o600
     );
+}
+
+/// A write that is done in part goes on, and what keeps it from going on is told.
+fn after_a_short_write(t: &Case) {
+    let mut d = t.driver();
+    let path = t.fifo("fifo");
+    let flags = std::fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .clone();
+    let mut reader = flags.open(t.path("fifo")).unwrap();
+    // More than a pipe holds, so that the first write is short and the second finds no room.
+    let write = WriteFile {
+        flags: libc::O_WRONLY | libc::O_NONBLOCK,
+        ..WriteFile::new(path, vec![7; 3 << 20])
+    };
+    assert_eq!(run(&mut d, write), Err(libc::EAGAIN));
+    let mut there = Vec::new();
+    let _ = reader.read_to_end(&mut there);
+    assert!(!there.is_empty() && there.iter().all(|&byte| byte == 7));
 }
 
 fn sync(t: &Case) {
