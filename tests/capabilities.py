@@ -318,6 +318,8 @@ CAPABILITIES: dict[str, Capability] = {
     "strace": Capability(_strace),
     "redis-tools": Capability(functools.partial(_program, "redis-benchmark"), installed_by_us=True),
     "redis-server": Capability(functools.partial(_program, "redis-server"), installed_by_us=True),
+    "memcached": Capability(functools.partial(_program, "memcached"), installed_by_us=True),
+    "nginx": Capability(functools.partial(_program, "nginx"), installed_by_us=True),
     "chromium": Capability(functools.partial(_program, "chromium"), installed_by_us=True),
     "numpy": Capability(functools.partial(_module, "numpy"), installed_by_us=True),
     "linux_aio package": Capability(functools.partial(_installed, "linux_aio"), installed_by_us=True),
