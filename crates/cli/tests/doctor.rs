@@ -88,6 +88,39 @@ fn json_keeps_its_promises() {
     }
 }
 
+const SOCKETS: [&str; 4] = ["accept", "connect", "recv", "send"];
+
+#[test]
+fn sockets_are_told_of() {
+    let (findings, _) = json(&mut doctor());
+    for name in SOCKETS {
+        let found = &findings["sockets"][name];
+        let how = found["how"].as_str().unwrap();
+        assert!(how == "ring" || found["reason"].is_string(), "{name}: {found}");
+        assert!(["ring", "epoll"].contains(&how), "{name}: {found}");
+    }
+}
+
+#[test]
+fn kernel_workers_are_advised_on() {
+    let (found, code) = json(doctor().arg("--workers"));
+    assert_eq!(code, Some(0));
+    assert_eq!(found["schema"], 1);
+    assert!(found["cores"].as_u64().unwrap() > 0 && found["cpus"].is_string());
+    let is_small = found["kernel_workers"] == 0;
+    let warnings = found["warnings"].to_string();
+    assert_eq!(warnings.contains("the application's core"), is_small, "{found}");
+    if found["not_measured"].is_null() {
+        for which in ["without", "with_one"] {
+            assert!(found[which]["requests_per_s"].as_f64().unwrap() > 0.0, "{found}");
+            assert!(
+                found[which]["cpu_us_per_request"].as_f64().unwrap() > 0.0,
+                "{found}"
+            );
+        }
+    }
+}
+
 #[test]
 fn text_has_every_engine_and_op_and_no_colour_in_a_pipe() {
     let output = doctor().output().unwrap();
@@ -225,6 +258,16 @@ fn forbidden(errno: i32, why: &str) {
     let (findings, code) = json(command.env("PROACTOR_ENGINE", "io_uring"));
     assert_eq!(code, Some(1));
     assert!(findings["choice"]["engine"].is_null());
+    for name in SOCKETS {
+        let found = &findings["sockets"][name];
+        assert_eq!(found["how"], "epoll", "{name}");
+        assert!(found["reason"].is_string(), "{name}");
+    }
+    let mut command = doctor();
+    without_io_uring(&mut command, errno);
+    let (found, code) = json(command.arg("--workers"));
+    assert_eq!(code, Some(0));
+    assert!(found["not_measured"].is_string(), "{found}");
 }
 
 #[test]

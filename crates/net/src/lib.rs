@@ -45,6 +45,7 @@ mod latency;
 mod limits;
 mod listen;
 pub mod placement;
+pub mod probe;
 mod recv;
 mod send;
 pub mod serve;

@@ -10,6 +10,7 @@ use crate::core::{Core, State};
 use crate::error::Error;
 use crate::handler::Handler;
 use crate::listen::Bound;
+use crate::probe;
 use crate::send::Decision;
 use crate::stats::Stats;
 use crate::table::SocketId;
@@ -88,13 +89,20 @@ fn refused(config: &Config) -> Option<&'static str> {
     }
 }
 
+fn unsupported(why: String) -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, why)
+}
+
 impl Sockets {
     pub(crate) fn new(config: Config) -> io::Result<Self> {
         let state = State::new(config.limits, config.no_delay);
         let ring = match refused(&config) {
             Some(why) if config.require_ring => return Err(io::Error::new(io::ErrorKind::Unsupported, why)),
             Some(why) => Err(why.to_owned()),
-            None => match Uring::new(&config) {
+            None => match probe::ring()
+                .map_err(unsupported)
+                .and_then(|()| Uring::new(&config))
+            {
                 Ok(ring) => Ok(ring),
                 Err(e) if config.sqpoll.is_some() || config.require_ring => return Err(e),
                 Err(e) => Err(e.to_string()),

@@ -2,6 +2,8 @@
 
 mod facts;
 mod text;
+mod workers;
+mod workers_measure;
 
 use clap::Args;
 use facts::Machine;
@@ -16,6 +18,10 @@ pub(crate) struct Doctor {
     /// Print one JSON object instead of text (docs/doctor.md names its keys)
     #[arg(long)]
     json: bool,
+    /// Say instead whether kernel workers (`proactor serve --kernel-workers`) make sense here, and how many: looks at cores,
+    /// siblings, cpuset and quota, and measures for a second
+    #[arg(long)]
+    workers: bool,
 }
 
 /// The number changes when a key is renamed, removed or gets another meaning; a new key changes nothing.
@@ -31,6 +37,14 @@ struct Findings {
     engines: Vec<EngineFindings>,
     /// By type, as /proc/self/mountinfo has it: how io_uring and Linux AIO transfer.
     file_systems: BTreeMap<String, OpFindings>,
+    /// How sockets accept, connect, receive and send.
+    sockets: BTreeMap<&'static str, SocketFindings>,
+}
+
+#[derive(Serialize)]
+struct SocketFindings {
+    how: &'static str,
+    reason: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -82,6 +96,16 @@ impl Findings {
                 .into_iter()
                 .map(|(name, support)| (name, OpFindings::of(support)))
                 .collect(),
+            sockets: proactor_net::probe::rows()
+                .into_iter()
+                .map(|row| {
+                    let found = SocketFindings {
+                        how: row.how,
+                        reason: row.why,
+                    };
+                    (row.name, found)
+                })
+                .collect(),
         }
     }
 
@@ -125,6 +149,9 @@ impl EngineFindings {
 
 /// 0 if the engine that would be chosen works, 1 if not.
 pub(crate) fn run(args: &Doctor) -> u8 {
+    if args.workers {
+        return advise(args);
+    }
     let findings = Findings::gather();
     let out = if args.json {
         let json = serde_json::to_string_pretty(&findings).expect("only strings, numbers, lists and maps");
@@ -136,4 +163,16 @@ pub(crate) fn run(args: &Doctor) -> u8 {
     };
     crate::print(&out);
     u8::from(!findings.healthy())
+}
+
+fn advise(args: &Doctor) -> u8 {
+    match workers::gather() {
+        Ok(found) if args.json => crate::print(&found.json()),
+        Ok(found) => crate::print(&found.text()),
+        Err(why) => {
+            crate::complain(&format!("proactor doctor: {why}"));
+            return 1;
+        }
+    }
+    0
 }

@@ -27,6 +27,7 @@ pub(super) fn render(findings: &Findings, color: bool) -> String {
     page.engines(&findings.engines);
     page.ops(&findings.engines);
     page.file_systems(findings);
+    page.sockets(findings);
     page.text
 }
 
@@ -55,6 +56,19 @@ impl Page {
                 Some(reason) => format!("{}: {reason}", self.paint(YELLOW, found.how)),
             };
             let _ = writeln!(self.text, "  {name:width$}{how}");
+        }
+    }
+
+    fn sockets(&mut self, findings: &Findings) {
+        self.heading("Sockets (each has just been done)");
+        for (name, found) in &findings.sockets {
+            let color = if found.how == "ring" { GREEN } else { YELLOW };
+            let how = self.paint(color, found.how);
+            let why = found
+                .reason
+                .as_ref()
+                .map_or(String::new(), |why| format!(": {why}"));
+            let _ = writeln!(self.text, "  {name:10}{how}{why}");
         }
     }
 
