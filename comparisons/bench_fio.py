@@ -284,7 +284,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--engine", choices=ENGINES, action="append", help="only this one (default: all)")
     parser.add_argument("--depth", type=int, action="append", help="only this one (default: all)")
     parser.add_argument("--binary", type=Path, default=BINARY, help="ours (default: of the release build)")
-    parser.add_argument("--name", default="", help="of the result, for a device that is not the usual one")
     parser.add_argument("--count", action="store_true", help="count system calls, instead of any rounds")
     args = tables.parse(parser)
     if not fio.is_installed():
@@ -325,7 +324,7 @@ def main() -> None:
     environment["a run"] = f"{' or '.join(f'{s:g}' for s in seconds)} s"
     environment.update(summary(measured))
     data = {"environment": environment, "cases": measured}
-    tables.finish(name, data, groups(data), args)
+    tables.finish("bench_fio", data, groups(data), args)
 
 
 if __name__ == "__main__":

@@ -107,7 +107,6 @@ def main() -> None:
     parser.add_argument("--pause", type=float, default=1.0, help="seconds of rest before each run")
     parser.add_argument("--engines", nargs="+", default=["io_uring", "linux_aio"], choices=ENGINES)
     parser.add_argument("--binary", type=Path, default=BINARY)
-    parser.add_argument("--name", default="", help="of the result, for a device that is not the usual one")
     args = tables.parse(parser)
     if args.smoke:
         args.seconds, args.pause, args.size, args.depth = 1, 0, 16, 8
@@ -141,7 +140,7 @@ def main() -> None:
 
             engines[engine] = lib.in_rounds(names, args.rounds, cell)
     data = {"environment": environment, "engines": engines}
-    tables.finish("_".join(filter(None, ["randread", args.name])), data, groups(data), args)
+    tables.finish("randread", data, groups(data), args)
 
 
 if __name__ == "__main__":

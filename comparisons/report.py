@@ -22,20 +22,28 @@ import tables
 # The comparisons, in the page's order: module -> title.
 COMPARISONS = {
     "lines": "Lines",
+    "lines_py313": "Lines, on Python 3.13",
     "chunks": "Chunks of a large file",
     "depths": "Random reads, from Python",
     "create": "Small files, created",
     "calls": "Calls",
     "read_many": "Many whole files",
+    "read_many_py313": "Many whole files, on Python 3.13",
     "linux_aio_rounds": "Rounds of linux_aio's README",
+    "linux_aio_rounds_py313": "Rounds of linux_aio's README, on Python 3.13",
     "perop": "One op",
     "randread": "Random reads, from Rust",
     "randread_zram": "Random reads, from Rust, of a file in memory",
     "copier": "Trees, copied",
     "servers_lockstep": "Echo servers at an exact batch",
 }
-# Results by the same module, of another device.
-MODULES = {"randread_zram": "randread"}
+# Results by the same module, of another device or another Python.
+MODULES = {
+    "lines_py313": "lines",
+    "read_many_py313": "read_many",
+    "linux_aio_rounds_py313": "linux_aio_rounds",
+    "randread_zram": "randread",
+}
 HEAD = """# Speed
 
 Made from `comparisons/results` by `python comparisons/report.py`.
@@ -66,8 +74,8 @@ def section(name: str, data: lib.Measured) -> tuple[str, str]:
     ours = [(group, row) for group in groups for row in group.rows if row.is_ours]
     lost = sum(bool(group.behind(row)) for group, row in ours)
     score = f"Of proactor's {len(ours)} cells, {lost} are slower than something else."
-    if hasattr(module, "summary"):
-        score += f"\n\n{module.summary(data)}"
+    if summary := hasattr(module, "summary") and module.summary(data):
+        score += f"\n\n{summary}"
     title = COMPARISONS[name]
     picture = f"![{title}](speed/{name}.svg)"
     text = f"## {title}\n\n{about}\n\n{score}\n\n{picture}\n\n{tables.tables(groups, '###')}\n"

@@ -199,6 +199,9 @@ def add_arguments(parser: argparse.ArgumentParser, rounds: int, always: str = ""
     parser.add_argument(
         "--results", type=Path, default=RESULTS, help="where --save keeps it (default: comparisons/results)"
     )
+    parser.add_argument(
+        "--name", default="", help="of the result, for a device or a Python that is not the usual one"
+    )
     if always:
         parser.add_argument(
             "--only",
@@ -227,6 +230,7 @@ def command_line() -> str:
 
 def finish(name: str, data: Measured, groups: Iterable[Group], args: argparse.Namespace) -> None:
     """Prints the result, and keeps it where the arguments say."""
+    name = "_".join(filter(None, [name, args.name]))
     data = {"environment": data["environment"], "command": command_line(), **data}
     text = header(name, data) + "\n" + tables(groups)
     print(text)
