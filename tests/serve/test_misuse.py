@@ -88,6 +88,18 @@ def test_too_few_descriptors() -> None:
     assert "--workers" in said("echo", "--workers=100", preexec_fn=few)
 
 
+@needs("root", "io_uring")
+def test_too_little_locked_memory() -> None:
+    def none() -> None:
+        # PR_CAPBSET_DROP of CAP_IPC_LOCK, for which there is no limit.
+        assert ctypes.CDLL(None).prctl(24, 14, 0, 0, 0) == 0
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (0, 0))
+
+    text = said("echo", "--engine=uring", preexec_fn=none)
+    assert "RLIMIT_MEMLOCK" in text
+    assert "--engine auto or epoll" in text
+
+
 @needs("root")
 def test_ports_of_root() -> None:
     if int(Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").read_text()) == 0:

@@ -87,9 +87,8 @@ def test_a_client_that_reads_nothing_is_not_answered_for_ever(on: str) -> None:
         assert receive(stream, 9) == b":101000\r\n"
         stream.sendall(b"GET a\r\n" * count)
         stream.shutdown(socket.SHUT_WR)
-        for _ in range(5):
-            # The kernel's own buffers take some of the replies.
-            assert server.line()["requests"] < count
+        # The kernel's own buffers take some of the replies.
+        assert sum(server.line()["requests"] for _ in range(6)) < count
         whole = b"$101000\r\n" + b"x" * 1000 + b"y" * value + b"\r\n"
         assert receive_all(stream) == whole * count
 
