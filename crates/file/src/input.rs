@@ -170,3 +170,33 @@ impl Input {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(bytes: &[u8]) -> Input {
+        Input {
+            block: Block::Vec(bytes.to_vec()),
+            ..Input::default()
+        }
+    }
+
+    #[test]
+    fn a_line_is_as_long_as_its_limit_without_more_bytes() {
+        // To ask for more would wait for a pipe's writer.
+        assert_eq!(of(b"abcde").line(5), Some(5));
+        assert_eq!(of(b"abcde").line(4), Some(4));
+        assert_eq!(of(b"abcde").line(6), None);
+        assert_eq!(of(b"ab\nde").line(3), Some(3));
+    }
+
+    #[test]
+    fn all_that_was_consumed_can_be_stepped_back_over() {
+        let mut input = of(b"abcde");
+        input.consume(3);
+        assert!(!input.unconsume(4));
+        assert!(input.unconsume(3));
+        assert_eq!(input.unread(), b"abcde");
+    }
+}
