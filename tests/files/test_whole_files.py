@@ -27,6 +27,7 @@ from file_helpers import (
     turns,
     until,
 )
+from proactor import _native
 
 pytest_plugins = ["file_fixtures"]
 
@@ -212,12 +213,14 @@ class TestFailures:
 
         async def main() -> OSError:
             await proactor.read_bytes(path, engine=engine)
+            _native.set_descriptor_wait(0.02)
             resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
             try:
                 with pytest.raises(OSError, match="open files") as caught:
                     await in_time(proactor.read_bytes(path, engine=engine))
             finally:
                 resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+                _native.set_descriptor_wait(30)
             assert await proactor.read_bytes(path, engine=engine)
             return caught.value
 

@@ -57,6 +57,7 @@ pub struct Config {
     /// None: as many as [`default_threads`] says.
     pub(crate) max_threads: Option<usize>,
     pub(crate) fixed_files: u32,
+    pub(crate) descriptor_wait: Option<Duration>,
     pub(crate) sim: SimConfig,
     /// Set by the driver: whose registered files and buffers the backend knows.
     pub(crate) driver_id: u64,
@@ -100,6 +101,7 @@ impl Default for Config {
             io_worker_cpus: None,
             max_threads: None,
             fixed_files: FIXED_FILES,
+            descriptor_wait: None,
             sim: SimConfig::default(),
             driver_id: 0,
         }
@@ -199,6 +201,14 @@ impl Config {
     /// EMFILE where it is more than RLIMIT_NOFILE.
     pub fn fixed_files(mut self, count: u32) -> Self {
         self.fixed_files = count.clamp(1, MAX_FIXED_FILES);
+        self
+    }
+
+    /// Sets how long an op waits for a descriptor while no op of the process gets one, before it fails with EMFILE. Zero: ops
+    /// do not wait, and may take the descriptors that others leave to the program. Default: as
+    /// [`set_descriptor_wait`](crate::set_descriptor_wait) says; zero on the simulator, whose errors are meant.
+    pub fn descriptor_wait(mut self, wait: Duration) -> Self {
+        self.descriptor_wait = Some(wait);
         self
     }
 

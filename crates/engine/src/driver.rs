@@ -5,12 +5,14 @@
 //! let go of it, whatever becomes of the caller, the driver or the process that forked.
 
 pub(crate) mod complete;
+mod descriptors;
 mod lend;
 mod shutdown;
 
 pub use complete::{Completion, Output};
+use descriptors::Parking;
 
-use crate::backend::{Backend, CancelOutcome, Raw, Taken};
+use crate::backend::{Backend, CancelOutcome, Raw};
 use crate::buffer::{BufferTable, RegisteredBuf};
 use crate::config::Config;
 use crate::error::{Refusal, SubmitError};
@@ -58,6 +60,7 @@ pub struct Driver {
     inline: bool,
     /// The ring polls its device.
     iopoll: bool,
+    parking: Parking,
     /// Somebody watches `eventfd()`, so it must tell of completions that the kernel does not know.
     watched: bool,
     chosen: Chosen,
@@ -99,6 +102,7 @@ impl Driver {
             bound: depth.saturating_add(config.backlog),
             inline: config.inline,
             iopoll: config.iopoll && chosen.engine == Engine::IoUring,
+            parking: Parking::new(&config, &chosen),
             watched: false,
             chosen,
             id: config.driver_id,
@@ -205,8 +209,10 @@ impl Driver {
         }
         // A chain goes to the kernel in one piece, so nothing may stand before it in the backlog.
         self.pump();
-        let by_kernel =
-            self.backlog.is_empty() && self.in_flight + ops.len() <= self.depth && self.backend.links(&ops);
+        let by_kernel = self.backlog.is_empty()
+            && self.in_flight + ops.len() <= self.depth
+            && !ops.iter().any(|op| self.needs_permit(op))
+            && self.backend.links(&ops);
         let tokens: Vec<Token> = ops
             .into_iter()
             .map(|op| self.slab.insert(op, Options::default()))
@@ -253,26 +259,6 @@ impl Driver {
     fn announce(&mut self) {
         if self.watched && !self.ready.is_empty() {
             self.backend.wake();
-        }
-    }
-
-    /// Moves ops from the backlog to the backend while it has room.
-    fn pump(&mut self) {
-        while self.in_flight < self.depth {
-            let Some(&token) = self.backlog.front() else {
-                return;
-            };
-            let Some(slot) = self.slab.get_mut(token) else {
-                // Cancelled.
-                self.backlog.pop_front();
-                continue;
-            };
-            if self.backend.submit(token, slot) == Taken::Full {
-                return;
-            }
-            slot.state = State::InFlight;
-            self.backlog.pop_front();
-            self.in_flight += 1;
         }
     }
 
@@ -334,7 +320,8 @@ impl Driver {
             self.finish(one, false);
         }
         self.raw = raw;
-        let more = !self.backlog.is_empty(); // next steps, which must not lie here until the caller returns
+        // Next steps, which must not lie here until the caller returns.
+        let more = !self.backlog.is_empty() || !self.parking.is_empty();
         self.pump();
         match result {
             Ok(()) if more => self.backend.flush(),
@@ -385,7 +372,10 @@ impl Driver {
             return CancelOutcome::Cancelled;
         }
         let mut raw = std::mem::take(&mut self.raw);
-        let outcome = self.backend.cancel(token, &mut raw);
+        let mut outcome = self.backend.cancel(token, &mut raw);
+        if raw.iter().any(|one| self.would_wait(one, token)) {
+            outcome = CancelOutcome::Cancelled;
+        }
         for one in raw.drain(..) {
             self.finish(one, false);
         }

@@ -4,6 +4,7 @@
 //! Invariant: a slot never moves, so the kernel may hold pointers into the op that it contains; and a slot is freed
 //! only when the completion of its op has been taken.
 
+use crate::descriptors::Permit;
 use crate::op::{Nop, Op, Options};
 
 /// Slots per chunk. Chunks are never freed or moved while the slab exists.
@@ -57,6 +58,12 @@ pub(crate) struct Slot {
     pub(crate) next: Option<Token>,
     /// The kernel shall start the next submission when this one succeeds.
     pub(crate) link: bool,
+    /// For the descriptor that the op opens.
+    pub(crate) permit: Option<Permit>,
+    /// Since when it waits for a descriptor, or 0 if it never did.
+    pub(crate) parked_ms: u64,
+    /// The driver's own, for those that wait.
+    pub(crate) is_timer: bool,
     generation: u32,
 }
 
@@ -72,6 +79,9 @@ impl Slot {
             stoppable: false,
             next: None,
             link: false,
+            permit: None,
+            parked_ms: 0,
+            is_timer: false,
             generation: 0,
         }
     }
@@ -129,6 +139,7 @@ impl Slab {
         let slot = self.get_mut(token)?;
         let op = std::mem::replace(&mut slot.op, Op::Nop(Nop));
         slot.options = Options::default();
+        slot.permit = None;
         slot.state = State::Free;
         // 31 bits: the top bit of a token marks the backends' own entries.
         slot.generation = (slot.generation + 1) & (u32::MAX >> 1);

@@ -3,6 +3,7 @@
 //! A cached page, a waiting byte in a pipe, a path whose every part is in the kernel's cache: such an op costs one system
 //! call here, and no queue, no wake-up. Knows no backend. Invariant: nothing in here may block.
 
+use crate::descriptors::{self, Opens};
 use crate::driver::complete::outcome;
 use crate::driver::Output;
 use crate::error::Error;
@@ -135,13 +136,15 @@ impl Open {
         if self.mode != 0 || flags & (creates | libc::O_NONBLOCK | libc::O_ACCMODE) != 0 {
             return None;
         }
+        let permit = descriptors::take_at_once(Opens::Kept)?;
         let fd = cached_open(self.dir.fd(), self.path.as_ptr(), self.flags, self.resolve)?;
         if fd < 0 {
             return Some(Err(Error::new(-fd, "open")));
         }
         let fd = sys::owned(fd);
         let stat = is_open(&fd)?;
-        // SAFETY: no pointers. Takes back the O_NONBLOCK that `cached_open` has added.
+        drop(permit); // the file counts from here on
+                      // SAFETY: no pointers. Takes back the O_NONBLOCK that `cached_open` has added.
         unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags) };
         Some(Ok(File::known(fd, Facts::new(&stat, flags))))
     }
@@ -181,6 +184,8 @@ fn cached_open(dir: i32, path: *const libc::c_char, flags: u64, resolve: u64) ->
             None
         }
         e if e == -libc::EINVAL || e == -libc::EPERM || e == -libc::EWOULDBLOCK => None,
+        // The op waits for a descriptor.
+        e if sys::lacks_descriptor(-e) => None,
         res => Some(res),
     }
 }
@@ -262,6 +267,14 @@ pub(crate) fn open_file(o: &mut ReadFile) -> Option<Result<(), i32>> {
 }
 
 pub(crate) fn read_file(o: &mut ReadFile) -> Option<i32> {
+    let res = read_cached(o);
+    if res.is_none() {
+        o.keep_open();
+    }
+    res
+}
+
+fn read_cached(o: &mut ReadFile) -> Option<i32> {
     if let Err(res) = open_file(o)? {
         return Some(res);
     }

@@ -28,6 +28,7 @@
 mod backend;
 pub mod buffer;
 mod config;
+mod descriptors;
 mod driver;
 mod error;
 mod inflight;
@@ -39,6 +40,7 @@ mod sys;
 
 pub use backend::CancelOutcome;
 pub use config::{Config, SimConfig, SqPoll};
+pub use descriptors::{set_descriptor_wait, Opens};
 pub use driver::{Completion, Driver, Output};
 pub use error::{Error, Refusal, SubmitError};
 pub use inflight::Token;

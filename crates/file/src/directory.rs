@@ -3,7 +3,8 @@
 //! The kernel has no asynchronous getdents64, and cannot say whether it would wait. Does no I/O itself: the op does.
 
 use crate::memory;
-use proactor::op::Blocking;
+use proactor::op::{Blocking, File};
+use proactor::Opens;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -27,7 +28,7 @@ pub struct Directory(Arc<Mutex<State>>);
 
 struct State {
     source: Source,
-    open: Option<OwnedFd>,
+    open: Option<File>,
     /// What has been read and not yet taken.
     batch: Batch,
     limit: usize,
@@ -63,7 +64,9 @@ impl Directory {
     /// time.
     pub fn read(&self, most_bytes: Option<usize>) -> Blocking {
         let directory = self.clone();
-        Blocking::new(NAME, move |_| directory.state().read(most_bytes).map(|()| 0))
+        let mut op = Blocking::new(NAME, move |_| directory.state().read(most_bytes).map(|()| 0));
+        op.opens = self.state().open.is_none().then_some(Opens::Kept);
+        op
     }
 
     /// What has been read.
@@ -80,7 +83,7 @@ impl State {
     fn read(&mut self, most_bytes: Option<usize>) -> io::Result<()> {
         let fd = match &self.open {
             Some(fd) => fd.as_raw_fd(),
-            None => self.open.insert(self.source.open()?).as_raw_fd(),
+            None => self.open.insert(File::counted(self.source.open()?)).as_raw_fd(),
         };
         let mut bytes = memory::zeroed(most_bytes.unwrap_or(self.limit).min(MOST_BYTES))?;
         let (mut filled, mut is_last) = (0, false);

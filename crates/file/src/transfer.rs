@@ -278,9 +278,9 @@ impl Transfer {
         let asked = std::mem::replace(&mut self.asked, Asked::Nothing);
         let output = result.inspect_err(|_| self.over = true)?;
         match (asked, output) {
-            (Asked::Plain, Output::File(fd)) => {
+            (Asked::Plain, Output::File(file)) => {
                 if let Some(direct) = &self.direct {
-                    direct.opened(File::new(fd));
+                    direct.opened(file);
                 }
                 Ok(())
             }

@@ -21,11 +21,12 @@ mod thread_bound;
 pub(crate) use aio::descriptor as aio_descriptor;
 pub(crate) use aio::parse_engine as aio_engine;
 
-use pyo3::exceptions::PyImportError;
+use pyo3::exceptions::{PyImportError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 /// Runs the `proactor` command with `argv`, the program's name first. Returns the exit status.
 #[pyfunction]
@@ -66,6 +67,15 @@ fn chosen_engine(py: Python<'_>) -> PyResult<(&'static str, String)> {
     Ok((chosen.engine.name(), chosen.reason))
 }
 
+/// Sets for how many seconds ops wait for a descriptor while none gets one, before they fail with EMFILE; 30 by default.
+/// For tests.
+#[pyfunction]
+fn set_descriptor_wait(seconds: f64) -> PyResult<()> {
+    let wait = Duration::try_from_secs_f64(seconds).map_err(|e| PyValueError::new_err(e.to_string()))?;
+    proactor::set_descriptor_wait(wait);
+    Ok(())
+}
+
 /// Refuses all interpreters of a process but the first that imports this: the module's statics hold that one's objects.
 fn check_interpreter() -> PyResult<()> {
     static FIRST: AtomicI64 = AtomicI64::new(-1);
@@ -88,6 +98,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(engines, module)?)?;
     module.add_function(wrap_pyfunction!(copying::is_selinux, module)?)?;
     module.add_function(wrap_pyfunction!(chosen_engine, module)?)?;
+    module.add_function(wrap_pyfunction!(set_descriptor_wait, module)?)?;
     module.add_class::<copying::Copying>()?;
     aio::add_to(module)?;
     counters::add_to(module)?;

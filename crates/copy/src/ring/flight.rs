@@ -15,7 +15,7 @@ use crate::run::{Outcome, Worker};
 use crate::sys::{self, Stat};
 use crate::verify::{self, Verdict};
 use proactor::buffer::AlignedBuf;
-use proactor::op::{self, Close, Open, Read, Write};
+use proactor::op::{self, Close, File, Open, Read, Write};
 use proactor::Output;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FileType, OFlags, ResolveFlags};
@@ -104,6 +104,10 @@ fn open(at: BorrowedFd<'_>, name: &std::ffi::CStr, flags: OFlags) -> Open {
         .resolve(resolve.bits())
 }
 
+fn own(file: File) -> OwnedFd {
+    file.into_fd().expect("an open file is its completion's alone")
+}
+
 impl Worker<'_> {
     /// Whether the ring is of use for any file of this copy.
     pub(crate) fn suits_ring(&self) -> bool {
@@ -167,7 +171,7 @@ impl Worker<'_> {
     /// The source is open: what it is decides whether it stays with the ring.
     fn opened(&mut self, flight: Flight, landing: Landing) {
         let opened = landing.result.and_then(|output| match output {
-            Output::File(fd) => Ok((sys::stat(fd.as_fd())?, fd)),
+            Output::File(file) => Ok((sys::stat(file.as_fd())?, own(file))),
             _ => unreachable!("an open opens"),
         });
         let Ok((stat, fd)) = opened else {
@@ -281,7 +285,7 @@ impl Worker<'_> {
 
     fn created(&mut self, flight: Flight, mut task: Box<Task>, bytes: AlignedBuf, landing: Landing) {
         let to = match landing.result {
-            Ok(Output::File(to)) => to,
+            Ok(Output::File(to)) => own(to),
             Ok(_) => unreachable!("an open opens"),
             Err(error) if !task.prepared.direct && sys::is(&error, &[Errno::EXIST]) => {
                 task.attempt += 1;

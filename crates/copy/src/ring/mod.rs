@@ -18,6 +18,7 @@ use proactor::{Completion, Config, Driver, Engine, Options, Output, Token};
 use rustix::fs::FileType;
 use std::collections::HashMap;
 use std::io;
+use std::time::Duration;
 
 /// Files in flight at once.
 pub(crate) const DEPTH: usize = 64;
@@ -53,7 +54,11 @@ struct Landing {
 
 impl Ring {
     pub(crate) fn new(depth: usize) -> io::Result<Ring> {
-        let config = Config::default().engine(Engine::IoUring).depth(depth as u32);
+        // The schedule counts descriptors itself, and `later` is for what finds none.
+        let config = Config::default()
+            .engine(Engine::IoUring)
+            .depth(depth as u32)
+            .descriptor_wait(Duration::ZERO);
         Ok(Ring {
             driver: config.build()?,
             flights: HashMap::with_capacity(depth),

@@ -2,11 +2,12 @@
 
 use super::Driver;
 use crate::backend::Raw;
+use crate::descriptors;
 use crate::error::Error;
 use crate::inflight::{State, Token};
 use crate::op::{File, Op, Step};
 use crate::sys::{self, perform};
-use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, IntoRawFd};
 
 /// What an op that succeeded has brought, besides what is in the op itself.
 #[derive(Debug)]
@@ -14,8 +15,8 @@ use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 pub enum Output {
     /// Bytes transferred; 0 for ops that transfer nothing.
     Count(usize),
-    /// The descriptor of an `Open`. Closed if it is dropped.
-    File(OwnedFd),
+    /// The file that an `Open` has opened. Closed if it is dropped.
+    File(File),
     /// The `POLL*` events of a `Poll`.
     Events(u16),
 }
@@ -54,7 +55,7 @@ impl Completion {
     /// The op's own; EBADMSG for any other op.
     pub fn into_file(self) -> Result<File, Error> {
         match self.result {
-            Ok(Output::File(fd)) => Ok(File::new(fd)),
+            Ok(Output::File(file)) => Ok(file),
             Ok(_) => Err(Error::new(libc::EBADMSG, "open").with_hint("the result is not a file")),
             Err(error) => Err(error),
         }
@@ -93,7 +94,7 @@ impl Driver {
 
     /// Takes a raw result: goes on with ops of several steps, starts linked ones, or makes the op ready.
     /// `inline`: the result did not come from the backend.
-    pub(super) fn finish(&mut self, raw: Raw, inline: bool) {
+    pub(super) fn finish(&mut self, mut raw: Raw, inline: bool) {
         let token = raw.token;
         let Some(slot) = self.slab.get_mut(token) else {
             debug_assert!(false, "a result for an op that is not in flight");
@@ -106,9 +107,18 @@ impl Driver {
             return;
         }
         if slot.state == State::InFlight {
-            self.in_flight -= 1;
+            self.in_flight -= usize::from(!slot.is_timer);
             slot.state = State::Waiting;
         }
+        if slot.permit.is_some() || slot.parked_ms != 0 || sys::lacks_descriptor(-raw.res) || slot.is_timer {
+            match self.descriptor_told(raw, inline) {
+                Some(told) => raw = told,
+                None => return,
+            }
+        }
+        let Some(slot) = self.slab.get_mut(token) else {
+            return;
+        };
         // A multishot poll that found the completion queue full ends without an error: start it again.
         let polls = matches!(&slot.op, Op::Poll(o) if o.multishot) && raw.res & HANG_UP == 0;
         if polls && raw.res > 0 && !slot.cancelled && !inline {
@@ -173,6 +183,11 @@ impl Driver {
             // The kernel got a worker out of the call by a signal. (close(2) has closed the descriptor all the same.)
             let interrupted = slot.cancelled && res == -libc::EINTR && !matches!(slot.op, Op::Close(_));
             let mut op = self.take_op(token);
+            match &mut op {
+                Op::ReadFile(read) => read.release(),
+                Op::Close(_) => descriptors::released(),
+                _ => {}
+            }
             let result = outcome(&mut op, if interrupted { -libc::ECANCELED } else { res }, skip)
                 .map_err(|error| explained(error, &op, self.iopoll));
             match next {
@@ -229,7 +244,7 @@ pub(crate) fn outcome(op: &mut Op, res: i32, skip: usize) -> Result<Output, Erro
             perform::filled(op, 0);
             Err(op.error(-res))
         }
-        (_, Op::Open(_)) => Ok(Output::File(sys::owned(res))),
+        (_, Op::Open(_)) => Ok(Output::File(File::counted(sys::owned(res)))),
         (_, Op::Poll(poll)) => Ok(Output::Events(poll.asked_for(res))),
         // Beyond 2 GiB the number does not fit into a raw result.
         (_, Op::ReadFile(o)) => Ok(Output::Count(o.len())),

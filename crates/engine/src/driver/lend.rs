@@ -111,7 +111,7 @@ impl Driver {
 
     fn awaits_something(&mut self) -> io::Result<bool> {
         let ring = self.ring()?;
-        Ok(ring.borrowed() > 0 || ring.waker_fd().is_some() || self.slab.len() > 0)
+        Ok(ring.borrowed() > 0 || ring.waker_fd().is_some() || self.accepted() > 0)
     }
 
     /// Ends all borrowed entries and waits for their last events, which are added to `events`: an accept may have made a

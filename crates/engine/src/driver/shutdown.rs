@@ -16,7 +16,7 @@ impl Driver {
     /// ever, as asked; [`cancel`](Self::cancel) those before.
     pub fn drain(&mut self) -> io::Result<()> {
         self.check_fork()?;
-        while self.slab.len() > 0 {
+        while self.accepted() > 0 {
             self.pump();
             self.collect(1, None)?;
         }
@@ -27,6 +27,7 @@ impl Driver {
     /// Lets what changes something run to its end, cancels the rest, and waits for the backend to let go of all of it. False
     /// if it cannot be waited for any more.
     fn shut_down(&mut self) -> bool {
+        self.wait_for_descriptors_no_more();
         for token in self.slab.tokens() {
             if self.may_stop(token) {
                 self.abandon(token);
@@ -57,6 +58,9 @@ impl Driver {
     /// The kernel may still write to the buffers, and nobody will hear of it: they stay where they are, for ever, and so
     /// does what the backend holds.
     fn leave_behind(&mut self) {
+        for token in self.slab.tokens() {
+            drop(self.slab.get_mut(token).and_then(|slot| slot.permit.take()));
+        }
         std::mem::forget(std::mem::take(&mut self.slab));
         std::mem::forget(self.buffers.take());
     }

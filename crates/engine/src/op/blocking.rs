@@ -1,5 +1,6 @@
 //! A call that no other op is: a function of the caller's, run by a worker.
 
+use crate::descriptors::Opens;
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,14 +9,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// [`io::ErrorKind::OutOfMemory`] without an errno is [`Error::out_of_memory`](crate::Error::out_of_memory).
 ///
 /// When the op is cancelled, a system call in which the function is blocked fails with EINTR, and [`Stop::is_set`] says
-/// so from then on. A function that returns EINTR is called again, unless the op was cancelled: what it has done so far it
-/// keeps to itself. It must not panic.
+/// so from then on. A function that returns EINTR is called again, unless the op was cancelled, and so is one that returns
+/// EMFILE or ENFILE, when there may be a descriptor: what it has done so far it keeps to itself. It must not panic.
 pub struct Blocking {
     name: &'static str,
     work: Box<Work>,
     /// It may wait for somebody else, perhaps for ever (a lock, a slow peer). It then takes no worker away from other ops,
     /// and closing the driver stops it instead of letting it run to its end.
     pub waits: bool,
+    /// Whether it opens a descriptor, for which the op then waits, and what becomes of that. One that is kept is given to
+    /// [`File::counted`](super::File::counted). Default: it opens none.
+    pub opens: Option<Opens>,
     pub(crate) count: usize,
     /// The function had no memory.
     pub(crate) lacks_memory: bool,
@@ -43,6 +47,7 @@ impl Blocking {
             name,
             work: Box::new(work),
             waits: false,
+            opens: None,
             count: 0,
             lacks_memory: false,
         }

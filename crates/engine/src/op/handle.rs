@@ -1,5 +1,6 @@
 //! Which file an op works on.
 
+use crate::descriptors::Kept;
 use crate::sys;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -70,6 +71,8 @@ struct FileInner {
     nowait_refused: AtomicBool,
     /// See `Handle::may_queue`.
     may_queue: OnceLock<bool>,
+    /// Last, so that the descriptor is closed when it tells of that.
+    _kept: Option<Kept>,
 }
 
 /// The alignment that O_DIRECT demands of a file, in bytes. See [`File::direct_alignment`].
@@ -84,17 +87,28 @@ pub struct DirectAlignment {
 impl File {
     /// Takes ownership of a descriptor.
     pub fn new(fd: impl Into<OwnedFd>) -> Self {
+        Self::make(fd.into(), None)
+    }
+
+    /// Takes ownership of a descriptor that an op has opened, and counts it until it is closed. Beyond some such files, ops
+    /// that wait for a descriptor of their own leave the last ones to the program.
+    pub fn counted(fd: OwnedFd) -> Self {
+        Self::make(fd, Some(Kept::new()))
+    }
+
+    fn make(fd: OwnedFd, kept: Option<Kept>) -> Self {
         File(Arc::new(FileInner {
-            fd: fd.into(),
+            fd,
             facts: OnceLock::new(),
             nowait_refused: AtomicBool::new(false),
             may_queue: OnceLock::new(),
+            _kept: kept,
         }))
     }
 
-    /// As `new`, of a file of which this is known.
+    /// As `counted`, of a file of which this is known.
     pub(crate) fn known(fd: OwnedFd, facts: Facts) -> Self {
-        let file = Self::new(fd);
+        let file = Self::counted(fd);
         let _ = file.0.facts.set(facts);
         file
     }

@@ -30,6 +30,7 @@ pub(crate) use read_file::{Call, Step};
 pub use read_write::{Read, ReadV, RwFlags, Write, WriteV};
 pub use xattr::{GetXattr, ListXattr, RemoveXattr, SetXattr, XattrTarget};
 
+use crate::descriptors::Opens;
 use crate::error::Error;
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
@@ -167,6 +168,17 @@ impl Op {
             Op::RemoveXattr(o) => o.target.path(),
             Op::ReadFile(o) => Some(&o.path),
             Op::WriteFile(o) => Some(&o.path),
+            _ => None,
+        }
+    }
+
+    /// What it does with the descriptor that it will open, if it opens one.
+    pub(crate) fn opens(&self) -> Option<Opens> {
+        match self {
+            Op::Open(_) => Some(Opens::Kept),
+            Op::ReadFile(o) if o.reading().is_some() => None,
+            Op::ReadFile(_) | Op::WriteFile(_) => Some(Opens::Passing),
+            Op::Blocking(o) => o.opens,
             _ => None,
         }
     }

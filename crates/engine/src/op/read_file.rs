@@ -5,6 +5,7 @@
 
 use super::{Handle, OpKind};
 use crate::buffer::{Buf, Memory};
+use crate::descriptors::{self, Opens, Permit};
 use crate::error::Error;
 use crate::{inline, sys};
 use std::ffi::CString;
@@ -39,6 +40,8 @@ pub struct ReadFile {
     pub(crate) lacks_memory: bool,
     stage: Stage,
     how: [u64; 3],
+    /// For the descriptor that an attempt has left open.
+    permit: Option<Permit>,
 }
 
 /// Makes memory for a file of known size.
@@ -92,6 +95,7 @@ impl ReadFile {
             lacks_memory: false,
             stage: Stage::Open,
             how: [0; 3],
+            permit: None,
         }
     }
 
@@ -106,7 +110,10 @@ impl ReadFile {
     /// thread. `Ok(None)` leaves the contents to be read, by whomever; `Some` is the whole answer already.
     pub fn attempt_open(&mut self) -> Option<Result<Option<usize>, Error>> {
         Some(match inline::open_file(self)? {
-            Ok(()) => Ok(None),
+            Ok(()) => {
+                self.keep_open();
+                Ok(None)
+            }
             Err(res) => self.answer(res).map(Some),
         })
     }
@@ -149,6 +156,29 @@ impl ReadFile {
             Stage::Read { fd, .. } => Some(fd.as_raw_fd()),
             Stage::Open | Stage::Done => None,
         }
+    }
+
+    /// Ends an attempt that has not come to the end: the file stays open until the op goes on if that leaves others enough
+    /// descriptors, and is opened once more if not.
+    pub(crate) fn keep_open(&mut self) {
+        let Some(fd) = self.reading().filter(|_| self.permit.is_none()) else {
+            return;
+        };
+        self.permit = descriptors::take_at_once(Opens::Passing);
+        match &mut self.permit {
+            Some(permit) => permit.opened(),
+            // The writer of a FIFO has been let in, and would be alone again.
+            None if sys::is_pipe(fd) => {}
+            None => {
+                self.stage = Stage::Open;
+                self.memory = None;
+            }
+        }
+    }
+
+    /// Its file is closed.
+    pub(crate) fn release(&mut self) {
+        self.permit = None;
     }
 
     /// The next call to make. Its pointers are valid until the op is moved or advanced.

@@ -7,8 +7,9 @@ static GENERATION: AtomicU32 = AtomicU32::new(0);
 static INSTALL: Once = Once::new();
 
 extern "C" fn in_child() {
-    // Only an atomic add: the child of a threaded process may do nothing that takes a lock.
+    // Only atomic stores: the child of a threaded process may do nothing that takes a lock.
     GENERATION.fetch_add(1, Ordering::Relaxed);
+    crate::descriptors::forget_parent();
 }
 
 /// A number that differs after each `fork()` on the child's side.

@@ -180,6 +180,16 @@ pub(crate) fn poll_now(fd: RawFd, events: i16) -> i16 {
     entry.revents
 }
 
+/// Whether it is a pipe or a FIFO.
+pub(crate) fn is_pipe(fd: RawFd) -> bool {
+    perform::fstat(fd).is_ok_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFIFO)
+}
+
+/// Whether an error says that there is no descriptor to be had.
+pub(crate) fn lacks_descriptor(errno: i32) -> bool {
+    matches!(errno, libc::EMFILE | libc::ENFILE)
+}
+
 pub(crate) fn gettid() -> libc::pid_t {
     // SAFETY: no pointers.
     unsafe { libc::syscall(libc::SYS_gettid) as libc::pid_t }

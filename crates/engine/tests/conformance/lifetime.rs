@@ -234,9 +234,13 @@ fn idle(t: &Case) {
     drop(d);
 }
 
-/// Where the descriptors run out, ops fail; they do not hang.
+/// Where the descriptors run out, ops wait for one, and then fail.
 fn no_descriptor_for_a_helper(t: &Case) {
-    let mut d = t.driver();
+    let mut d = t
+        .config()
+        .descriptor_wait(Duration::from_millis(20))
+        .build()
+        .unwrap();
     let taken: Vec<OwnedFd> = {
         let lowest = crate::testkit::open(&t.path(""), libc::O_RDONLY);
         // SAFETY: a live struct.

@@ -11,6 +11,7 @@ mod abandon;
 mod blocking;
 mod cancel;
 mod coverage;
+mod descriptors;
 mod direct;
 mod eventfd;
 mod file_ops;

@@ -2,7 +2,6 @@
 
 use crate::testkit::{bytes_of, collect, finish, outcome, run, with, writer_that_waits, Case};
 use proactor::op::{Op, OpKind, Open, ReadCached, ReadFile, WriteFile};
-use proactor::Output;
 use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 
@@ -297,9 +296,8 @@ fn fifo_that_a_writer_waits_at(t: &Case) {
     let writer = writer_that_waits(t.path("opened"), b"through");
     d.submit(Open::new(opened, libc::O_RDONLY | libc::O_CLOEXEC))
         .unwrap();
-    let Ok(Output::File(fd)) = collect(&mut d, 1).remove(0).result else {
-        panic!("no descriptor");
-    };
+    let file = collect(&mut d, 1).remove(0).into_file().unwrap();
+    let fd = file.into_fd().expect("nobody else has it");
     let mut found = Vec::new();
     std::fs::File::from(fd).read_to_end(&mut found).unwrap();
     assert_eq!(found, b"through");

@@ -1,27 +1,28 @@
 //! Descriptors on their way to a file object.
 
+use proactor::op::File;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-/// A descriptor on its way from the engine to whoever awaits it; closed if nobody takes it.
+/// A file on its way from the engine to whoever awaits it; closed if nobody takes it.
 #[pyclass(module = "proactor._native")]
-pub(crate) struct OpenedFd {
-    fd: Option<OwnedFd>,
+pub(crate) struct OpenedFile {
+    file: Option<File>,
 }
 
-impl OpenedFd {
-    pub(crate) fn new(fd: OwnedFd) -> Self {
-        OpenedFd { fd: Some(fd) }
+impl OpenedFile {
+    pub(crate) fn new(file: File) -> Self {
+        OpenedFile { file: Some(file) }
     }
 
     /// # Errors
     /// The second time.
-    pub(super) fn take(&mut self) -> PyResult<OwnedFd> {
-        let taken = || PyRuntimeError::new_err("the descriptor was taken");
-        self.fd.take().ok_or_else(taken)
+    pub(super) fn take(&mut self) -> PyResult<File> {
+        let taken = || PyRuntimeError::new_err("the file was taken");
+        self.file.take().ok_or_else(taken)
     }
 }
 

@@ -29,7 +29,7 @@ mod turn;
 mod verb;
 
 pub(crate) use binary::BinaryFile;
-pub(crate) use descriptor::OpenedFd;
+pub(crate) use descriptor::OpenedFile;
 pub(crate) use op::FileOp;
 pub(crate) use turn::Turn;
 

@@ -2,7 +2,7 @@
 
 use super::binary::{unsupported, BinaryFile, Facts};
 use super::call::FileCall;
-use super::descriptor::{descriptor_of, given, is_directory, not_inherited, OpenedFd};
+use super::descriptor::{descriptor_of, given, is_directory, not_inherited, OpenedFile};
 use super::direct;
 use super::limited::Limited;
 use super::mode::Mode;
@@ -193,8 +193,8 @@ impl Opening {
                     return Ok(Outcome::Suspend(driver::suspend_on(future.bind(py))));
                 }
                 let opened = future.borrow(py).result(py)?.into_bound(py);
-                let fd = opened.cast::<OpenedFd>()?.borrow_mut().take()?;
-                self.opened(driver.bind(py), File::new(fd), Origin::Path)
+                let file = opened.cast::<OpenedFile>()?.borrow_mut().take()?;
+                self.opened(driver.bind(py), file, Origin::Path)
             }
             State::Limited(limited) => self.send_on(py, limited),
             State::Done => Err(PyRuntimeError::new_err("cannot reuse already awaited coroutine")),

@@ -6,7 +6,7 @@ use super::read_many::ReadMany;
 use super::scandir::ScandirIterator;
 use super::stat::stat_result;
 use crate::errors;
-use crate::file::{BinaryFile, FileOp, OpenedFd};
+use crate::file::{BinaryFile, FileOp, OpenedFile};
 use proactor::op::Op;
 use proactor::{Completion, Error, Output, Token};
 use proactor_file::Buffered;
@@ -164,8 +164,8 @@ fn value_of(py: Python<'_>, completion: Completion, path: &Bound<'_, PyAny>) -> 
     if let Err(error) = &completion.result {
         return Err(errors::os_error(py, error, Some(path)));
     }
-    if let Ok(Output::File(fd)) = completion.result {
-        return Ok(Py::new(py, OpenedFd::new(fd))?.into_any());
+    if let Ok(Output::File(file)) = completion.result {
+        return Ok(Py::new(py, OpenedFile::new(file))?.into_any());
     }
     match completion.op {
         Some(Op::ReadFile(mut read)) => file_bytes(py, &mut read),

@@ -1,6 +1,7 @@
 //! The driver on a backend that answers what a test has written down: results that a kernel gives seldom.
 
 use super::*;
+use crate::backend::Taken;
 use crate::driver::*;
 use crate::error::Error;
 use crate::inflight::Slot;

@@ -1,0 +1,301 @@
+"""More calls at once than there may be open files.
+
+Users saw most of 5,000 `read_bytes` under one gather fail with "Too many open files", where 1,024
+descriptors were allowed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import resource
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import proactor
+import proactor.os
+import pytest
+from conftest import LoopFactory, Run
+from proactor import _native
+
+LIMIT = 128
+RESERVE = 64
+# What a driver opens beside that when an op first needs its helper.
+OF_A_HELPER = 3
+DEADLINE_S = 30
+# No size, and no page cache: it is never read at once, and stays open while it waits for its turn.
+SLOW = "/proc/sys/kernel/ostype"
+
+
+@pytest.fixture(autouse=True)
+def limit() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (LIMIT, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.fixture
+def short_wait() -> Iterator[None]:
+    _native.set_descriptor_wait(0.02)
+    yield
+    _native.set_descriptor_wait(30)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "file"
+    path.write_bytes(b"content")
+    return path
+
+
+class Taken:
+    """All descriptors that there are, taken by the program itself."""
+
+    def __init__(self) -> None:
+        self.fds: list[int] = []
+        with contextlib.suppress(OSError):
+            while True:
+                self.fds.append(os.dup(0))
+
+    def give_back(self, count: int = LIMIT) -> None:
+        for _ in range(min(count, len(self.fds))):
+            os.close(self.fds.pop())
+
+    def __enter__(self) -> Taken:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.give_back()
+
+
+def open_count() -> int:
+    return len(os.listdir("/proc/self/fd")) - 1
+
+
+def in_time(coroutine: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:
+    return asyncio.wait_for(coroutine, DEADLINE_S)
+
+
+async def turns(count: int = 30) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0.001)
+
+
+async def whole(path: Path, engine: str, number: int) -> int:
+    return len(await proactor.read_bytes(SLOW, engine=engine))
+
+
+async def large(path: Path, engine: str, number: int) -> int:
+    return len(await proactor.read_bytes(path.parent / "large", engine=engine))
+
+
+async def written(path: Path, engine: str, number: int) -> int:
+    return await proactor.write_bytes(path.parent / f"new{number}", b"x", engine=engine)
+
+
+async def opened(path: Path, engine: str, number: int) -> int:
+    async with proactor.open(path, "rb", engine=engine) as file:
+        await asyncio.sleep(0.001)
+        return len(await file.read())
+
+
+async def as_text(path: Path, engine: str, number: int) -> int:
+    async with proactor.open(path.parent / f"new{number}", "w", engine=engine) as file:
+        await file.write("x")
+        return 1
+
+
+async def scanned(path: Path, engine: str, number: int) -> int:
+    async with proactor.os.scandir(path.parent) as entries:
+        return len([entry async for entry in entries])
+
+
+WAYS = [whole, large, written, opened, as_text, scanned]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_more_at_once_than_descriptors(
+    run: Run, path: Path, engine: str, way: Callable[[Path, str, int], Coroutine[Any, Any, int]]
+) -> None:
+    with open(path.parent / "large", "wb") as file:
+        file.truncate((1 << 20) + 1)
+    count = 2000 if way is whole else 200
+
+    async def main() -> None:
+        most = 0
+        calls = asyncio.gather(*(way(path, engine, number) for number in range(count)))
+        while not calls.done():
+            most = max(most, open_count())
+            await asyncio.sleep(0)
+        assert all(found > 0 for found in await calls)
+        assert most <= LIMIT - RESERVE + OF_A_HELPER
+
+    run(in_time(main()))
+
+
+def test_read_many(run: Run, path: Path, engine: str) -> None:
+    async def main() -> None:
+        batch = proactor.read_many([SLOW] * 500, concurrency=400, engine=engine)
+        assert len([data async for _, data in batch]) == 500
+
+    run(in_time(main()))
+
+
+def test_the_rest_is_the_programs(run: Run, path: Path, engine: str) -> None:
+    async def main() -> None:
+        tasks = [asyncio.ensure_future(proactor.open(path, "rb", engine=engine)) for _ in range(200)]
+        await turns()
+        opened = [task for task in tasks if task.done()]
+        assert len(opened) > 8
+        with Taken() as taken:
+            assert len(taken.fds) >= RESERVE - OF_A_HELPER
+        for task in tasks:
+            await (await task).close()
+
+    run(in_time(main()))
+
+
+@pytest.mark.usefixtures("short_wait")
+def test_all_taken_by_the_program(run: Run, path: Path, engine: str) -> None:
+    new = path.parent / "new"
+
+    async def failure(call: Coroutine[Any, Any, Any]) -> OSError:
+        with pytest.raises(OSError, match="Too many open files") as caught:
+            await call
+        return caught.value
+
+    async def open_it() -> None:
+        await proactor.open(path, "rb", engine=engine)
+
+    async def main() -> None:
+        # What the driver needs for itself.
+        await proactor.write_bytes(path, b"content", engine=engine)
+        with Taken():
+            errors = await asyncio.gather(
+                failure(proactor.read_bytes(path, engine=engine)),
+                failure(proactor.write_bytes(new, b"x", engine=engine)),
+                failure(open_it()),
+            )
+        expected = [(path, "read_file"), (new, "write_file"), (path, "open")]
+        for error, (name, op) in zip(errors, expected, strict=True):
+            assert error.errno == errno.EMFILE
+            assert os.fspath(error.filename) == os.fspath(name)
+            assert error.op == op  # type: ignore[attr-defined]
+        assert not new.exists()
+        assert await proactor.read_bytes(path, engine=engine) == b"content"
+
+    run(in_time(main()))
+
+
+def test_what_needs_none_goes_on(run: Run, path: Path, engine: str) -> None:
+    async def main() -> None:
+        async with proactor.open(path, "r+b", buffering=0, engine=engine) as file:
+            await file.pwrite(b"C", 0)
+            # It has a driver of its own, which needs descriptors.
+            await proactor.os.stat(path)
+            with Taken() as taken:
+                waiting = asyncio.ensure_future(proactor.read_bytes(path, engine=engine))
+                for _ in range(3):
+                    assert await file.pread(3, 0) == b"Con"
+                    await file.fsync()
+                    assert (await proactor.os.stat(path)).st_size == 7
+                assert not waiting.done()
+                taken.give_back(8)
+                assert await waiting == b"Content"
+
+    run(in_time(main()))
+
+
+def test_cancelled_while_it_waits(run: Run, path: Path, engine: str) -> None:
+    async def main() -> None:
+        await proactor.write_bytes(path, b"content", engine=engine)
+        with Taken():
+            tasks: list[asyncio.Future[Any]] = []
+            for number in range(20):
+                tasks.append(asyncio.ensure_future(proactor.read_bytes(path, engine=engine)))
+                tasks.append(asyncio.ensure_future(proactor.open(path, "rb", engine=engine)))
+                tasks.append(asyncio.ensure_future(written(path, engine, number)))
+            await turns()
+            for task in tasks[3:]:
+                task.cancel()
+            ends = await asyncio.gather(*tasks[3:], return_exceptions=True)
+            assert all(isinstance(end, asyncio.CancelledError) for end in ends)
+        assert await tasks[0] == b"content"
+        await (await tasks[1]).close()
+        assert await tasks[2] == 1
+        assert not (path.parent / "new1").exists()
+
+    run(in_time(main()))
+
+
+def test_the_loop_closes_while_they_wait(run: Run, path: Path, engine: str) -> None:
+    taken = None
+
+    async def main() -> None:
+        nonlocal taken
+        await proactor.write_bytes(path, b"content", engine=engine)
+        taken = Taken()
+        for number in range(5):
+            background.append(asyncio.ensure_future(proactor.read_bytes(path, engine=engine)))
+            background.append(asyncio.ensure_future(written(path, engine, number)))
+        await turns()
+        # The end of the run needs some for itself.
+        taken.give_back(8)
+
+    background: list[asyncio.Future[Any]] = []
+    run(in_time(main()))
+    assert taken is not None
+    taken.give_back()
+    assert run(in_time(whole(path, engine, 0))) > 0
+
+
+def test_loops_in_two_threads(event_loop_factory: LoopFactory, path: Path, engine: str) -> None:
+    found: list[list[int]] = []
+
+    def work() -> None:
+        async def main() -> None:
+            found.append(await asyncio.gather(*(whole(path, engine, number) for number in range(500))))
+
+        loop = event_loop_factory()
+        try:
+            loop.run_until_complete(in_time(main()))
+        finally:
+            loop.close()
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [len(each) for each in found] == [500, 500]
+    assert min(map(min, found)) > 0
+
+
+def test_a_forked_child_begins_anew(path: Path, engine: str) -> None:
+    async def read(count: int) -> int:
+        return min(await asyncio.gather(*(whole(path, engine, number) for number in range(count))))
+
+    async def main() -> None:
+        await proactor.write_bytes(path, b"content", engine=engine)
+        with Taken() as taken:
+            waiting = asyncio.ensure_future(read(200))
+            await turns()
+            pid = os.fork()
+            if pid == 0:
+                status = 1
+                try:
+                    taken.give_back()
+                    asyncio._set_running_loop(None)
+                    status = 0 if asyncio.new_event_loop().run_until_complete(read(100)) > 0 else 2
+                finally:
+                    os._exit(status)
+            taken.give_back()
+            assert os.waitpid(pid, 0)[1] == 0  # noqa: ASYNC222
+        assert await waiting > 0
+
+    asyncio.run(in_time(main()))
