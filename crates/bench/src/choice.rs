@@ -211,6 +211,8 @@ named! {
         Bandwidth => "bandwidth",
         /// The 99th percentile of the time of one op; less is better.
         Latency => "latency",
+        /// CPU seconds of one op; less is better.
+        Cpu => "cpu",
     }
 }
 

@@ -17,6 +17,7 @@ mod engines;
 pub mod environment;
 pub mod job;
 pub mod jobfile;
+pub mod net;
 pub mod preset;
 pub mod race;
 pub mod refuse;

@@ -93,6 +93,9 @@ pub struct Round {
     /// How late an event loop ran what was due, at most; None without a loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_max_s: Option<f64>,
+    /// Requests to a server that were due and had no answer at the end; None where requests are not due by the clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unanswered: Option<u64>,
 }
 
 /// Of all cells that ran at once.
@@ -292,6 +295,7 @@ impl CellReport {
             Measure::Iops => round.all.iops,
             Measure::Bandwidth => round.all.bytes_per_s,
             Measure::Latency => round.all.p99_s,
+            Measure::Cpu => round.cpu_per_op(),
         };
         self.rounds.iter().map(value).collect()
     }
@@ -446,6 +450,7 @@ mod tests {
             }),
             resident_after: Some(Resident { pages: 0, of: 100 }),
             late_max_s: None,
+            unanswered: None,
         };
         CellReport {
             cell: Subject::Io(job.cells().remove(0)),

@@ -1,6 +1,7 @@
-//! What a row of a report is of: an engine with I/O on a file, or a package or a program with a task.
+//! What a row of a report is of: an engine with I/O on a file, a package or a program with a task, or a server under load.
 
 use crate::job::{Base, Cache, Cell, Measure, Rw};
+use crate::net::Load;
 use serde::{Deserialize, Serialize};
 
 /// A package or a program, and its task.
@@ -22,14 +23,17 @@ pub enum Subject {
     Io(Cell),
     /// Of `bench files` and `bench cp`.
     Entry(Entry),
+    /// Of `bench net`.
+    Net(Load),
 }
 
 impl Subject {
-    /// The engine, the package or the program.
+    /// The engine, the package, the program or the server.
     pub fn contender(&self) -> String {
         match self {
             Subject::Io(cell) => cell.engine.to_string(),
             Subject::Entry(entry) => entry.contender.clone(),
+            Subject::Net(load) => load.server.clone(),
         }
     }
 
@@ -37,7 +41,7 @@ impl Subject {
     pub fn depth(&self) -> Option<u32> {
         match self {
             Subject::Io(cell) => Some(cell.iodepth),
-            Subject::Entry(_) => None,
+            Subject::Entry(_) | Subject::Net(_) => None,
         }
     }
 
@@ -61,6 +65,7 @@ impl Subject {
                 };
                 format!("{}, {cache}", entry.task)
             }
+            Subject::Net(load) => load.work(),
         }
     }
 
@@ -77,6 +82,7 @@ impl Subject {
         match self {
             Subject::Io(cell) => cell.measure,
             Subject::Entry(_) => Measure::Time,
+            Subject::Net(load) => load.measure(),
         }
     }
 
@@ -92,6 +98,7 @@ impl Subject {
             (Subject::Entry(one), Subject::Entry(other)) => {
                 (&one.task, one.cache) == (&other.task, other.cache)
             }
+            (Subject::Net(one), Subject::Net(other)) => one.work() == other.work(),
             _ => false,
         }
     }
@@ -106,6 +113,7 @@ impl Subject {
         match self {
             Subject::Io(cell) => (cell.direct, cell.cache),
             Subject::Entry(entry) => (false, entry.cache),
+            Subject::Net(_) => (false, Cache::Left),
         }
     }
 
@@ -113,7 +121,15 @@ impl Subject {
     pub fn io(&self) -> Option<&Cell> {
         match self {
             Subject::Io(cell) => Some(cell),
-            Subject::Entry(_) => None,
+            Subject::Entry(_) | Subject::Net(_) => None,
+        }
+    }
+
+    /// Of `bench net`.
+    pub fn net(&self) -> Option<&Load> {
+        match self {
+            Subject::Net(load) => Some(load),
+            Subject::Io(_) | Subject::Entry(_) => None,
         }
     }
 }

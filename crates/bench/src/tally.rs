@@ -36,6 +36,20 @@ impl Tally {
         self.latency.saturating_record(took.as_nanos() as u64);
     }
 
+    /// Ops of which none has a time of its own.
+    pub fn untimed(ios: u64, bytes: u64) -> Tally {
+        Tally {
+            ios,
+            bytes,
+            ..Tally::default()
+        }
+    }
+
+    /// A time that an op which is not done has taken at least. The op itself is not counted.
+    pub fn wait_at_least(&mut self, took: Duration) {
+        self.latency.saturating_record(took.as_nanos() as u64);
+    }
+
     /// Both together.
     pub fn add(&mut self, other: &Tally) {
         self.ios += other.ios;

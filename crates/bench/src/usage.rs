@@ -119,7 +119,7 @@ impl Mark {
 }
 
 /// What each name used, and what is left of the sum for threads that are gone.
-fn by_thread(
+pub(crate) fn by_thread(
     before: &HashMap<i32, (String, u64)>,
     after: &HashMap<i32, (String, u64)>,
     total_s: f64,
@@ -166,7 +166,15 @@ fn usage() -> libc::rusage {
 
 /// Name and CPU nanoseconds of every thread.
 fn threads() -> HashMap<i32, (String, u64)> {
-    let list = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    threads_of("self")
+}
+
+/// Those of a process, which is named as in /proc.
+pub(crate) fn threads_of(process: &str) -> HashMap<i32, (String, u64)> {
+    let list = fs::read_dir(format!("/proc/{process}/task"))
+        .into_iter()
+        .flatten()
+        .flatten();
     list.filter_map(|entry| {
         let tid = entry.file_name().to_str()?.parse().ok()?;
         let name = fs::read_to_string(entry.path().join("comm")).ok()?;

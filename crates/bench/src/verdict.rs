@@ -96,7 +96,7 @@ fn unranked(leader: &CellReport, measure: Measure, from_memory: &[&CellReport]) 
 
 /// Whether a smaller number is the better one.
 pub fn less_is_better(measure: Measure) -> bool {
-    matches!(measure, Measure::Time | Measure::Latency)
+    matches!(measure, Measure::Time | Measure::Latency | Measure::Cpu)
 }
 
 /// Whether the rounds of two cells differ beyond chance.
@@ -107,7 +107,7 @@ fn is_different(a: &CellReport, b: &CellReport, measure: Measure) -> bool {
 /// A number with its unit.
 pub fn told(value: f64, measure: Measure) -> String {
     match measure {
-        Measure::Time | Measure::Latency => units::seconds(value),
+        Measure::Time | Measure::Latency | Measure::Cpu => units::seconds(value),
         Measure::Iops => format!("{} IOPS", units::number(value)),
         Measure::Bandwidth => format!("{} GB/s", units::number(value / 1e9)),
     }
@@ -120,6 +120,7 @@ fn opening(ranked: &[(&CellReport, Spread)], ties: &[&CellReport], measure: Meas
     let what = match measure {
         Measure::Latency => "the shortest 99th percentile",
         Measure::Time => "the shortest time",
+        Measure::Cpu => "the least CPU for a request",
         Measure::Iops | Measure::Bandwidth => "the most",
     };
     if ties.is_empty() {

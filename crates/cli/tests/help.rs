@@ -34,6 +34,7 @@ fn bench_help() {
     golden("bench-io-help", &["bench", "io", "--help"]);
     golden("bench-files-help", &["bench", "files", "--help"]);
     golden("bench-cp-help", &["bench", "cp", "--help"]);
+    golden("bench-net-help", &["bench", "net", "--help"]);
 }
 
 #[test]

@@ -9,11 +9,13 @@ mod bpf;
 #[cfg(any(feature = "bpf", test))]
 mod btf;
 mod by_name;
+mod of_threads;
 mod perf;
 mod seen;
 mod tracer;
 
 pub use by_name::{ByName, Calls};
+pub use of_threads::OfThreads;
 pub use perf::Whom;
 pub use seen::{Seen, Times};
 pub use tracer::Method;

@@ -411,6 +411,7 @@ impl One<'_> {
                 resident_before,
                 resident_after,
                 late_max_s: None,
+                unanswered: None,
             },
             reads: Tally::default(),
             writes: Tally::default(),

@@ -248,6 +248,7 @@ fn round(
             resident_before,
             resident_after: tree::resident(&files),
             late_max_s: said.late_max_s,
+            unanswered: None,
         },
         reads: latencies,
         writes: Tally::default(),

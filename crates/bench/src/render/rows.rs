@@ -5,6 +5,7 @@ use crate::job::Measure;
 use crate::report::{ops_needed, CellReport, Report, Round};
 use crate::stats::Spread;
 use crate::units;
+use crate::usage::Used;
 use std::collections::BTreeMap;
 
 const HEAD: [&str; 14] = [
@@ -48,13 +49,35 @@ const HEAD_OF_ENTRIES: [&str; 13] = [
     "switches",
 ];
 
+/// That of `bench net`, where an op is a request, and costs are the server's.
+const HEAD_OF_SERVERS: [&str; 13] = [
+    "server",
+    "time",
+    "requests/s",
+    "GB/s",
+    "spread",
+    "p50",
+    "p99",
+    "p99.9",
+    "CPU/request",
+    "calls/request",
+    "switches/request",
+    "calls",
+    "switches",
+];
+
 impl Section<'_> {
     /// Above the rows.
     pub fn head(&self) -> &'static [&'static str] {
-        match self.has_depths() {
-            true => &HEAD,
-            false => &HEAD_OF_ENTRIES,
+        match (self.has_depths(), self.is_of_servers()) {
+            (true, _) => &HEAD,
+            (false, true) => &HEAD_OF_SERVERS,
+            (false, false) => &HEAD_OF_ENTRIES,
         }
+    }
+
+    fn is_of_servers(&self) -> bool {
+        self.cells.iter().any(|cell| cell.cell.net().is_some())
     }
 
     pub fn has_depths(&self) -> bool {
@@ -93,24 +116,35 @@ fn row(cell: &CellReport) -> Vec<String> {
     // Not every contender takes the time of an op.
     let latency = |value: &dyn Fn(&Round) -> f64| median(value).filter(|time| *time > 0.0);
     let switches = |r: &Round| (r.used.voluntary + r.used.involuntary) as f64;
+    // Nothing is known of a server whose process is not named.
+    let cost = |value: &dyn Fn(&Round) -> f64| median(value).filter(|_| !costs_nothing(cell));
+    // Lock-step has no rate: most of the time is the client's.
+    let rate =
+        |value: &dyn Fn(&Round) -> f64| median(value).filter(|rate| *rate > 0.0 || cell.cell.net().is_none());
     let few = cell.fewest_ops();
     let mut row = vec![cell.cell.contender()];
     row.extend(cell.cell.depth().map(|depth| depth_words(cell, depth)));
     row.extend([
         show(median(&|r| r.elapsed_s), &units::seconds),
-        show(median(&|r| r.all.iops), &units::number),
-        show(median(&|r| r.all.bytes_per_s / 1e9), &units::number),
+        show(rate(&|r| r.all.iops), &units::number),
+        show(rate(&|r| r.all.bytes_per_s / 1e9), &units::number),
         spread(cell),
         percentile(latency(&|r| r.all.p50_s), 50.0, few),
         percentile(latency(&|r| r.all.p99_s), 99.0, few),
         percentile(latency(&|r| r.all.p999_s), 99.9, few),
-        show(median(&Round::cpu_per_op), &units::seconds),
+        show(cost(&Round::cpu_per_op), &units::seconds),
         show(cell.counted.as_ref().map(|c| c.per_op()), &units::number),
-        show(median(&Round::switches_per_op), &units::number),
+        show(cost(&Round::switches_per_op), &units::number),
         show(cell.counted.as_ref().map(|c| c.calls.total as f64), &whole),
-        show(median(&switches), &whole),
+        show(cost(&switches), &whole),
     ]);
     row
+}
+
+/// Whether nothing is known of what it cost.
+fn costs_nothing(cell: &CellReport) -> bool {
+    let nothing = |round: &Round| round.used == Used::default();
+    cell.cell.net().is_some() && cell.rounds.iter().all(nothing)
 }
 
 fn whole(count: f64) -> String {
@@ -169,6 +203,11 @@ pub(super) fn notes(section: &Section<'_>) -> Vec<String> {
         }
     }
     let measured: Vec<&&CellReport> = section.cells.iter().filter(|c| !c.rounds.is_empty()).collect();
+    if section.is_of_servers() {
+        notes.extend(measured.iter().filter_map(|cell| unanswered(cell)));
+        notes.extend(longest(section));
+        return notes;
+    }
     let states: Vec<String> = measured.iter().map(|cell| cell.cache_words()).collect();
     match states.first() {
         Some(first) if states.iter().all(|state| state == first) => {
@@ -189,14 +228,7 @@ pub(super) fn notes(section: &Section<'_>) -> Vec<String> {
             unreached_because(cell)
         ))
     }));
-    let marks = |column: &String| column.ends_with(LONGEST);
-    if section.rows().iter().flatten().any(marks) {
-        notes.push(format!(
-            "{LONGEST}: a round has too few ops for this percentile (99 takes {}, 99.9 takes {}), so it is the longest op",
-            ops_needed(99.0),
-            ops_needed(99.9)
-        ));
-    }
+    notes.extend(longest(section));
     let together = |cell: &&CellReport| cell.rounds.iter().any(|round| round.together.is_some());
     if measured.iter().any(|cell| together(cell)) {
         notes.push(
@@ -209,6 +241,32 @@ pub(super) fn notes(section: &Section<'_>) -> Vec<String> {
         );
     }
     notes
+}
+
+fn longest(section: &Section<'_>) -> Option<String> {
+    let marks = |column: &String| column.ends_with(LONGEST);
+    section.rows().iter().flatten().any(marks).then(|| {
+        format!(
+            "{LONGEST}: a round has too few ops for this percentile (99 takes {}, 99.9 takes {}), so it is the longest op",
+            ops_needed(99.0),
+            ops_needed(99.9)
+        )
+    })
+}
+
+/// That a server did not keep up with an open loop.
+fn unanswered(cell: &CellReport) -> Option<String> {
+    let most = cell.rounds.iter().filter_map(|round| round.unanswered).max()?;
+    // A few are always on their way.
+    let rate = cell.cell.net()?.rate?;
+    (most as f64 > 0.01 * rate as f64).then(|| {
+        format!(
+            "{}: up to {} requests of a round were due and not answered at its end; the rate is more than it serves. They \
+             count in the latencies with the time until then",
+            cell.cell.label(),
+            units::thousands(most as i64)
+        )
+    })
 }
 
 /// Why fewer ops were at once than the depth allows.
@@ -241,7 +299,7 @@ pub(super) fn remarks(report: &Report) -> Vec<String> {
 /// System calls and CPU of each thread, for whoever wants to know why: of the round in the middle, as the row above tells
 /// medians.
 pub(super) fn costs(cell: &CellReport) -> Option<String> {
-    let round = cell.middle_round()?;
+    let round = cell.middle_round().filter(|_| !costs_nothing(cell))?;
     let threads: Vec<String> = round
         .used
         .threads

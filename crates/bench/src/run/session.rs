@@ -350,6 +350,7 @@ fn summed(
             resident_before: None,
             resident_after: None,
             late_max_s: None,
+            unanswered: None,
         },
         reads,
         writes,

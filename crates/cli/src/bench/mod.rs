@@ -4,6 +4,7 @@
 //! of how anything is measured.
 
 mod flags;
+mod net;
 mod outputs;
 mod pictures;
 mod plan;
@@ -75,6 +76,12 @@ enum Command {
     /// Every run has a new target, each copy is compared with its source, and nothing is deleted before the end.
     #[command(after_help = flags::AFTER_HELP)]
     Cp(Box<race::Cp>),
+    /// Put load on a server and measure it: echo, Redis's protocol, HTTP/1.1
+    ///
+    /// Every byte that comes back is checked. Lists (`--connections 1,25`) mean every combination. With `-- COMMAND` or --pid the
+    /// server's CPU, system calls and context switches for each request are told too.
+    #[command(after_help = flags::AFTER_HELP)]
+    Net(Box<net::Net>),
     /// Compare two reports that were made with --json: what changed, and whether that is more than chance
     ///
     /// Exits with 0, or with --fail-if-worse with 1 if anything became worse.
@@ -115,6 +122,7 @@ pub(crate) fn run(args: &Bench, command: &[OsString], host: &Host<'_>) -> u8 {
         Command::Io(io) => run_io(io, &shown(command)),
         Command::Files(files) => run_files(files, &shown(command), host),
         Command::Cp(cp) => run_cp(cp, &shown(command), host),
+        Command::Net(net) => run_net(net, &shown(command)),
         Command::Compare(args) => run_compare(args),
         Command::Show(args) => show(args),
     };
@@ -231,6 +239,15 @@ fn run_cp(cp: &race::Cp, command: &[String], host: &Host<'_>) -> Outcome {
     }
     reported(&cp.shared.outputs, None, cp.shared.progress, |stop, told| {
         proactor_bench::race::copiers::run(&plan, stop, told)
+    })
+}
+
+fn run_net(net: &net::Net, command: &[String]) -> Outcome {
+    net.outputs.check(None)?;
+    let plan = net.plan(command).map_err(misuse)?;
+    plan.check().map_err(misuse)?;
+    reported(&net.outputs, None, net.progress, |stop, told| {
+        proactor_bench::net::run(&plan, stop, told)
     })
 }
 

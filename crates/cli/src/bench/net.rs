@@ -1,0 +1,270 @@
+//! `proactor bench net`: from flags to a plan.
+
+use super::flags::{CounterChoice, When};
+use super::outputs::Outputs;
+use super::plan::{quoted, ROUNDS};
+use clap::{ArgAction, Args, ValueEnum};
+use proactor_bench::net::{Address, Load, Plan, Protocol, Server, Start};
+use proactor_bench::run::Counters;
+use proactor_bench::units::{parse_bytes, parse_seconds};
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// Keys have five digits.
+const MAX_KEYS: u32 = 100_000;
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ProtocolChoice {
+    /// The server sends back what it receives
+    Echo,
+    /// GET and SET of Redis's protocol, on keys of its own (proactor:00000 and so on)
+    Resp,
+    /// GET of HTTP/1.1, with Content-Length
+    Http,
+}
+
+/// Bytes of a message; a page has what the server gives it.
+const DEFAULT_SIZE: u64 = 512;
+
+fn count(text: &str) -> Result<u32, String> {
+    text.parse()
+        .ok()
+        .filter(|count| *count > 0)
+        .ok_or_else(|| "a number from 1 on".into())
+}
+
+fn rate(text: &str) -> Result<u64, String> {
+    let parsed = text
+        .parse()
+        .ok()
+        .filter(|rate| (1..=1_000_000_000).contains(rate));
+    parsed.ok_or_else(|| "requests a second, from 1 to 1000000000".into())
+}
+
+fn keys(text: &str) -> Result<u32, String> {
+    let parsed = text.parse().ok().filter(|count| (1..=MAX_KEYS).contains(count));
+    parsed.ok_or_else(|| format!("a number from 1 to {MAX_KEYS}"))
+}
+
+/// An option that is given again counts as it was given last.
+#[derive(Args)]
+#[command(args_override_self = true)]
+pub(super) struct Net {
+    /// Where the server listens: HOST:PORT, PORT of this machine, or unix:PATH
+    address: Address,
+    /// A command that starts the server, anew for each round. It is ended by SIGTERM. Its standard output is thrown away
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+
+    /// What is said
+    #[arg(
+        long,
+        value_enum,
+        default_value = "echo",
+        value_name = "PROTOCOL",
+        help_heading = "What is asked"
+    )]
+    protocol: ProtocolChoice,
+    /// Connections at once
+    #[arg(long, value_parser = count, value_delimiter = ',', action = ArgAction::Set, default_value = "25",
+          value_name = "LIST", help_heading = "What is asked")]
+    connections: Vec<u32>,
+    /// Bytes of a message, or of a value [default: 512; http: what the server has]
+    #[arg(long, value_parser = parse_bytes, value_delimiter = ',', action = ArgAction::Set, value_name = "LIST",
+          help_heading = "What is asked")]
+    size: Option<Vec<u64>>,
+    /// Requests in flight on each connection, at most
+    #[arg(long, value_parser = count, value_delimiter = ',', action = ArgAction::Set, default_value = "1",
+          value_name = "LIST", help_heading = "What is asked")]
+    depth: Vec<u32>,
+    /// Requests a second of all connections together: they are due by the clock, and their latency counts from then [default: each
+    /// follows the answer to the one before]
+    #[arg(long, value_parser = rate, value_delimiter = ',', action = ArgAction::Set, value_name = "LIST",
+          conflicts_with = "lockstep", help_heading = "What is asked")]
+    rate: Option<Vec<u64>>,
+    /// resp: of 100 requests so many are SET [default: 10]
+    #[arg(long, value_parser = clap::value_parser!(u8).range(..=100), value_name = "PERCENT", help_heading = "What is asked")]
+    sets: Option<u8>,
+    /// resp: how many keys there are; each is set once before [default: 1000]
+    #[arg(long, value_parser = keys, value_name = "N", help_heading = "What is asked")]
+    keys: Option<u32>,
+    /// http: what is asked for [default: /]
+    #[arg(long, value_name = "PATH", help_heading = "What is asked")]
+    path: Option<String>,
+
+    /// How long a round is
+    #[arg(long, value_parser = parse_seconds, default_value = "3s", value_name = "TIME", help_heading = "How long")]
+    duration: Duration,
+    /// Time before anything is measured, in each round
+    #[arg(long, value_parser = parse_seconds, default_value = "0s", value_name = "TIME", help_heading = "How long")]
+    ramp: Duration,
+    /// How often everything is measured; 4 are needed to tell servers apart [default: 5]
+    #[arg(long, value_name = "N", help_heading = "How long")]
+    rounds: Option<u32>,
+
+    /// The server's process: its CPU and calls per request are told, with those of its children and the kernel's threads
+    #[arg(
+        long,
+        value_name = "PID",
+        conflicts_with = "command",
+        help_heading = "How it is measured"
+    )]
+    pid: Option<i32>,
+    /// Send to all connections, wait until all is served, and read then: the server's CPU for a request at an exact batch. Client
+    /// and server share a processor meanwhile, and the server has SCHED_BATCH
+    #[arg(long, help_heading = "How it is measured")]
+    lockstep: bool,
+    /// Client threads, among which the connections are divided
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        help_heading = "How it is measured"
+    )]
+    threads: u32,
+    /// The server's name in the report [default: the command, or the address]
+    #[arg(long, value_name = "NAME", help_heading = "How it is measured")]
+    name: Option<String>,
+    /// Where contents come from
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        help_heading = "How it is measured"
+    )]
+    seed: u64,
+    /// Whether the server's system calls are counted, in a round of its own
+    #[arg(
+        long,
+        value_enum,
+        default_value = "auto",
+        value_name = "HOW",
+        help_heading = "How it is measured"
+    )]
+    counters: CounterChoice,
+
+    #[command(flatten)]
+    pub outputs: Outputs,
+    /// Show how far it is
+    #[arg(
+        long,
+        value_enum,
+        default_value = "auto",
+        value_name = "WHEN",
+        help_heading = "What is said"
+    )]
+    pub progress: When,
+}
+
+impl Net {
+    /// What is to be measured.
+    ///
+    /// # Errors
+    /// What does not fit together, in words.
+    pub fn plan(&self, command: &[String]) -> Result<Plan, String> {
+        self.refuse_what_has_no_meaning()?;
+        let server = self.server();
+        let mut cells = Vec::new();
+        for &connections in &self.connections {
+            for &message_bytes in self.size.as_deref().unwrap_or(&[DEFAULT_SIZE]) {
+                for &depth in &self.depth {
+                    for rate in self.rates() {
+                        cells.push((
+                            0,
+                            self.load(&server.name, connections, message_bytes, depth, rate),
+                        ));
+                    }
+                }
+            }
+        }
+        Ok(Plan {
+            servers: vec![server],
+            cells,
+            rounds: self.rounds.unwrap_or(ROUNDS),
+            seed: self.seed,
+            counters: match self.counters {
+                CounterChoice::Auto => Counters::Auto,
+                CounterChoice::None => Counters::None,
+                CounterChoice::Perf => Counters::Perf,
+                CounterChoice::Bpf => Counters::Bpf,
+            },
+            command: command.iter().map(|word| quoted(word)).collect(),
+        })
+    }
+
+    fn refuse_what_has_no_meaning(&self) -> Result<(), String> {
+        let only = |given: bool, option: &str, protocol: ProtocolChoice, name: &str| match given
+            && self.protocol != protocol
+        {
+            true => Err(format!("{option} is for --protocol {name}")),
+            false => Ok(()),
+        };
+        only(self.sets.is_some(), "--sets", ProtocolChoice::Resp, "resp")?;
+        only(self.keys.is_some(), "--keys", ProtocolChoice::Resp, "resp")?;
+        only(self.path.is_some(), "--path", ProtocolChoice::Http, "http")?;
+        if self.size.is_some() && self.protocol == ProtocolChoice::Http {
+            return Err("--size: the server decides how long a page is; --path names another one".into());
+        }
+        Ok(())
+    }
+
+    fn server(&self) -> Server {
+        let start = match (self.pid, self.command.is_empty()) {
+            (Some(pid), _) => Start::Process(pid),
+            (None, true) => Start::Runs,
+            (None, false) => Start::Command(self.command.clone()),
+        };
+        let words = self.command.iter().map(|word| word.to_string_lossy());
+        let name = match &start {
+            Start::Command(_) => words.collect::<Vec<_>>().join(" "),
+            Start::Process(_) | Start::Runs => self.address.to_string(),
+        };
+        Server {
+            name: self.name.clone().unwrap_or(name),
+            address: self.address.clone(),
+            start,
+        }
+    }
+
+    fn rates(&self) -> Vec<Option<u64>> {
+        match &self.rate {
+            Some(rates) => rates.iter().map(|rate| Some(*rate)).collect(),
+            None => vec![None],
+        }
+    }
+
+    fn load(
+        &self,
+        server: &str,
+        connections: u32,
+        message_bytes: u64,
+        depth: u32,
+        rate: Option<u64>,
+    ) -> Load {
+        let (protocol, message_bytes, path, sets) = match self.protocol {
+            ProtocolChoice::Echo => (Protocol::Echo, message_bytes, None, None),
+            ProtocolChoice::Resp => {
+                let sets = (self.sets.unwrap_or(10), self.keys.unwrap_or(1000));
+                (Protocol::Resp, message_bytes, None, Some(sets))
+            }
+            ProtocolChoice::Http => {
+                let path = self.path.clone().unwrap_or_else(|| "/".into());
+                (Protocol::Http, 0, Some(path), None)
+            }
+        };
+        Load {
+            server: server.to_owned(),
+            protocol,
+            path,
+            connections,
+            message_bytes,
+            depth,
+            rate,
+            sets,
+            lockstep: self.lockstep,
+            threads: self.threads,
+            runtime_ms: self.duration.as_millis() as u64,
+            ramp_ms: self.ramp.as_millis() as u64,
+        }
+    }
+}
