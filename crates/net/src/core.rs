@@ -99,6 +99,8 @@ impl State {
             self.stats.holds += 1;
         }
         self.hold = Hold::Until(self.clock.now_ms + HOLD_MS);
+        // Other listeners would meet the same.
+        self.list_listeners();
         !std::mem::replace(&mut self.hold_told, true)
     }
 

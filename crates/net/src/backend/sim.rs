@@ -121,17 +121,16 @@ impl Backend for Sim {
     fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         let mut kernel = self.kernel.borrow_mut();
         kernel.is_full = false;
-        kernel.asleep = false;
         kernel.progress(false);
         if kernel.posted.is_empty() {
             kernel.progress(true);
         }
-        if !kernel.posted.is_empty() {
+        kernel.idle = kernel.posted.is_empty();
+        kernel.asleep = kernel.idle && timeout.is_none();
+        if !kernel.idle {
             kernel.collect(events);
         } else if let Some(timeout) = timeout {
             simulated::advance(timeout);
-        } else {
-            kernel.asleep = true;
         }
         Ok(())
     }

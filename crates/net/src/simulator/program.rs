@@ -269,6 +269,7 @@ impl Program {
 
     fn turn_of(&mut self, timeout: Option<Duration>) {
         let (before, buffers) = (self.core.state.stats, self.buffers());
+        let was_held = matches!(self.core.state.hold, Hold::Until(_));
         self.core
             .turn(&mut self.app, timeout)
             .expect("a turn does not fail");
@@ -278,7 +279,8 @@ impl Program {
             stats.starved == before.starved || grown,
             "the pool stays as it is"
         );
-        let held = matches!(self.core.state.hold, Hold::Until(_)) && stats.holds == before.holds;
+        let is_held = matches!(self.core.state.hold, Hold::Until(_)) && stats.holds == before.holds;
+        let held = was_held && is_held;
         assert!(
             stats.closed == before.closed || !held,
             "accepting waits though a descriptor is free"
@@ -311,8 +313,8 @@ impl Program {
         }
         assert_eq!(state.buffered, unsent, "unsent bytes");
         assert_eq!(streams, self.app.live.len(), "streams");
-        if kernel.asleep {
-            self.check_asleep();
+        if kernel.idle {
+            self.check_idle();
         }
         let accepted = self.app.live.values().filter(|stream| stream.accepted).count();
         let most = state.limits.max_connections.saturating_add(MAX_LISTENERS - 1);
@@ -321,7 +323,7 @@ impl Program {
     }
 
     /// Nothing more can happen by itself: what is wanted is in the kernel.
-    fn check_asleep(&self) {
+    fn check_idle(&self) {
         let state = &self.core.state;
         let has_room = state.table.streams() < state.limits.max_connections;
         for (id, slot) in state

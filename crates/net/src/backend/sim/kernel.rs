@@ -90,7 +90,9 @@ pub(crate) struct Kernel {
     /// Buffers, with the bytes of those that are not in the pool.
     pub(crate) buffers: Vec<Option<Vec<u8>>>,
     pub(super) is_full: bool,
-    /// The last wait found nothing and would have slept for ever.
+    /// The last wait found nothing.
+    pub(crate) idle: bool,
+    /// It would have slept for ever.
     pub(crate) asleep: bool,
 }
 
@@ -107,6 +109,7 @@ impl Kernel {
             connections: Vec::new(),
             backlog: VecDeque::new(),
             is_full: false,
+            idle: false,
             asleep: false,
         }
     }
