@@ -18,6 +18,7 @@ import os
 import platform
 import re
 import shutil
+import socket
 import struct
 import subprocess
 import sys
@@ -119,6 +120,20 @@ def _bpf() -> str | None:
     if error is None:
         os.close(fd)
     return error and f"bpf: {error}"
+
+
+def _socket_ring() -> str | None:
+    release = tuple(int(part) for part in re.findall(r"\d+", platform.release())[:2])
+    return _io_uring() or (None if release >= (6, 0) else f"Linux {platform.release()}, before 6.0")
+
+
+def _ipv6() -> str | None:
+    try:
+        with socket.socket(socket.AF_INET6) as one:
+            one.bind(("::1", 0))
+    except OSError as e:
+        return f"binding ::1: {e}"
+    return None
 
 
 def _seccomp() -> str | None:
@@ -299,6 +314,8 @@ CAPABILITIES: dict[str, Capability] = {
     "tracefs": Capability(functools.partial(_file_system, "tracefs")),
     "cgroup2": Capability(functools.partial(_file_system, "cgroup2")),
     "io_uring": Capability(_io_uring),
+    "io_uring for sockets": Capability(_socket_ring),
+    "IPv6": Capability(_ipv6),
     "linux_aio": Capability(_linux_aio),
     "O_DIRECT": Capability(_direct_io),
     "seccomp filter": Capability(_seccomp),

@@ -16,6 +16,7 @@ from proactor._native import __version__, chosen_engine, engines
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from proactor import bench as bench
+    from proactor import net as net
     from proactor import os as os
     from proactor import ospath as ospath
     from proactor import shutil as shutil
@@ -90,7 +91,7 @@ _LATER = {
     "write_text": "proactor._files",
 }
 
-_MODULES = {"bench", "os", "ospath", "shutil", "tempfile", "compat"}
+_MODULES = {"bench", "net", "os", "ospath", "shutil", "tempfile", "compat"}
 
 if not TYPE_CHECKING:
 

@@ -46,6 +46,14 @@ impl State {
 
     /// The time that a wait may take, with what has to be done by the clock.
     pub(crate) fn shorten(&self, timeout: Option<Duration>) -> Option<Duration> {
+        match self.next_timer() {
+            Some(left) => Some(timeout.map_or(left, |timeout| timeout.min(left))),
+            None => timeout,
+        }
+    }
+
+    /// The time until something has to be done by the clock.
+    pub(crate) fn next_timer(&self) -> Option<Duration> {
         let mut next = u64::MAX;
         if let Some(&(until, _)) = self.lingering.front() {
             next = next.min(until);
@@ -56,12 +64,8 @@ impl State {
         if self.limits.idle.is_some() && self.table.streams() > 0 {
             next = next.min(self.next_sweep_ms);
         }
-        if next == u64::MAX {
-            return timeout;
-        }
         // One more, for the clock is read in whole milliseconds.
-        let left = Duration::from_millis(next.saturating_sub(self.clock.read_ms()) + 1);
-        Some(timeout.map_or(left, |timeout| timeout.min(left)))
+        (next != u64::MAX).then(|| Duration::from_millis(next.saturating_sub(self.clock.read_ms()) + 1))
     }
 
     /// Does what the clock asks for.

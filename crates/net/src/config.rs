@@ -52,6 +52,7 @@ pub struct Config {
     pub(crate) attach: Option<proactor::Config>,
     pub(crate) io_workers: Option<u32>,
     pub(crate) io_worker_cpus: Option<Vec<u32>>,
+    pub(crate) answers_later: bool,
     pub(crate) hidden: Hidden,
 }
 
@@ -73,6 +74,7 @@ impl Default for Config {
             attach: None,
             io_workers: None,
             io_worker_cpus: None,
+            answers_later: false,
             hidden: Hidden::default(),
         }
     }
@@ -166,6 +168,15 @@ impl Config {
     #[must_use]
     pub fn require_ring(mut self, required: bool) -> Self {
         self.require_ring = required;
+        self
+    }
+
+    /// Whether what is sent between two turns belongs to the turn before them: for a handler that only takes note of what has
+    /// happened, and a program that answers after the turn and then makes another one. Default false: what is sent between
+    /// turns is sent at once.
+    #[must_use]
+    pub fn answers_later(mut self, later: bool) -> Self {
+        self.answers_later = later;
         self
     }
 

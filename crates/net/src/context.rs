@@ -87,6 +87,11 @@ impl<'a> Context<'a> {
     /// Closes a stream once everything is sent; what its peer sends meanwhile is thrown away. Closes a listener. Does nothing to
     /// what is closed already.
     pub fn close(&mut self, id: SocketId) {
+        if let Some(slot) = self.state.table.get(id) {
+            if slot.kind == Kind::Listener && slot.phase == Phase::Open {
+                self.calls.stop_listening(slot.fd);
+            }
+        }
         self.state.close(id);
     }
 
@@ -98,6 +103,7 @@ impl<'a> Context<'a> {
         };
         if slot.kind == Kind::Stream {
             self.calls.reset_on_close(slot.fd);
+            slot.resets = true;
         }
         slot.phase = Phase::Stopping;
         state.buffered -= slot.queue.discard(&mut state.spares);

@@ -165,6 +165,7 @@ pub(crate) struct Core<B: Backend> {
     decision: Decision,
     /// The last turn without its wait.
     pub(crate) took: Duration,
+    answers_later: bool,
     events: Vec<Event>,
     pub(crate) hot: Box<[u8]>,
 }
@@ -177,9 +178,16 @@ impl<B: Backend> Core<B> {
             state,
             decision,
             took: Duration::ZERO,
+            answers_later: false,
             events: Vec::new(),
             hot: Box::default(),
         }
+    }
+
+    /// See [`Config::answers_later`](crate::Config::answers_later).
+    pub(crate) fn answering_later(mut self, later: bool) -> Self {
+        self.answers_later = later;
+        self
     }
 
     /// Waits for events, at most for `timeout`, and does what follows from them.
@@ -205,9 +213,17 @@ impl<B: Backend> Core<B> {
         let settled = self.settle_all(handler);
         self.took = self.state.clock.turn();
         self.decision.turn_took(self.took);
-        // What is done between turns has no batch.
-        self.state.way = send::Way::Direct;
+        if !self.answers_later {
+            // What is done between turns has no batch.
+            self.state.way = send::Way::Direct;
+        }
         waited.and(settled)
+    }
+
+    /// Whether the next turn has something to do without waiting.
+    pub(crate) fn has_work(&self) -> bool {
+        let state = &self.state;
+        !state.todo.is_empty() || !state.connects.is_empty() || self.backend.has_work()
     }
 
     fn settle_all<H: Handler>(&mut self, handler: &mut H) -> io::Result<()> {
@@ -388,9 +404,14 @@ impl<B: Backend> Core<B> {
                 .stop(slot.fd, Ending::All(&tags[..count]), Tag::new(id, What::Stop))?;
             // After the entries were asked to end: closing alone ends none of them, and a shutdown ends what the cancellation
             // has missed.
-            if slot.kind == Kind::Stream {
-                self.calls.shutdown(slot.fd, Shutdown::Both);
-                slot.fin = Fin::Sent;
+            match slot.kind {
+                // A shutdown would send an end before the reset.
+                Kind::Stream if slot.resets => self.calls.disconnect(slot.fd),
+                Kind::Stream => {
+                    self.calls.shutdown(slot.fd, Shutdown::Both);
+                    slot.fin = Fin::Sent;
+                }
+                Kind::Listener | Kind::Free => {}
             }
             slot.stopping = true;
             slot.entries += 1;

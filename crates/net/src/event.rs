@@ -227,7 +227,8 @@ impl<B: Backend> Core<B> {
         self.state.stats.accepted += 1;
         self.state.accepted_one();
         self.state.count_changed();
-        self.open(stream, handler);
+        self.begin(stream);
+        handler.accepted(&mut Context::new(&mut self.state, &mut self.calls), id, stream);
     }
 
     /// Takes a connection over that was accepted elsewhere.
@@ -235,23 +236,28 @@ impl<B: Backend> Core<B> {
         let fd = connection.into_raw_fd();
         let now_ms = self.state.clock.now_ms;
         match self.state.table.insert(Kind::Stream, Phase::Open, fd, now_ms) {
-            Some(stream) => self.open(stream, handler),
+            Some(stream) => {
+                self.begin(stream);
+                handler.opened(&mut Context::new(&mut self.state, &mut self.calls), stream);
+            }
             None => self.calls.close(fd),
         }
     }
 
-    /// Tells of a stream that has come about.
-    fn open<H: Handler>(&mut self, id: SocketId, handler: &mut H) {
+    /// Has a stream that has come about receive.
+    fn begin(&mut self, id: SocketId) {
         if let Some(slot) = self.state.table.get_mut(id) {
             if !self.backend.has_pool() {
                 slot.reading.way = Way::Ready;
             }
         }
         self.state.list(id);
-        handler.opened(&mut Context::new(&mut self.state, &mut self.calls), id);
     }
 
     fn on_accept_error<H: Handler>(&mut self, id: SocketId, errno: i32, handler: &mut H) {
+        if !self.state.is_open(id) {
+            return;
+        }
         let fatal = is_of_the_listener(errno);
         if fatal {
             self.state.fail(id, errno);
@@ -275,7 +281,8 @@ impl<B: Backend> Core<B> {
         }
         slot.phase = Phase::Open;
         slot.active_ms = self.state.clock.now_ms;
-        self.open(id, handler);
+        self.begin(id);
+        handler.opened(&mut Context::new(&mut self.state, &mut self.calls), id);
     }
 
     fn on_stop(&mut self, id: SocketId) {

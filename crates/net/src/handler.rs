@@ -14,6 +14,12 @@ pub trait Handler {
         let _ = (cx, id);
     }
 
+    /// A connection of a listener was accepted. By default this is [`opened`](Self::opened).
+    fn accepted(&mut self, cx: &mut Context<'_>, listener: SocketId, id: SocketId) {
+        let _ = listener;
+        self.opened(cx, id);
+    }
+
     /// Bytes have come, in the order in which the peer sent them. They are gone after the call: what is needed later has to
     /// be copied.
     fn received(&mut self, cx: &mut Context<'_>, id: SocketId, bytes: &[u8]);

@@ -193,7 +193,7 @@ fn turn_all<S: Service>(rings: &mut [Ring<S>], spin: Duration, asked: &Asked) ->
 
 /// Waits until one of the rings has events, or something is due.
 fn sleep<S>(rings: &mut [Ring<S>]) -> io::Result<()> {
-    let due = rings.iter().filter_map(|ring| ring.sockets.due()).min();
+    let due = rings.iter().filter_map(|ring| ring.sockets.next_timer()).min();
     let timeout = due.map(|due| Timespec {
         tv_sec: due.as_secs() as i64,
         tv_nsec: i64::from(due.subsec_nanos()),

@@ -50,6 +50,7 @@ pub struct Sockets {
     chosen: Chosen,
     backlog: u32,
     reuse_port: bool,
+    process: u32,
 }
 
 /// Ends a turn's wait, from any thread.
@@ -116,7 +117,8 @@ impl Sockets {
                 } else {
                     config.send
                 };
-                let core = Core::new(ring, System::default(), state, Decision::new(policy));
+                let core = Core::new(ring, System::default(), state, Decision::new(policy))
+                    .answering_later(config.answers_later);
                 (On::Uring(Box::new(core)), Chosen::Uring)
             }
             Err(why) => {
@@ -130,6 +132,7 @@ impl Sockets {
             chosen,
             backlog: config.backlog.unsigned_abs(),
             reuse_port: config.reuse_port,
+            process: std::process::id(),
         })
     }
 
@@ -146,6 +149,24 @@ impl Sockets {
         match &mut self.on {
             On::Uring(core) => core.turn(handler, timeout),
             On::Epoll(core) => core.turn(handler, timeout),
+        }
+    }
+
+    /// Whether something waits for the next turn that [`descriptor`](Self::descriptor) does not tell of: what handlers have
+    /// asked for, and what was asked for since the turn.
+    pub fn has_work(&self) -> bool {
+        match &self.on {
+            On::Uring(core) => core.has_work(),
+            On::Epoll(core) => core.has_work(),
+        }
+    }
+
+    /// The time after which a turn is due even if there are no events: a stream has lingered or been idle for long enough, or
+    /// accepting is tried again. None: there is no such time. For a loop that watches [`descriptor`](Self::descriptor).
+    pub fn next_timer(&self) -> Option<Duration> {
+        match &self.on {
+            On::Uring(core) => core.state.next_timer(),
+            On::Epoll(core) => core.state.next_timer(),
         }
     }
 
@@ -193,14 +214,6 @@ impl Sockets {
         }
     }
 
-    /// Until when a turn can wait at most: something is due then.
-    pub(crate) fn due(&self) -> Option<Duration> {
-        match &self.on {
-            On::Uring(core) => core.state.shorten(None),
-            On::Epoll(core) => core.state.shorten(None),
-        }
-    }
-
     /// The ring's or epoll's own descriptor, which is readable while there are events.
     pub(crate) fn own_descriptor(&mut self) -> io::Result<RawFd> {
         match &mut self.on {
@@ -217,7 +230,8 @@ impl Sockets {
         }
     }
 
-    /// The descriptor that is readable when a turn has something to do, for a loop that watches several.
+    /// The descriptor that is readable when a turn finds events, for a loop that watches several. Such a loop makes a turn
+    /// too whenever [`has_work`](Self::has_work) says so.
     ///
     /// # Errors
     /// EMFILE if it cannot be made.
@@ -234,6 +248,12 @@ impl Sockets {
             On::Uring(core) => Some(core.backend.driver()),
             On::Epoll(_) => None,
         }
+    }
+
+    /// Whether this is a child of the process that made the sockets. It must not use them, and dropping them does not disturb
+    /// the parent.
+    pub fn is_forked(&self) -> bool {
+        self.process != std::process::id()
     }
 
     /// What has happened so far.

@@ -124,6 +124,8 @@ pub(crate) struct Slot {
     pub(crate) fin: Fin,
     /// The peer has sent its last byte.
     pub(crate) peer_ended: bool,
+    /// It is ended with a reset.
+    pub(crate) resets: bool,
     /// When something was last received or sent, in milliseconds of the clock.
     pub(crate) active_ms: u64,
     /// The errno that ended the socket, or 0.
@@ -145,6 +147,7 @@ impl Slot {
             stopping: false,
             fin: Fin::No,
             peer_ended: false,
+            resets: false,
             active_ms: 0,
             errno: 0,
             reading: Reading::default(),

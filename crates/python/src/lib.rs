@@ -11,6 +11,7 @@ mod file;
 mod files;
 mod free;
 mod memory;
+mod net;
 mod path;
 mod python_code;
 mod ready;
@@ -103,5 +104,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     aio::add_to(module)?;
     counters::add_to(module)?;
     file::add_to(module)?;
-    files::add_to(module)
+    files::add_to(module)?;
+    net::add_to(module)
 }

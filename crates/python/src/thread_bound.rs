@@ -5,6 +5,7 @@
 //! use of one (in the main thread as soon as Python code runs there), and at the thread's end at the latest.
 
 use proactor::{Driver, Engine};
+use proactor_net::Sockets;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -14,16 +15,34 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
 
+/// What one thread makes and uses: a driver, or all that stands on one.
+pub(crate) trait OneThread: 'static {
+    /// Whether this is a forked child of its process.
+    fn is_forked(&self) -> bool;
+}
+
+impl OneThread for Driver {
+    fn is_forked(&self) -> bool {
+        Driver::is_forked(self)
+    }
+}
+
+impl OneThread for Sockets {
+    fn is_forked(&self) -> bool {
+        Sockets::is_forked(self)
+    }
+}
+
 /// A driver that only the thread that made it can reach, or one that any thread may reach whose object is locked.
-pub(crate) struct ThreadBound {
-    slot: Arc<Slot>,
+pub(crate) struct ThreadBound<T: OneThread = Driver> {
+    slot: Arc<Slot<T>>,
     /// None for a driver of all threads.
     owner: Option<ThreadId>,
     closed: AtomicBool,
 }
 
-struct Slot {
-    driver: UnsafeCell<Option<Driver>>,
+struct Slot<T> {
+    driver: UnsafeCell<Option<T>>,
     /// The object is gone.
     unwanted: AtomicBool,
 }
@@ -32,15 +51,48 @@ struct Slot {
 // is that thread's own. The list lets go of a slot only when the driver is out of it, so nobody else frees one either.
 // A driver of all threads is in no list, and reached through `&mut ThreadBound` alone, which its object's lock gives to one
 // thread at a time; a driver's parts refer to each other only, and no engine but io_uring ties one to a thread.
-unsafe impl Send for Slot {}
+unsafe impl<T> Send for Slot<T> {}
 // SAFETY: as above.
-unsafe impl Sync for Slot {}
+unsafe impl<T> Sync for Slot<T> {}
+
+/// A slot as its thread's list knows it.
+trait Listed {
+    fn is_unwanted(&self) -> bool;
+
+    /// Frees what is in it.
+    ///
+    /// # Safety
+    /// This is the thread that made it, and no call of it is on the stack.
+    unsafe fn empty(&self);
+
+    /// As `empty`, without the GIL.
+    ///
+    /// # Safety
+    /// As `empty`.
+    unsafe fn empty_detached(&self);
+}
+
+impl<T: OneThread> Listed for Slot<T> {
+    fn is_unwanted(&self) -> bool {
+        self.unwanted.load(Ordering::Acquire)
+    }
+
+    unsafe fn empty(&self) {
+        // SAFETY: the caller's promise.
+        drop(unsafe { (*self.driver.get()).take() });
+    }
+
+    unsafe fn empty_detached(&self) {
+        // SAFETY: the caller's promise.
+        free(unsafe { (*self.driver.get()).take() });
+    }
+}
 
 /// Slots, of whatever thread, that wait for their thread to come by.
 static UNWANTED: AtomicUsize = AtomicUsize::new(0);
 
 /// This thread's drivers.
-struct Mine(RefCell<Vec<Arc<Slot>>>);
+struct Mine(RefCell<Vec<Arc<dyn Listed>>>);
 
 thread_local! {
     static MINE: Mine = const { Mine(RefCell::new(Vec::new())) };
@@ -65,30 +117,16 @@ impl Drop for Mine {
     fn drop(&mut self) {
         // The thread ends. Whoever still has an object of its own can only hear that it is another thread's.
         for slot in self.0.take() {
-            if slot.unwanted.load(Ordering::Acquire) {
+            if slot.is_unwanted() {
                 UNWANTED.fetch_sub(1, Ordering::Relaxed);
             }
             // SAFETY: this is the driver's thread, and no call of it is on the stack.
-            drop(unsafe { (*slot.driver.get()).take() });
+            unsafe { slot.empty() };
         }
     }
 }
 
 impl ThreadBound {
-    pub(crate) fn new(driver: Driver) -> Self {
-        reap();
-        let slot = Arc::new(Slot {
-            driver: UnsafeCell::new(Some(driver)),
-            unwanted: AtomicBool::new(false),
-        });
-        MINE.with(|mine| mine.0.borrow_mut().push(Arc::clone(&slot)));
-        ThreadBound {
-            slot,
-            owner: Some(thread::current().id()),
-            closed: AtomicBool::new(false),
-        }
-    }
-
     /// A driver that its object's lock hands from thread to thread. It is freed by whichever drops it.
     ///
     /// # Panics
@@ -105,12 +143,29 @@ impl ThreadBound {
             closed: AtomicBool::new(false),
         }
     }
+}
+
+impl<T: OneThread> ThreadBound<T> {
+    pub(crate) fn new(driver: T) -> Self {
+        reap();
+        let slot = Arc::new(Slot {
+            driver: UnsafeCell::new(Some(driver)),
+            unwanted: AtomicBool::new(false),
+        });
+        let listed: Arc<dyn Listed> = Arc::<Slot<T>>::clone(&slot);
+        MINE.with(|mine| mine.0.borrow_mut().push(listed));
+        ThreadBound {
+            slot,
+            owner: Some(thread::current().id()),
+            closed: AtomicBool::new(false),
+        }
+    }
 
     /// The driver.
     ///
     /// # Errors
     /// `RuntimeError` on another thread and in a forked child, `ValueError` after `close`.
-    pub(crate) fn get(&mut self) -> PyResult<&mut Driver> {
+    pub(crate) fn get(&mut self) -> PyResult<&mut T> {
         self.check_thread()?;
         reap();
         // SAFETY: this is the driver's thread, or the only one that has the object's lock; `&mut self` and the result's
@@ -176,7 +231,7 @@ impl ThreadBound {
     }
 }
 
-impl Drop for ThreadBound {
+impl<T: OneThread> Drop for ThreadBound<T> {
     fn drop(&mut self) {
         self.let_go();
     }
@@ -190,19 +245,19 @@ fn reap() {
     // The borrow ends before anything is freed: releasing a Python buffer may run code that comes back here. The list may
     // be gone, at the thread's end.
     let unwanted = MINE.try_with(|mine| {
-        let is_unwanted = |slot: &mut Arc<Slot>| slot.unwanted.load(Ordering::Acquire);
+        let is_unwanted = |slot: &mut Arc<dyn Listed>| slot.is_unwanted();
         let mut mine = mine.0.borrow_mut();
         mine.extract_if(.., is_unwanted).collect::<Vec<_>>()
     });
     for slot in unwanted.unwrap_or_default() {
         UNWANTED.fetch_sub(1, Ordering::Relaxed);
         // SAFETY: the slot was in this thread's list, so this is the driver's thread; its object is gone.
-        free(unsafe { (*slot.driver.get()).take() });
+        unsafe { slot.empty_detached() };
     }
 }
 
 /// Drops a driver, which waits for the kernel, without the GIL.
-fn free(driver: Option<Driver>) {
+fn free<T>(driver: Option<T>) {
     let mut driver = AssertSend(driver);
     // Without an interpreter there is no GIL to let go of.
     let _ = Python::try_attach(|py| py.detach(|| drop(driver.get().take())));

@@ -50,6 +50,18 @@ impl Calls for System {
         let _ = rustix::net::sockopt::set_socket_linger(borrow(fd), Some(std::time::Duration::ZERO));
     }
 
+    fn disconnect(&mut self, fd: RawFd) {
+        // Unix sockets cannot be disconnected.
+        if rustix::net::connect_unspec(borrow(fd)).is_err() {
+            self.shutdown(fd, Shutdown::Both);
+        }
+    }
+
+    fn stop_listening(&mut self, fd: RawFd) {
+        // Linux stops a listener that is shut down, and completes its accepts with EINVAL.
+        self.shutdown(fd, Shutdown::Both);
+    }
+
     fn is_socket(&mut self, fd: RawFd) -> bool {
         self.made += 1;
         fd >= 0 && rustix::net::sockopt::socket_domain(borrow(fd)).is_ok()

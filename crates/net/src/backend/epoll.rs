@@ -269,6 +269,10 @@ impl Backend for Epoll {
         Ok(())
     }
 
+    fn has_work(&self) -> bool {
+        !self.changed.is_empty() || !self.made.is_empty()
+    }
+
     fn release(&mut self, fd: RawFd) {
         let Some(interest) = self.interests.get_mut(fd as usize) else {
             return;

@@ -25,6 +25,12 @@ pub(crate) trait Calls {
     fn close(&mut self, fd: RawFd);
     /// Makes the close send a reset.
     fn reset_on_close(&mut self, fd: RawFd);
+    /// Ends a connection at once, so that the peer gets a reset and not an end.
+    fn disconnect(&mut self, fd: RawFd) {
+        self.shutdown(fd, Shutdown::Both);
+    }
+    /// Has a listener refuse connections from now on, before its descriptor can be closed.
+    fn stop_listening(&mut self, _fd: RawFd) {}
     /// Whether the number is a socket's descriptor.
     fn is_socket(&mut self, fd: RawFd) -> bool;
 }
@@ -65,6 +71,9 @@ pub(crate) trait Backend {
     /// Ends one entry of a descriptor, or all of them: they then have their last events. One event of its own, after which
     /// entries may be left: the caller asks again.
     fn stop(&mut self, fd: RawFd, which: Ending<'_>, tag: Tag) -> io::Result<()>;
+
+    /// Whether the next wait has something to hand over, or events that are there already.
+    fn has_work(&self) -> bool;
 
     /// Forgets a descriptor that no entry names and that is about to be closed.
     fn release(&mut self, _fd: RawFd) {}

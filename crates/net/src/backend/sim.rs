@@ -84,6 +84,10 @@ impl Backend for Sim {
         self.kernel.borrow_mut().push(fd, tag, Job::Accept { once })
     }
 
+    fn has_work(&self) -> bool {
+        false
+    }
+
     fn connect(&mut self, fd: RawFd, _: SocketAddrAny, tag: Tag) -> io::Result<()> {
         self.kernel.borrow_mut().push(fd, tag, Job::Connect)
     }

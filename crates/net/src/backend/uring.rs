@@ -184,6 +184,10 @@ impl Backend for Uring {
         self.push(entry, tag)
     }
 
+    fn has_work(&self) -> bool {
+        !self.entries.is_empty()
+    }
+
     fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         self.hand_over()?;
         let result = self.driver.wait_events(1, timeout, &mut self.completions, events);

@@ -49,7 +49,7 @@ impl LoopFuture {
         self.event_loop.clone_ref(py)
     }
 
-    fn done(&self) -> bool {
+    pub(crate) fn done(&self) -> bool {
         !matches!(self.state, State::Pending)
     }
 
@@ -142,7 +142,7 @@ impl LoopFuture {
 ///
 /// # Errors
 /// RuntimeError if there is none.
-pub(super) fn running_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+pub(crate) fn running_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     RUNNING_LOOP.import(py, "asyncio", "get_running_loop")?.call0()
 }
 
@@ -205,7 +205,7 @@ fn end(future: &Bound<'_, LoopFuture>, state: State) -> PyResult<bool> {
 /// # Errors
 /// Those of `work`; what a task lets through that ends the loop (KeyboardInterrupt, SystemExit). The others are woken all
 /// the same, by the loop.
-pub(super) fn from_the_loop(py: Python<'_>, work: impl FnOnce() -> PyResult<()>) -> PyResult<()> {
+pub(crate) fn from_the_loop(py: Python<'_>, work: impl FnOnce() -> PyResult<()>) -> PyResult<()> {
     let collector = Collector {
         outer: WOKEN.replace(Some(Vec::new())),
     };

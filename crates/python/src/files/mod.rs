@@ -20,6 +20,8 @@ mod stat;
 mod status;
 mod waiter;
 
+pub(crate) use future::{from_the_loop, new_future, running_loop, wake, LoopFuture};
+
 use crate::reused;
 use pyo3::prelude::*;
 
