@@ -46,4 +46,5 @@ pub use error::{Error, Refusal, SubmitError};
 pub use inflight::Token;
 pub use op::{Options, Priority, PriorityClass};
 pub use probe::{Chosen, Engine, Support};
+pub use sys::fork::generation as fork_generation;
 pub use sys::{errno_of, is_forbidden, strerror};

@@ -50,7 +50,7 @@ pub struct Sockets {
     chosen: Chosen,
     backlog: u32,
     reuse_port: bool,
-    process: u32,
+    fork_generation: u32,
 }
 
 /// Ends a turn's wait, from any thread.
@@ -132,7 +132,7 @@ impl Sockets {
             chosen,
             backlog: config.backlog.unsigned_abs(),
             reuse_port: config.reuse_port,
-            process: std::process::id(),
+            fork_generation: proactor::fork_generation(),
         })
     }
 
@@ -253,7 +253,7 @@ impl Sockets {
     /// Whether this is a child of the process that made the sockets. It must not use them, and dropping them does not disturb
     /// the parent.
     pub fn is_forked(&self) -> bool {
-        self.process != std::process::id()
+        self.fork_generation != proactor::fork_generation()
     }
 
     /// What has happened so far.

@@ -12,10 +12,12 @@ extern "C" fn in_child() {
     crate::descriptors::forget_parent();
 }
 
-/// A number that differs after each `fork()` on the child's side.
+/// A number that differs after each `fork()` on the child's side: what belongs to one process compares it with the number from
+/// its beginning.
 ///
 /// `getpid()` would do, but has been a system call since glibc 2.25.
-pub(crate) fn generation() -> u32 {
+#[inline]
+pub fn generation() -> u32 {
     INSTALL.call_once(|| {
         // SAFETY: `in_child` is async-signal-safe and lives as long as the process.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };

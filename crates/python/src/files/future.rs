@@ -148,10 +148,16 @@ pub(crate) fn running_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
 
 /// A future of the running loop.
 pub(crate) fn new_future(py: Python<'_>) -> PyResult<Bound<'_, LoopFuture>> {
+    new_future_of(running_loop(py)?)
+}
+
+/// A future of a loop, which is known to be the running one. Before Python 3.12 asking for that one is a system call.
+pub(crate) fn new_future_of(event_loop: Bound<'_, PyAny>) -> PyResult<Bound<'_, LoopFuture>> {
+    let py = event_loop.py();
     Bound::new(
         py,
         LoopFuture {
-            event_loop: running_loop(py)?.unbind(),
+            event_loop: event_loop.unbind(),
             state: State::Pending,
             callbacks: Vec::new(),
             blocking: false,

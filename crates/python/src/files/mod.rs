@@ -20,7 +20,7 @@ mod stat;
 mod status;
 mod waiter;
 
-pub(crate) use future::{from_the_loop, new_future, running_loop, wake, LoopFuture};
+pub(crate) use future::{from_the_loop, new_future_of, running_loop, wake, LoopFuture};
 
 use crate::reused;
 use pyo3::prelude::*;

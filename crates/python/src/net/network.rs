@@ -4,7 +4,7 @@ use super::events::{Connections, Events, News};
 use super::stream::{to_python, NetStream, Shared};
 use crate::attached::Attached;
 use crate::errors;
-use crate::files::{from_the_loop, new_future, running_loop, wake, LoopFuture};
+use crate::files::{from_the_loop, new_future_of, running_loop, wake, LoopFuture};
 use crate::python_code;
 use crate::thread_bound::ThreadBound;
 use proactor_net::{Address, Config, Context, Hidden, SocketId, Sockets};
@@ -157,7 +157,7 @@ impl Network {
             .event_loop
             .bind(py)
             .upgrade()
-            .ok_or_else(|| PyRuntimeError::new_err("the event loop of this stream is gone"))
+            .ok_or_else(loop_is_gone)
             .and_then(|event_loop| {
                 let turn = slf.getattr(intern!(py, "_turn"))?;
                 python_code::call_method(&event_loop, intern!(py, "call_soon"), [&turn])
@@ -167,6 +167,16 @@ impl Network {
             return Err(e);
         }
         Ok(())
+    }
+
+    /// A future of this network's loop.
+    ///
+    /// # Errors
+    /// RuntimeError in another thread than the loop's, and when the loop is gone.
+    pub(super) fn new_future<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, LoopFuture>> {
+        self.with(py, |_| ())?;
+        let event_loop = self.event_loop.bind(py).upgrade();
+        new_future_of(event_loop.ok_or_else(loop_is_gone)?)
     }
 
     fn has_work(&self, py: Python<'_>) -> PyResult<bool> {
@@ -310,6 +320,10 @@ impl Network {
     }
 }
 
+fn loop_is_gone() -> PyErr {
+    PyRuntimeError::new_err("the event loop of this stream is gone")
+}
+
 /// An address of the `socket` module's kind: `(host, port)`, `(host, port, flowinfo, scope_id)`, or a path.
 fn address_of(address: &Bound<'_, PyAny>) -> PyResult<Address> {
     if let Ok((host, port)) = address.extract::<(String, u16)>() {
@@ -399,7 +413,7 @@ impl Network {
         let py = slf.py();
         let to = address_of(address)?;
         let this = slf.get();
-        let future = new_future(py)?.unbind();
+        let future = this.new_future(py)?.unbind();
         let id = this
             .with(py, |cx| cx.connect(&to))?
             .map_err(|e| failed_at(py, &e, address))?;

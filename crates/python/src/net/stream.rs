@@ -4,7 +4,7 @@ use super::inbox::Inbox;
 use super::network::Network;
 use crate::attached::Attached;
 use crate::errors;
-use crate::files::{new_future, wake, LoopFuture};
+use crate::files::{wake, LoopFuture};
 use crate::memory;
 use proactor_net::{Address, SocketId};
 use pyo3::buffer::PyBuffer;
@@ -201,7 +201,7 @@ impl NetStream {
 
     /// A future that is done when there are at least `wanted` unread bytes or the last one has come.
     fn wait_readable(&self, py: Python<'_>, wanted: usize) -> PyResult<Py<LoopFuture>> {
-        let future = new_future(py)?;
+        let future = self.network.get().new_future(py)?;
         let mut state = self.state.borrow_mut(py)?;
         if let Some(other) = &state.reading {
             if !other.borrow(py).done() {
@@ -238,7 +238,7 @@ impl NetStream {
             return Ok(None);
         }
         drop(state);
-        let future = new_future(py)?.unbind();
+        let future = self.network.get().new_future(py)?.unbind();
         // allocates: one reference
         self.state.borrow_mut(py)?.sending.push(future.clone_ref(py));
         Ok(Some(future))
@@ -249,7 +249,7 @@ impl NetStream {
         if self.state.borrow(py)?.closed {
             return Ok(None);
         }
-        let future = new_future(py)?.unbind();
+        let future = self.network.get().new_future(py)?.unbind();
         // allocates: one reference
         self.state.borrow_mut(py)?.closing.push(future.clone_ref(py));
         Ok(Some(future))
