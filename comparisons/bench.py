@@ -51,6 +51,7 @@ RUNS = {
     "perop": Run(90, needs="cargo"),
     "randread": Run(21, ("--seconds", "2"), "fio"),
     "servers_lockstep": Run(30, ("--rounds", "9"), needs="cc"),
+    "servers_streams": Run(10, ("--rounds", "7")),
     "copier": Run(60, ("--add", "--fs", "ext4", "--tree", "50,000 x 4 KB in 500 directories"), "cargo"),
 }
 

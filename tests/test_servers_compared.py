@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import servers_lockstep
+import servers_streams
 from capabilities import require
 from test_comparisons import smoke
 
@@ -30,6 +31,16 @@ def test_servers_lockstep(tmp_path: Path) -> None:
     # Calls are counted: epoll waits once for all, and each request is a read and a write.
     assert data["setups"]["25 x 512 B"][servers_lockstep.EPOLL][0]["calls_per_request"] == 2 + 1 / 25
     assert "## 25 x 512 B, 16 deep\n" in text
+
+
+def test_servers_streams(tmp_path: Path) -> None:
+    """The client checks each byte that comes back."""
+    setup = "25 x 512 B"
+    arguments = ("--only", "proactor.net, epoll", "--setup", setup)
+    _, data = smoke(tmp_path, "servers_streams.py", *arguments)
+    found = data["setups"][setup]
+    assert set(found) == {servers_streams.STREAMS, "proactor.net, epoll"}
+    assert all(rounds[0]["cpu_us"] > 0 for rounds in found.values())
 
 
 def test_the_summary_of_servers_is_in_ratios() -> None:

@@ -1,0 +1,127 @@
+"""What one echo costs a Python server that finds K ready connections: microseconds of CPU of its process.
+
+asyncio's streams and protocols and `proactor.net`, on asyncio's loop and on uvloop. `proactor bench net
+--lockstep` is the client: it sends to each connection, waits until all is served, and reads; client and
+server share one processor, and the client's time is not counted. Calls are counted in a round of their own.
+
+    python comparisons/servers_streams.py
+    python comparisons/servers_streams.py --only proactor.net --setup "25 x 512 B"
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import lib
+import servers_streams_child
+import tables
+
+CHILD = Path(__file__).with_name("servers_streams_child.py")
+STREAMS = "asyncio streams"
+# Each contender's kind of server, its engine, and its loop.
+CONTENDERS: dict[str, tuple[str, str, str]] = {
+    STREAMS: ("streams", "auto", "asyncio"),
+    "asyncio protocol": ("protocol", "auto", "asyncio"),
+    "uvloop, streams": ("streams", "auto", "uvloop"),
+    "proactor.net": ("proactor", "auto", "asyncio"),
+    "proactor.net, epoll": ("proactor", "epoll", "asyncio"),
+    "uvloop, proactor.net": ("proactor", "auto", "uvloop"),
+}
+SETUPS = {"1 x 512 B": 1, "5 x 512 B": 5, "25 x 512 B": 25, "200 x 512 B": 200}
+ROUND_S = 1.0
+ATTEMPTS = 5
+TIMEOUT_S = 120
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        port: int = one.getsockname()[1]
+        return port
+
+
+def measure(name: str, connections: int, seconds: float) -> lib.Measured:
+    """One round. On a busy machine few wake-ups are undisturbed, so a round that had too few is longer."""
+    for longer in range(ATTEMPTS):
+        cell = lockstep(name, connections, seconds * 2**longer)
+        if not cell["failed"]:
+            break
+    else:
+        raise RuntimeError(f"{name}: {cell['failed']}")
+    (found,) = cell["rounds"]
+    measured: lib.Measured = {"cpu_us": found["used"]["threads"][0]["cpu_s"] * 1e6 / found["all"]["ios"]}
+    if counted := cell["counted"]:
+        measured["calls_per_request"] = counted["calls"]["total"] / counted["ios"]
+    return measured
+
+
+def lockstep(name: str, connections: int, seconds: float) -> lib.Measured:
+    address = f"127.0.0.1:{free_port()}"
+    with tempfile.TemporaryDirectory() as folder:
+        kept = Path(folder) / "report.json"
+        command = [sys.executable, "-m", "proactor", "bench", "net", address, "--lockstep", "--rounds=1"]
+        command += [f"--connections={connections}", f"--duration={round(seconds * 1000)}ms", f"--json={kept}"]
+        command += ["--", sys.executable, str(CHILD), *CONTENDERS[name], address]
+        subprocess.run(command, stdout=subprocess.DEVNULL, timeout=TIMEOUT_S, check=False)
+        (cell,) = json.loads(kept.read_text())["cells"]
+    found: lib.Measured = cell
+    return found
+
+
+def calls(rounds: list[lib.Measured]) -> str:
+    found = tables.summarise(rounds, "calls_per_request")
+    return f"{found.median:.2f}" if found else "-"
+
+
+def groups(data: lib.Measured) -> Iterator[tables.Group]:
+    for setup, found in data["setups"].items():
+        rows = [
+            tables.Row(name, tables.number(rounds, "cpu_us"), [calls(rounds)])
+            for name, rounds in found.items()
+        ]
+        yield tables.Group(setup, "microseconds of CPU per echo", rows, ["calls per request"], digits=1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="CPU per echo of servers in Python, at an exact batch.")
+    tables.add_arguments(parser, rounds=7, always=STREAMS)
+    parser.add_argument("--setup", action="append", choices=SETUPS, help="only this one (can be repeated)")
+    parser.add_argument("--seconds", type=float, default=ROUND_S, help="of one contender's round")
+    args = tables.parse(parser)
+    setups = args.setup or list(SETUPS)
+    names = tables.chosen(CONTENDERS, args.only, STREAMS)
+    if not servers_streams_child.has_uvloop():
+        names = [name for name in names if CONTENDERS[name][2] != "uvloop"]
+    if args.smoke:
+        args.seconds = 0.1
+    elif args.minutes:
+        round_s = 3 * (args.seconds + 0.5) * len(setups) * len(names)
+        args.rounds = max(min(args.rounds, int(args.minutes * 60 / round_s)), 1)
+    environment = lib.environment(packages=["uvloop"])
+
+    def cell(setup: str) -> lib.Measured:
+        """All contenders, one after the other: they meet the same state of the machine."""
+
+        def one(name: str) -> lib.Measured:
+            return measure(name, SETUPS[setup], args.seconds)
+
+        found = lib.in_rounds(names, 1, one, quiet=True)
+        return {name: rounds[0] for name, rounds in found.items()}
+
+    measured = lib.in_rounds(setups, args.rounds, cell)
+    by_name = {
+        setup: {name: [found[name] for found in rounds] for name in names}
+        for setup, rounds in measured.items()
+    }
+    data = {"environment": environment, "setups": by_name}
+    tables.finish("servers_streams", data, groups(data), args)
+
+
+if __name__ == "__main__":
+    main()
