@@ -195,6 +195,25 @@ def in_rounds(
     return found
 
 
+def by_setup(
+    setups: Sequence[str], names: Sequence[str], rounds: int, measure: Callable[[str, str], Measured]
+) -> dict[str, dict[str, list[Measured]]]:
+    """`measure(setup, name)` of every contender in every set-up, in rounds.
+
+    The contenders of a set-up follow each other, so that they meet the same state of the machine.
+    """
+
+    def cell(setup: str) -> Measured:
+        found = in_rounds(names, 1, lambda name: measure(setup, name), quiet=True)
+        return {name: of_round[0] for name, of_round in found.items()}
+
+    measured = in_rounds(setups, rounds, cell)
+    return {
+        setup: {name: [found[name] for found in of_setup] for name in names}
+        for setup, of_setup in measured.items()
+    }
+
+
 def _affordable(took_s: dict[Cell, float], seconds: float) -> list[Cell]:
     """As many as take no longer together, the quickest first."""
     chosen = []

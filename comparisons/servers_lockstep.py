@@ -149,20 +149,10 @@ def main() -> None:
         servers_lib.build(binaries)
         environment = lib.environment(binaries)
 
-        def cell(setup: str) -> lib.Measured:
-            """All contenders, one after the other: they meet the same state of the machine."""
+        def one(setup: str, name: str) -> lib.Measured:
+            return measure(binaries, ours, name, SETUPS[setup], args.seconds)
 
-            def one(name: str) -> lib.Measured:
-                return measure(binaries, ours, name, SETUPS[setup], args.seconds)
-
-            found = lib.in_rounds(names, 1, one, quiet=True)
-            return {name: rounds[0] for name, rounds in found.items()}
-
-        measured = lib.in_rounds(setups, args.rounds, cell)
-    by_name = {
-        setup: {name: [found[name] for found in rounds] for name in names}
-        for setup, rounds in measured.items()
-    }
+        by_name = lib.by_setup(setups, names, args.rounds, one)
     data = {"environment": environment, "setups": by_name}
     tables.finish("servers_lockstep", data, groups(data), args)
 

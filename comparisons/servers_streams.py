@@ -105,20 +105,10 @@ def main() -> None:
         args.rounds = max(min(args.rounds, int(args.minutes * 60 / round_s)), 1)
     environment = lib.environment(packages=["uvloop"])
 
-    def cell(setup: str) -> lib.Measured:
-        """All contenders, one after the other: they meet the same state of the machine."""
+    def one(setup: str, name: str) -> lib.Measured:
+        return measure(name, SETUPS[setup], args.seconds)
 
-        def one(name: str) -> lib.Measured:
-            return measure(name, SETUPS[setup], args.seconds)
-
-        found = lib.in_rounds(names, 1, one, quiet=True)
-        return {name: rounds[0] for name, rounds in found.items()}
-
-    measured = lib.in_rounds(setups, args.rounds, cell)
-    by_name = {
-        setup: {name: [found[name] for found in rounds] for name in names}
-        for setup, rounds in measured.items()
-    }
+    by_name = lib.by_setup(setups, names, args.rounds, one)
     data = {"environment": environment, "setups": by_name}
     tables.finish("servers_streams", data, groups(data), args)
 
