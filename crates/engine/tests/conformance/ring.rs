@@ -122,7 +122,10 @@ fn workers_are_limited(t: &Case) {
     assert!(tokens.iter().all(|token| done[token] == Ok(0)));
     let beyond = t.config().io_worker_cpus(vec![100_000]).build();
     if t.engine == Engine::IoUring {
-        assert_eq!(beyond.err().and_then(|e| proactor::errno_of(&e)), Some(libc::EINVAL));
+        assert_eq!(
+            beyond.err().and_then(|e| proactor::errno_of(&e)),
+            Some(libc::EINVAL)
+        );
     } else {
         assert!(beyond.is_ok(), "ignored");
     }
