@@ -66,6 +66,21 @@ def test_waiters_for_one_and_for_several(context: aio.Context, pipe: tuple[int, 
     assert sorted(counts) == [1, 3]
 
 
+def test_what_one_wait_leaves_ends_another(context: aio.Context, tmp_path: Path) -> None:
+    # The descriptor's signal is gone with the first of two events, before the thread that sleeps has seen it.
+    path = tmp_path / "file"
+    path.write_bytes(b"hello")
+    with path.open("rb") as file:
+        for _ in range(200):
+            other = threading.Thread(target=context.wait, args=(1, 1))
+            other.start()
+            pair = [aio.Read(file.fileno(), 5, offset=0) for _ in range(2)]
+            assert context.submit(*pair) == 2
+            assert len(context.wait(1, 1)) == 1
+            other.join(30)
+            assert not other.is_alive()
+
+
 def test_closing_ends_the_waits(context: aio.Context, pipe: tuple[int, int]) -> None:
     context.submit(aio.Poll(pipe[0], select.POLLIN))
     errors: list[ValueError] = []

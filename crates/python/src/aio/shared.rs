@@ -89,6 +89,16 @@ impl Shared {
         })
     }
 
+    /// Makes the waiter without a limit look at events that this thread has collected and leaves to it. The driver's
+    /// descriptor no longer tells of them. To be called inside.
+    pub(super) fn wake_waiter(&self) {
+        if self.waiters.load(Ordering::SeqCst) > 0 {
+            if let Some(descriptors) = &*self.descriptors() {
+                descriptors.ring();
+            }
+        }
+    }
+
     /// Sends those who wait away, and closes the descriptors when the last of them has gone; to be called inside.
     pub(super) fn close(&self) {
         if let Some(descriptors) = self.descriptors().take() {

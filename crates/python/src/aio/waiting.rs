@@ -128,6 +128,9 @@ impl Context {
                     events.append(inner.event(py, completion)?)?;
                 }
                 self.note_pending(&inner);
+                if !inner.collected.is_empty() {
+                    shared.wake_waiter();
+                }
                 return Ok(events);
             }
             if waiter.is_none() {
