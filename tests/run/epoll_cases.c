@@ -14,6 +14,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
@@ -928,6 +929,107 @@ static void closed_set(void) {
     say_read("ghi", a, 10);
 }
 
+// splice
+
+static void say_splice(const char *what, int to, size_t len, unsigned flags) {
+    ssize_t count = splice(a, 0, to, 0, len, flags);
+    if (count >= 0) SAY("%s %zd", what, count);
+    else SAY("%s %s", what, strerror(errno));
+}
+
+static void spliced(void) {
+    int ends[2];
+    CHECK(!pipe(ends));
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    put(b, "hello");
+    wait_and_say("in", LONG);
+    say_splice("part", ends[1], 2, 0);
+    say_splice("rest", ends[1], 100, 0);
+    say_splice("nothing", ends[1], 100, SPLICE_F_NONBLOCK);
+    put(b, "more");
+    wait_and_say("in", LONG);
+    say_splice("more", ends[1], 100, 0);
+    say_read("pipe", ends[0], 100);
+    shutdown(b, SHUT_WR);
+    wait_and_say("end", LONG);
+    say_splice("end", ends[1], 100, 0);
+    close(ends[0]), close(ends[1]);
+}
+
+static int pipe_signals;
+static void count_pipe_signal(int number) { (void)number, pipe_signals++; }
+
+static void spliced_to_closed_pipe(void) {
+    int ends[2];
+    CHECK(!pipe(ends));
+    close(ends[0]);
+    pipe_signals = 0;
+    signal(SIGPIPE, count_pipe_signal);
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    put(b, "hello");
+    wait_and_say("in", LONG);
+    say_splice("closed", ends[1], 100, 0);
+    SAY("%d signals", pipe_signals);
+    signal(SIGPIPE, SIG_IGN);
+    say_read("all of it", a, 100);
+    close(ends[1]);
+}
+
+static void spliced_to_full_pipe(void) {
+    int ends[2];
+    char bytes[4096] = "";
+    CHECK(!pipe2(ends, O_NONBLOCK));
+    while (write(ends[1], bytes, sizeof bytes) > 0) {}
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    put(b, "hello");
+    wait_and_say("in", LONG);
+    say_splice("full", ends[1], 100, 0);
+    fcntl(ends[1], F_SETFL, 0);
+    say_splice("full", ends[1], 100, SPLICE_F_NONBLOCK);
+    say_read("all of it", a, 100);
+    close(ends[0]), close(ends[1]);
+}
+
+static void *empty_later(void *pipe) {
+    char bytes[65536];
+    usleep(SHORT * 1000);
+    ssize_t got = read(*(int *)pipe, bytes, sizeof bytes);
+    return (void *)got;
+}
+
+static void spliced_waits_for_room(void) {
+    int ends[2];
+    char bytes[4096] = "";
+    pthread_t thread;
+    CHECK(!pipe2(ends, O_NONBLOCK));
+    while (write(ends[1], bytes, sizeof bytes) > 0) {}
+    fcntl(ends[1], F_SETFL, 0);
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    put(b, "hello");
+    wait_and_say("in", LONG);
+    CHECK(!pthread_create(&thread, 0, empty_later, &ends[0]));
+    say_splice("waited", ends[1], 100, 0);
+    pthread_join(thread, 0);
+    say_read("pipe", ends[0], 100);
+    close(ends[0]), close(ends[1]);
+}
+
+static void spliced_to_what_is_no_pipe(void) {
+    FILE *file = tmpfile();
+    int ends[2];
+    CHECK(!pipe(ends));
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    put(b, "hello");
+    wait_and_say("in", LONG);
+    say_splice("file", fileno(file), 100, 0);
+    say_splice("socket", b, 100, 0);
+    say_splice("read end", ends[0], 100, 0);
+    say_splice("closed", 1000, 100, 0);
+    say_read("all of it", a, 100);
+    close(ends[0]), close(ends[1]);
+    fclose(file);
+}
+
 // Threads, forks, signals, time
 
 static void *wait_there(void *arg) {
@@ -1014,6 +1116,38 @@ static void added_during_wait(void) {
     close(d);
 }
 
+#define AT_ONCE 8
+static pthread_barrier_t all_ready;
+
+static void *serve_one(void *unused) {
+    int set = epoll_create1(0), one, other;
+    char bytes[10];
+    struct epoll_event event = {.events = EPOLLIN};
+    (void)unused;
+    pair_of(&one, &other);
+    put(other, "hello");
+    pthread_barrier_wait(&all_ready);
+    long seen = !epoll_ctl(set, EPOLL_CTL_ADD, one, &event) && epoll_wait(set, &event, 1, LONG) == 1;
+    seen += read(one, bytes, 10) == 5;
+    close(one), close(other), close(set);
+    return (void *)seen;
+}
+
+static void sets_made_at_once(void) {
+    pthread_t threads[AT_ONCE];
+    long seen = 0;
+    CHECK(!pthread_barrier_init(&all_ready, 0, AT_ONCE));
+    for (int round = 0; round < 20; round++) {
+        for (int i = 0; i < AT_ONCE; i++) CHECK(!pthread_create(&threads[i], 0, serve_one, 0));
+        for (int i = 0; i < AT_ONCE; i++) {
+            void *result;
+            pthread_join(threads[i], &result);
+            seen += (long)result;
+        }
+    }
+    SAY("%ld", seen);
+}
+
 static void thread_ends(void) {
     pthread_t thread;
     int count = -1;
@@ -1049,6 +1183,29 @@ static void forked(void) {
     put(b, "ghi");
     wait_and_say("in", LONG);
     say_read("parent", a, 10);
+}
+
+static void forked_without_memory(void) {
+    // Each byte goes to one of the processes, also where there is no memory that they could share.
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    put(b, "abc");
+    wait_and_say("in", LONG);
+    struct rlimit before, none;
+    CHECK(!getrlimit(RLIMIT_AS, &before));
+    none = before;
+    none.rlim_cur = 1;
+    CHECK(!setrlimit(RLIMIT_AS, &none));
+    char bytes[10];
+    pid_t child = fork();
+    if (!child) {
+        ssize_t got = read(a, bytes, 10);
+        _exit(got > 0 ? (int)got : 0);
+    }
+    CHECK(!setrlimit(RLIMIT_AS, &before));
+    int status = 0;
+    CHECK(child > 0 && waitpid(child, &status, 0) == child);
+    ssize_t got = read(a, bytes, 10);
+    SAY("%zd bytes", WEXITSTATUS(status) + (got > 0 ? got : 0));
 }
 
 static void forked_waits(void) {
@@ -1426,10 +1583,11 @@ static const struct { const char *name; void (*run)(void); } CASES[] = {
     CASE(made_blocking_by_ioctl), CASE(polled), CASE(polled_with_bytes), CASE(selected), CASE(streamed), CASE(urgent),
     CASE(two_sets), CASE(nested), CASE(nested_before), CASE(polled_set), CASE(duplicated_set), CASE(closed_set),
     CASE(second_thread), CASE(reader_in_another_thread), CASE(waiter_in_another_thread), CASE(added_during_wait),
-    CASE(thread_ends), CASE(forked), CASE(forked_waits), CASE(forked_closes), CASE(forked_executes), CASE(interrupted),
+    CASE(sets_made_at_once), CASE(thread_ends), CASE(forked), CASE(forked_without_memory), CASE(forked_waits), CASE(forked_closes), CASE(forked_executes), CASE(interrupted),
     CASE(interrupted_restart), CASE(masked), CASE(timeouts), CASE(idle_uses_no_cpu), CASE(others), CASE(other_edge),
     CASE(listener), CASE(connecting), CASE(many), CASE(stalled_reader_is_bounded), CASE(reused_numbers),
-    CASE(not_sockets), CASE(errno_is_kept),
+    CASE(not_sockets), CASE(errno_is_kept), CASE(spliced), CASE(spliced_to_closed_pipe), CASE(spliced_to_full_pipe),
+    CASE(spliced_waits_for_room), CASE(spliced_to_what_is_no_pipe),
 };
 
 int main(int argc, char **argv) {

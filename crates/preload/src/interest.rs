@@ -84,12 +84,8 @@ fn fresh_set(epfd: RawFd) -> Option<&'static Set> {
             (set, held.number)
         }
         None => {
-            let mut number = 0;
-            let set = table::add_set(|new| {
-                number = new;
-                Set::new(new, epfd)
-            })?;
-            (set, number)
+            let set = table::add_set(|number| Set::new(number, epfd))?;
+            (set, set.hold()?.number)
         }
     };
     table::set_epoll(epfd, number);

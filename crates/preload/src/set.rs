@@ -298,6 +298,10 @@ pub(crate) extern "C" fn after_fork_in_child() {
             if let Some(socket) = held.socket(fd) {
                 socket.drop_queue();
                 socket.shut_later = false;
+                if !socket.is_shared() {
+                    // There was no memory to share them in: the parent reads them.
+                    socket.drop_received();
+                }
             }
         }
         held.stats = Stats::default();

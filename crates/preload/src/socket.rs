@@ -332,6 +332,12 @@ impl Socket {
         self.shared = Some(Shared { bytes, cursor });
     }
 
+    /// Forgets what was received, when no receive is under way.
+    pub(crate) fn drop_received(&mut self) {
+        self.chunks.clear();
+        self.bytes = 0;
+    }
+
     pub(crate) fn is_shared(&self) -> bool {
         self.shared.is_some()
     }

@@ -123,21 +123,25 @@ pub(crate) fn sets() -> impl Iterator<Item = &'static Set> {
     (1..=MAX_SETS as u32).map_while(numbered)
 }
 
-/// Puts a new set into the list and returns its number.
-pub(crate) fn add_set(make: impl FnOnce(u32) -> Set) -> Option<&'static Set> {
-    let number = sets().count() as u32 + 1;
-    let place = SETS.get(number as usize - 1)?;
-    let set = Box::into_raw(Box::new(make(number)));
-    match place.compare_exchange(std::ptr::null_mut(), set, Ordering::AcqRel, Ordering::Relaxed) {
-        // SAFETY: it was just made and is never freed.
-        Ok(_) => Some(unsafe { &*set }),
-        Err(_) => {
-            // Another thread was quicker; the caller's set stays a plain one.
-            // SAFETY: nobody else has seen it.
-            drop(unsafe { Box::from_raw(set) });
-            None
+/// Puts a new set into the first free place of the list. None: the list is full.
+pub(crate) fn add_set(make: impl Fn(u32) -> Set) -> Option<&'static Set> {
+    for (at, place) in SETS.iter().enumerate() {
+        if !place.load(Ordering::Acquire).is_null() {
+            continue;
         }
+        let set = Box::into_raw(Box::new(make(at as u32 + 1)));
+        if place
+            .compare_exchange(std::ptr::null_mut(), set, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+        {
+            // SAFETY: it was just made and is never freed.
+            return Some(unsafe { &*set });
+        }
+        // Another thread was quicker.
+        // SAFETY: nobody else has seen it.
+        drop(unsafe { Box::from_raw(set) });
     }
+    None
 }
 
 /// Descriptors between `first` and `last` that have an entry.

@@ -164,7 +164,7 @@ pub unsafe extern "C" fn splice(
     let real = || unsafe { real::splice(from, from_offset, to, to_offset, len, flags) };
     if from_offset.is_null() && len > 0 && hand_back_socket(from, Cause::Splice) {
         // What lies here goes into the pipe first. It fits at least a byte, or the pipe is full.
-        return from_memory(from, to, len);
+        return from_memory(from, to, len, flags);
     }
     match table::socket(to) {
         Some(set) => send_directly(set, to, len, real),
@@ -172,12 +172,11 @@ pub unsafe extern "C" fn splice(
     }
 }
 
-/// Writes what was received from a socket into a pipe, without waiting.
-fn from_memory(from: c_int, to: c_int, len: usize) -> ssize_t {
-    let mut room = pollfd_out(to);
-    // SAFETY: one live entry.
-    if unsafe { real::poll(&raw mut room, 1, 0) } <= 0 {
-        crate::set_errno(libc::EAGAIN);
+/// Writes what was received from a socket into a pipe, waiting for room as `splice` does. What the pipe refuses stays with
+/// the socket.
+fn from_memory(from: c_int, to: c_int, len: usize, flags: c_uint) -> ssize_t {
+    if let Err(errno) = wait_for_room(to, flags) {
+        crate::set_errno(errno);
         return -1;
     }
     // A pipe that polls writable takes this much at once.
@@ -192,10 +191,39 @@ fn from_memory(from: c_int, to: c_int, len: usize) -> ssize_t {
     unsafe { real::write(to, bytes.as_ptr().cast(), got as usize) }
 }
 
-fn pollfd_out(fd: c_int) -> libc::pollfd {
-    libc::pollfd {
-        fd,
+/// Waits until a pipe has room, or says with which errno `splice` fails.
+fn wait_for_room(to: c_int, flags: c_uint) -> Result<(), c_int> {
+    // SAFETY: zero is a valid value for the C struct.
+    let mut facts: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: a live place for the answer.
+    if unsafe { libc::fstat(to, &raw mut facts) } < 0 {
+        return Err(libc::EBADF);
+    }
+    if facts.st_mode & libc::S_IFMT != libc::S_IFIFO {
+        return Err(libc::EINVAL);
+    }
+    // SAFETY: no pointer is passed.
+    let status = unsafe { real::fcntl(to, libc::F_GETFL, 0) };
+    if status & libc::O_ACCMODE == libc::O_RDONLY {
+        return Err(libc::EBADF);
+    }
+    let waits = flags & libc::SPLICE_F_NONBLOCK == 0 && status & libc::O_NONBLOCK == 0;
+    let mut room = libc::pollfd {
+        fd: to,
         events: libc::POLLOUT,
         revents: 0,
+    };
+    // SAFETY: one live entry.
+    match unsafe { real::poll(&raw mut room, 1, if waits { -1 } else { 0 }) } {
+        0 => return Err(libc::EAGAIN),
+        1.. => {}
+        _ => return Err(crate::errno()),
     }
+    if room.revents & libc::POLLERR != 0 {
+        // Nobody reads from it.
+        // SAFETY: no pointer is passed.
+        unsafe { libc::raise(libc::SIGPIPE) };
+        return Err(libc::EPIPE);
+    }
+    Ok(())
 }
