@@ -76,13 +76,31 @@ def test_programs_that_cannot_be_started(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [["--pool=3"], ["--pool=0"], ["--pool=4096"], ["--per-socket=1"], ["--only=x"], ["--only=99999"], []],
+    [
+        ["--pool=3"],
+        ["--pool=0"],
+        ["--pool=4096"],
+        ["--per-socket=1"],
+        ["--only=x"],
+        ["--only=99999"],
+        ["--only=0"],
+        [],
+    ],
     ids=" ".join,
 )
 def test_misuse(options: list[str]) -> None:
     done = run(*options, *(["true"] if options else []))
     assert done.returncode == 2
     assert done.stderr
+
+
+@pytest.mark.parametrize(
+    "options", [["--no-such-option"], ["--only=1", "-x"], ["--", "--explain"]], ids=" ".join
+)
+def test_unknown_options_are_no_programs(options: list[str]) -> None:
+    done = run(*options, "true")
+    assert done.returncode == 2
+    assert f"{options[-1]}: no such option" in done.stderr
 
 
 def test_without_a_library(tmp_path: Path) -> None:

@@ -62,6 +62,8 @@ def test_options_that_do_not_go_together(tmp_path: Path) -> None:
     assert "--max-memory is for `proactor serve resp` only" in said("line", "--max-memory=5")
     assert "each worker needs one" in said("echo", "--workers=3", "--max-connections=2")
     assert "cannot be used with" in refused("echo", "--port=1", f"--unix={tmp_path}/x")
+    assert "cannot be used with" in refused("echo", "--host=::1", f"--unix={tmp_path}/x")
+    assert "--stats" in refused("echo", "--stats-interval=5s")
 
 
 def test_unix_paths(tmp_path: Path) -> None:

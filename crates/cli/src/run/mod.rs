@@ -9,6 +9,7 @@ mod program;
 use crate::{complain, Host};
 use clap::Args;
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -26,7 +27,7 @@ const MIN_PER_SOCKET: u32 = 4096;
 #[derive(Args)]
 pub(crate) struct Run {
     /// Only connections to these local ports
-    #[arg(long, value_name = "PORT,...", value_delimiter = ',')]
+    #[arg(long, value_name = "PORT,...", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
     only: Vec<u16>,
     /// Buffers for received bytes, 4 KiB each, that a ring begins with; a power of two up to 2048
     #[arg(long, value_name = "COUNT", value_parser = parse_pool)]
@@ -70,6 +71,12 @@ fn parse_pool(text: &str) -> Result<u16, String> {
 pub(crate) fn run(args: &Run, host: &Host<'_>) -> u8 {
     let name = &args.command[0];
     let shown = Path::new(name).display();
+    if name.as_bytes().starts_with(b"-") {
+        complain(&format!(
+            "proactor run: {shown}: no such option; `proactor run --help` lists them, a program of this name is ./{shown}"
+        ));
+        return MISUSE;
+    }
     let Some(path) = program::find(name) else {
         complain(&format!("proactor run: {shown}: no such program"));
         return NOT_FOUND;

@@ -103,6 +103,7 @@ pub(crate) struct Serve {
         long,
         value_name = "HOST",
         default_value = "127.0.0.1",
+        conflicts_with = "unix",
         help_heading = "Where"
     )]
     pub(super) host: String,
@@ -200,7 +201,14 @@ pub(crate) struct Serve {
     )]
     pub(super) stats: Option<StatsForm>,
     /// How often
-    #[arg(long, value_parser = some_time, default_value = "1s", value_name = "TIME", help_heading = "What is told")]
+    #[arg(
+        long,
+        requires = "stats",
+        value_parser = some_time,
+        default_value = "1s",
+        value_name = "TIME",
+        help_heading = "What is told"
+    )]
     pub(super) stats_interval: Duration,
 }
 
