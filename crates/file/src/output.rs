@@ -74,3 +74,18 @@ impl Output {
         self.active.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_is_filled_to_its_last_byte() {
+        let mut output = Output::default();
+        assert!(output.has_room(8, 8));
+        assert!(!output.has_room(9, 8));
+        output.push(&[0; 5], 8).unwrap();
+        assert!(output.has_room(3, 8));
+        assert!(!output.has_room(4, 8));
+    }
+}
