@@ -116,7 +116,7 @@ def test_blocks_of_a_fifo(cp: Ours, tmp_path: Path) -> None:
 
 WITHOUT_CONTENTS = [
     (f"{option} {method}", f"{option.partition('=')[0]} has no effect with -l, -s or --attributes-only")
-    for option in ("--verify", "--bwlimit=5M", "--resume", "--in-place", "--engine=threads")
+    for option in ("--verify", "--bwlimit=5M", "--resume", "--in-place")
     for method in ("-l", "-rs", "--attributes-only")
 ]
 OTHERS = [

@@ -311,10 +311,6 @@ impl Wishes {
                 options.in_place,
                 "--in-place has no effect with -l, -s or --attributes-only",
             ),
-            (
-                options.engine != Engine::Auto,
-                "--engine has no effect with -l, -s or --attributes-only",
-            ),
         ];
         let of_others = [
             (options.jobs > 1 && overwrite.ask, "--jobs has no effect with -i"),
