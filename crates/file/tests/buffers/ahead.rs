@@ -93,6 +93,23 @@ fn a_longer_read_is_followed_by_one_as_long() {
 }
 
 #[test]
+fn a_long_read_begins_with_all_that_was_read_ahead() {
+    let (_dir, mut rig) = opened(100, true);
+    assert_eq!(read(&mut rig, BLOCK), content(16));
+    assert_eq!(read(&mut rig, 4), content(20)[16..]);
+    rig.take();
+    assert_eq!((rig.file.unread().len(), rig.file.coming()), (12, 28));
+    let memory = Bytes::zeroed(60);
+    let begun = rig.until(|file| match file.read_long(Arc::clone(&memory) as _, 0, false)? {
+        true => Ok(Step::Ready(true)),
+        false => Ok(Step::Blocked),
+    });
+    assert!(begun);
+    assert_eq!(rig.until(Buffered::long_read), 60);
+    assert_eq!(memory.to_vec(), content(80)[20..]);
+}
+
+#[test]
 fn a_long_read_waits_until_it_is_known_what_comes_before_it() {
     const LONG: usize = 16 * 1024;
     let (_dir, mut rig) = opened_by(LONG, 5 * LONG, true);

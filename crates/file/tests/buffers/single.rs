@@ -24,6 +24,41 @@ fn an_error_is_told_once_and_loses_nothing() {
 }
 
 #[test]
+fn nothing_is_put_at_once_beside_a_large_write_or_before_its_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f");
+    let mut rig = Rig::open(Driver::new().unwrap(), &path, Options::default(), 0);
+    assert_eq!(
+        rig.file.put_large(&mut Some(Buf::from(&b"large"[..]))),
+        Ok(Step::Blocked)
+    );
+    assert!(!rig.file.put_at_once(b"x"), "it is queued");
+    let op = rig.file.start().unwrap();
+    assert!(!rig.file.put_at_once(b"x"), "it is in flight");
+    rig.file.finish(Some(op), Err(Error::new(libc::ENOSPC, "write")));
+    assert!(!rig.file.put_at_once(b"x"), "an error has to be told");
+    assert_eq!(rig.file.put(b"x").unwrap_err().errno(), libc::ENOSPC);
+    assert!(rig.file.put_at_once(b"x"));
+}
+
+#[test]
+fn a_long_read_that_was_given_up_ends_with_its_op() {
+    const LONG: usize = 16 * 1024;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f");
+    std::fs::write(&path, vec![7; 2 * LONG]).unwrap();
+    let mut rig = Rig::open(Driver::new().unwrap(), &path, Options::default(), 0);
+    let memory = Bytes::zeroed(2 * LONG);
+    assert_eq!(rig.file.read_long(memory as _, 0, false), Ok(true));
+    let op = rig.file.start().unwrap();
+    assert!(rig.file.give_up());
+    rig.file.finish(Some(op), Ok(Output::Count(1)));
+    assert!(rig.file.start().is_none());
+    assert_eq!(rig.file.position(), 0);
+    assert!(!rig.file.give_up());
+}
+
+#[test]
 fn a_closed_file_closes_its_descriptor() {
     let dir = tempfile::tempdir().unwrap();
     let mut rig = Rig::open(
