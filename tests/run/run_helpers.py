@@ -28,11 +28,12 @@ DENIED = [
 ]
 
 
-def compiled(source: str, into: Path, *flags: str) -> Path:
-    """A C program of this directory."""
-    program = into / source.removesuffix(".c")
+def compiled(name: str, into: Path, *flags: str) -> Path:
+    """The C program whose source files are in the directory `name` beside this file."""
+    program = into / name
+    sources = sorted(str(source) for source in (HERE / name).glob("*.c"))
     subprocess.run(
-        ["cc", "-O1", "-o", str(program), str(HERE / source), "-lpthread", *flags],
+        ["cc", "-O1", "-o", str(program), *sources, "-lpthread", *flags],
         check=True,
         capture_output=True,
         timeout=60,

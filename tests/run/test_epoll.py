@@ -14,7 +14,7 @@ from run_helpers import DENIED, LIBRARY, RUN, compiled
 
 @pytest.fixture(scope="module")
 def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compiled("epoll_cases.c", tmp_path_factory.mktemp("cases"))
+    return compiled("cases", tmp_path_factory.mktemp("cases"))
 
 
 def output_of(command: list[str], **options: object) -> list[str]:

@@ -1,0 +1,206 @@
+#include "common.h"
+
+// What is handed back
+
+CASE(duplicated) {
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    put(b, "abcdef");
+    wait_and_say("in", LONG);
+    say_read("one", a, 1);
+    int copy = dup(a);
+    wait_and_say("in", LONG);
+    say_read("original", a, 5);
+    put(b, "ghi");
+    wait_and_say("in", LONG);
+    say_read("copy", copy, 10);
+    wait_and_say("none", SHORT);
+    close(a);
+    put(b, "jkl");
+    wait_and_say("in still", LONG);
+    say_read("copy", copy, 10);
+    close(copy);
+    a = -1;
+}
+
+CASE(replaced) {
+    int other[2];
+    CHECK(!pipe(other));
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    put(b, "x");
+    wait_and_say("in", LONG);
+    say_read("read", a, 10);
+    SAY("dup2 %d", dup2(other[0], a) == a);
+    say_peer("eof");
+    wait_and_say("gone", SHORT);
+    CHECK(write(other[1], "pipe", 4) == 4);
+    say_read("pipe", a, 10);
+    close(other[0]);
+    close(other[1]);
+}
+
+CASE(made_blocking) {
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    put(b, "abc");
+    wait_and_say("in", LONG);
+    int flags = fcntl(a, F_GETFL);
+    fcntl(a, F_SETFL, flags & ~O_NONBLOCK);
+    say_read("memory first", a, 10);
+    put(b, "def");
+    say_read("then the kernel", a, 10);
+    fcntl(a, F_SETFL, flags);
+    wait_and_say("none", SHORT);
+    put(b, "ghi");
+    wait_and_say("in", LONG);
+}
+
+CASE(made_blocking_by_ioctl) {
+    int off = 0;
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    put(b, "abc");
+    wait_and_say("in", LONG);
+    SAY("ioctl %d", ioctl(a, FIONBIO, &off));
+    say_read("memory first", a, 10);
+    put(b, "def");
+    say_read("then the kernel", a, 10);
+}
+
+CASE(polled) {
+    struct pollfd entry = {.fd = a, .events = POLLIN};
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    wait_and_say("none", 0);
+    SAY("poll %d", poll(&entry, 1, 0));
+    put(b, "abc");
+    wait_and_say("in", LONG);
+    SAY("poll %d %x", poll(&entry, 1, LONG), entry.revents);
+    say_read("read", a, 2);
+    SAY("poll %d %x", poll(&entry, 1, 0), entry.revents);
+    say_read("read", a, 2);
+    SAY("poll %d", poll(&entry, 1, 0));
+    wait_and_say("none", SHORT);
+}
+
+CASE(polled_with_bytes) {
+    struct pollfd entry = {.fd = a, .events = POLLIN | POLLOUT};
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    put(b, "abc");
+    wait_and_say("in", LONG);
+    SAY("poll %d %x", poll(&entry, 1, LONG), entry.revents);
+    wait_and_say("in", LONG);
+    say_read("read", a, 10);
+    SAY("poll %d %x", poll(&entry, 1, LONG), entry.revents);
+}
+
+CASE(selected) {
+    fd_set set;
+    struct timeval none = {0, 0};
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    put(b, "abc");
+    wait_and_say("in", LONG);
+    FD_ZERO(&set);
+    FD_SET(a, &set);
+    int count = select(a + 1, &set, 0, 0, &none);
+    SAY("select %d %d", count, !!FD_ISSET(a, &set));
+    say_read("read", a, 10);
+    FD_ZERO(&set);
+    FD_SET(a, &set);
+    SAY("select %d", select(a + 1, &set, 0, 0, &none));
+}
+
+CASE(streamed) {
+    char line[20];
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    wait_and_say("none", 0);
+    FILE *file = fdopen(a, "r");
+    put(b, "a line\n");
+    wait_and_say("in", LONG);
+    SAY("fgets %s", fgets(line, 20, file) ? "a line" : "nothing");
+    fclose(file);
+    say_peer("eof");
+    a = -1;
+}
+
+CASE(urgent) {
+    char byte = 0;
+    SAY("add %d", ctl(EPOLL_CTL_ADD, a, EPOLLIN | EPOLLPRI, 1));
+    CHECK(send(b, "!", 1, MSG_OOB) == 1);
+    wait_and_say("pri", LONG);
+    SAY("recv %zd %c", recv(a, &byte, 1, MSG_OOB), byte);
+}
+
+CASE(two_sets) {
+    int other = epoll_create1(0);
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = 8};
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    wait_and_say("none", 0);
+    SAY("add %d", epoll_ctl(other, EPOLL_CTL_ADD, a, &event));
+    put(b, "x");
+    wait_and_say("in", LONG);
+    SAY("other %d", epoll_wait(other, &event, 1, LONG));
+    say_read("read", a, 10);
+    wait_and_say("none", SHORT);
+    SAY("other %d", epoll_wait(other, &event, 1, SHORT));
+    close(other);
+}
+
+CASE(nested) {
+    int outer = epoll_create1(0);
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = 8};
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    wait_and_say("none", 0);
+    SAY("add %d", epoll_ctl(outer, EPOLL_CTL_ADD, ep, &event));
+    SAY("outer %d", epoll_wait(outer, &event, 1, SHORT));
+    put(b, "x");
+    SAY("outer %d", epoll_wait(outer, &event, 1, LONG));
+    wait_and_say("inner", LONG);
+    say_read("read", a, 10);
+    SAY("outer %d", epoll_wait(outer, &event, 1, SHORT));
+    close(outer);
+}
+
+CASE(nested_before) {
+    int outer = epoll_create1(0);
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = 8};
+    SAY("add %d", epoll_ctl(outer, EPOLL_CTL_ADD, ep, &event));
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    put(b, "x");
+    SAY("outer %d", epoll_wait(outer, &event, 1, LONG));
+    wait_and_say("inner", LONG);
+    close(outer);
+}
+
+CASE(polled_set) {
+    struct pollfd entry = {.fd = ep, .events = POLLIN};
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    wait_and_say("none", 0);
+    SAY("poll %d", poll(&entry, 1, SHORT));
+    put(b, "x");
+    SAY("poll %d", poll(&entry, 1, LONG));
+    wait_and_say("in", LONG);
+}
+
+CASE(duplicated_set) {
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    wait_and_say("none", 0);
+    int copy = dup(ep);
+    struct epoll_event event;
+    put(b, "x");
+    SAY("copy %d", epoll_wait(copy, &event, 1, LONG));
+    wait_and_say("in", LONG);
+    close(copy);
+}
+
+CASE(closed_set) {
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    put(b, "abc");
+    wait_and_say("in", LONG);
+    say_read("one", a, 1);
+    close(ep);
+    say_read("rest", a, 10);
+    put(b, "def");
+    say_read("def", a, 10);
+    CHECK((ep = epoll_create1(0)) >= 0);
+    SAY("add %d", ctl(EPOLL_CTL_ADD, a, EPOLLIN, 2));
+    put(b, "ghi");
+    wait_and_say("in", LONG);
+    say_read("ghi", a, 10);
+}

@@ -1,0 +1,153 @@
+#include "common.h"
+
+// Writes
+
+static void *drain(void *arg) {
+    char *bytes = malloc(1 << 20);
+    unsigned *all = arg;
+    ssize_t got;
+    while ((got = recv(b, bytes, 1 << 20, 0)) > 0)
+        for (ssize_t i = 0; i < got; i++) all[0] = all[0] * 31 + (unsigned char)bytes[i], all[1]++;
+    free(bytes);
+    return 0;
+}
+
+static void pour_out(unsigned flags, size_t each) {
+    size_t len = 8 << 20, done = 0;
+    unsigned all[2] = {0};
+    char *bytes = malloc(len);
+    pthread_t thread;
+    for (size_t i = 0; i < len; i++) bytes[i] = (char)(i * 7 + i / 251);
+    ctl(EPOLL_CTL_ADD, a, EPOLLOUT | flags, 1);
+    wait_and_say("out", LONG);
+    ssize_t got = 1;
+    while (got > 0 && done < len)
+        if ((got = send(a, bytes + done, len - done < each ? len - done : each, MSG_NOSIGNAL)) > 0) done += (size_t)got;
+    SAY("full %s", got < 0 ? strerror(errno) : "never");
+    wait_and_say("full", SHORT);
+    pthread_create(&thread, 0, drain, all);
+    while (done < len) {
+        struct epoll_event event;
+        if (epoll_wait(ep, &event, 1, LONG) != 1) { SAY("stuck"); break; }
+        while (done < len && (got = send(a, bytes + done, len - done < each ? len - done : each, MSG_NOSIGNAL)) > 0)
+            done += (size_t)got;
+    }
+    close(a);
+    a = -1;
+    pthread_join(thread, 0);
+    SAY("%u bytes, %s", all[1], all[0] == sum(bytes, len) ? "right" : "wrong");
+    free(bytes);
+}
+
+CASE(out_level) { pour_out(0, 4096); }
+CASE(out_edge) { pour_out(EPOLLET, 100000); }
+
+CASE(queued_then_wait) {
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    put(b, "x");
+    make_batch();
+    SAY("write %zd", write(a, "one ", 4));
+    struct iovec two[2] = {{"two ", 4}, {"three ", 6}};
+    SAY("writev %zd", writev(a, two, 2));
+    SAY("send %zd", send(a, "four", 4, MSG_NOSIGNAL));
+    wait_and_say("wait", 0);
+    usleep(1000);
+    say_peer("peer");
+    end_batch();
+}
+
+CASE(queued_then_close) {
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    put(b, "x");
+    make_batch();
+    say_read("read", a, 10);
+    SAY("write %zd", write(a, "bye", 3));
+    close(a);
+    say_peer("peer");
+    say_peer("peer");
+    a = -1;
+    end_batch();
+}
+
+CASE(queued_then_shutdown) {
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    put(b, "x");
+    make_batch();
+    SAY("write %zd", write(a, "bye", 3));
+    SAY("shutdown %d", shutdown(a, SHUT_WR));
+    say_peer("peer");
+    say_peer("peer");
+    end_batch();
+}
+
+CASE(queued_then_sendfile) {
+    FILE *file = tmpfile();
+    fputs("of a file", file);
+    fflush(file);
+    off_t from = 0;
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    put(b, "x");
+    make_batch();
+    SAY("write %zd", write(a, "head ", 5));
+    SAY("sendfile %zd", sendfile(a, fileno(file), &from, 9));
+    SAY("write %zd", write(a, " tail", 5));
+    wait_and_say("wait", 0);
+    shutdown(a, SHUT_WR);
+    char bytes[100];
+    size_t total = 0;
+    for (ssize_t got; (got = recv(b, bytes + total, 50, 0)) > 0;) total += (size_t)got;
+    say_bytes("peer", (ssize_t)total, bytes);
+    fclose(file);
+    end_batch();
+}
+
+CASE(queued_then_fork) {
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    put(b, "x");
+    make_batch();
+    SAY("write %zd", write(a, "once", 4));
+    pid_t child = fork();
+    if (!child) _exit(0);
+    waitpid(child, 0, 0);
+    wait_and_say("wait", 0);
+    shutdown(a, SHUT_WR);
+    say_peer("peer");
+    say_peer("peer");
+    end_batch();
+}
+
+static void queued_then_end(int executes) {
+    pid_t child = fork();
+    if (!child) {
+        CHECK((ep = epoll_create1(0)) >= 0);
+        ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+        put(b, "x");
+        make_batch();
+        SAY("write %zd", write(a, "last words", 10));
+        char *arguments[] = {"true", 0};
+        if (executes) execv("/bin/true", arguments);
+        _exit(0);
+    }
+    waitpid(child, 0, 0);
+    say_peer("peer");
+}
+
+CASE(queued_then_exit) { queued_then_end(0); }
+CASE(queued_then_exec) { queued_then_end(1); }
+
+CASE(queued_then_dup) {
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    put(b, "x");
+    make_batch();
+    SAY("write %zd", write(a, "first ", 6));
+    int copy = dup(a);
+    SAY("write %zd", write(copy, "second ", 7));
+    SAY("write %zd", write(a, "third", 5));
+    shutdown(a, SHUT_WR);
+    char bytes[100];
+    size_t total = 0;
+    for (ssize_t got; (got = recv(b, bytes + total, 50, 0)) > 0;) total += (size_t)got;
+    say_bytes("peer", (ssize_t)total, bytes);
+    close(copy);
+    end_batch();
+}
