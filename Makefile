@@ -13,6 +13,7 @@ ASAN ?= -p proactor -p proactor-file
 SECONDS ?= 3600
 BENCH_ARGS ?=
 GNU_TESTS_ARGS ?=
+REDIS_SUITE_ARGS ?=
 # How many processes the Python tests run in at once (tools/test_parts.py).
 JOBS ?= 1
 # More interpreters for `test-all`, beside those it finds; ENDS=1 takes only the oldest and the newest.
@@ -44,7 +45,7 @@ export FEATURES
 .DELETE_ON_ERROR:
 .PRECIOUS: %/.installed
 .PHONY: help demo test test-rust test-python test-all native gnu-tests asan lint check-aarch64 dropin-suites bench bench-servers
-.PHONY: docs clean fuzz soak
+.PHONY: docs clean fuzz soak redis-suite
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -90,6 +91,9 @@ soak: ## the sockets' long tests: 100,000 programs on the simulated kernel, and 
 
 gnu-tests: native ## GNU's own tests of cp on the static binary (GNU_TESTS_ARGS="--control"); takes Debian's apt
 	$(PYTHON) tools/gnu_tests.py $(GNU_TESTS_ARGS)
+
+redis-suite: $(VENV)/.built ## Redis's own tests on it under `proactor run`; takes Debian's apt (REDIS_SUITE_ARGS="--smoke")
+	$(BIN)/python tools/redis_suite.py $(REDIS_SUITE_ARGS)
 
 lint: $(VENV)/.built ## formatters, clippy, rustdoc, ruff, mypy, stubtest, licences
 	cargo fmt --all --check

@@ -10,7 +10,6 @@ fail, or if one of those passes.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import os
 import shutil
 import signal
@@ -19,14 +18,16 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
+
+import debian_source
+from descendants import adopt_orphans, end_descendants
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = ROOT / "tests" / "cp" / "gnu_tests.txt"
 SKIPPED = 77
 LIMIT_S = 60
-PR_SET_CHILD_SUBREAPER = 36
 
 
 def main() -> int:
@@ -46,7 +47,9 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     # Whoever nobody is must be able to read it.
     with scratch() as place:
-        source = options.source.resolve() if options.source else fetch(place)
+        source = (
+            options.source.resolve() if options.source else unpack(debian_source.fetch("coreutils", place))
+        )
         tree = place / "tree"
         shutil.copytree(source, tree, symlinks=True)
         subprocess.run(["chmod", "-R", "go=rX", tree], check=True)
@@ -77,45 +80,12 @@ def scratch() -> Iterator[Path]:
         shutil.rmtree(place)
 
 
-def fetch(place: Path) -> Path:
-    """Fetch and unpack the source package; return its directory."""
-    apt, packages = place / "apt", place / "packages"
-    for directory in ("state/lists/partial", "cache/archives/partial"):
-        (apt / directory).mkdir(parents=True)
-    packages.mkdir()
-    environment = {**os.environ, "APT_CONFIG": str(apt / "apt.conf")}
-    (apt / "sources.list").write_text("".join(source_lines()))
-    (apt / "apt.conf").write_text(
-        f'Dir::Etc::sourcelist "{apt}/sources.list"; Dir::Etc::sourceparts "-"; Dir::State "{apt}/state";\n'
-        f'Dir::State::status "/var/lib/dpkg/status"; Dir::Cache "{apt}/cache"; APT::Sandbox::User "root";\n'
-    )
-    subprocess.run(["apt-get", "-qq", "update"], env=environment, check=True)
-    get = ["apt-get", "-qq", "source", "--download-only", "coreutils"]
-    subprocess.run(get, env=environment, cwd=packages, check=True)
+def unpack(packages: Path) -> Path:
+    """Unpack the package without Debian's patches; return its directory."""
     (archive,) = packages.glob("*.orig.tar.xz")
     subprocess.run(["tar", "-xf", archive.name], cwd=packages, check=True)
     (source,) = (path for path in packages.iterdir() if path.is_dir())
     return source
-
-
-def source_lines() -> set[str]:
-    """The machine's own Debian repositories, as those of source packages."""
-    form = "$(ORIGIN)|$(REPO_URI)|$(CODENAME)|$(COMPONENT)|$(SIGNED_BY)"
-    listed = subprocess.run(
-        ["apt-get", "indextargets", "--format", form, "Created-By: Packages"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    lines = set()
-    for line in listed.stdout.splitlines():
-        origin, uri, codename, component, key = line.split("|")
-        if origin == "Debian" and component == "main":
-            signed = f"[signed-by={key}] " if key.startswith("/") else ""
-            lines.add(f"deb-src {signed}{uri} {codename} main\n")
-    if not lines:
-        sys.exit("gnu_tests.py: apt knows no repository of Debian; give --source the unpacked source package")
-    return lines
 
 
 def make_wrapper(tree: Path, binary: Path | None) -> None:
@@ -199,43 +169,6 @@ def run_as(tree: Path, name: str, user: str, limit_s: float) -> tuple[int, str]:
             end_descendants(test_process)
         said.seek(0)
         return status, said.read().decode(errors="replace")
-
-
-def adopt_orphans() -> None:
-    """Have processes whose parent has ended become children of this one, so that they can be found."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
-
-
-def end_descendants(test_process: subprocess.Popen[bytes]) -> None:
-    """Kill all that a test has started and left.
-
-    Its process group does not have all of them: timeout(1) makes one of its own, and setsid(1) a session.
-    """
-    while found := descendants():
-        for pid in found:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        test_process.wait()
-        with suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-
-
-def descendants() -> set[int]:
-    parents = {}
-    for entry in Path("/proc").glob("[0-9]*"):
-        # Others end meanwhile.
-        with suppress(OSError):
-            # The name before it may have spaces and brackets.
-            parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-    found: set[int] = set()
-    newest = {os.getpid()}
-    while newest:
-        newest = {pid for pid, parent in parents.items() if parent in newest}
-        found |= newest
-    return found
 
 
 def report(found: dict[str, str], known: dict[str, bool], *, control: bool, users: list[str]) -> int:
