@@ -49,3 +49,7 @@ def test_who_is_to_blame(tmp_path: Path, where: str, said: list[str]) -> None:
     # No connection was on a ring.
     assert "; 0 connections" in done.stdout
     assert done.returncode == 1
+
+
+def test_a_unit_that_cannot_be_run() -> None:
+    assert dict(redis_suite.outcomes_of("Can't find a non busy port\n")) == {}

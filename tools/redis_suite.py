@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import itertools
 import json
 import os
 import queue
+import random
 import re
 import shutil
 import signal
@@ -35,8 +37,8 @@ TOOLS = ("redis-benchmark", "redis-check-aof", "redis-check-rdb", "redis-cli")
 SMOKE = ("unit/type/string", "unit/type/list", "unit/multi", "unit/pubsub", "integration/aof")
 # The suite gives up a test that makes no progress for so long; a unit takes minutes at most.
 IDLE_S, LIMIT_S = 240, 900
-# A unit's servers have ports from here on, and those of a cluster use the ports 10,000 above as well.
-FIRST_PORT, PORTS_A_JOB = 21_111, 600
+# Below the ports that the kernel gives out; servers of a cluster use those 10,000 above theirs as well.
+PORTS, PORTS_A_JOB = range(10_000, 22_000), 600
 UNIT = "(the unit)"
 
 RESULT = re.compile(r"\[(ok|err|exception|TIMEOUT)\]: ?(.*)")
@@ -82,13 +84,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--source", type=Path, help="the unpacked source package, instead of fetching it")
     parser.add_argument("--runs", type=int, default=3, help="with us (default: 3)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="units at once (default: CPUs)")
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=min(os.cpu_count() or 1, 8),
+        help="units at once (default: the CPUs, at most 8)",
+    )
     parser.add_argument("--smoke", action="store_true", help="one run of the units that CI runs")
     parser.add_argument("--verbose", action="store_true", help="show what failing tests say")
     parser.add_argument("units", nargs="*", help="only these, such as unit/multi")
     options = parser.parse_args()
-    if options.runs < 1 or options.jobs < 1:
-        parser.error("--runs and --jobs: from 1")
+    if options.runs < 1 or not 1 <= options.jobs <= len(PORTS[::PORTS_A_JOB]):
+        parser.error(f"--runs: from 1; --jobs: from 1 to {len(PORTS[::PORTS_A_JOB])}")
     adopt_orphans()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with tempfile.TemporaryDirectory(prefix="redis-suite-") as name:
@@ -134,8 +141,10 @@ def run_all(
 ) -> None:
     """Run each unit so often, in trees of their own."""
     trees: queue.SimpleQueue[tuple[Path, int]] = queue.SimpleQueue()
-    for job in range(jobs):
-        trees.put((make_tree(source, place / str(job), command), FIRST_PORT + job * PORTS_A_JOB))
+    # At random, so that two runs of this tool rarely meet.
+    ports = random.sample(PORTS[::PORTS_A_JOB], jobs)
+    for job, port in enumerate(ports):
+        trees.put((make_tree(source, place / str(job), command), port))
 
     def one(unit: str) -> None:
         tree, port = trees.get()
@@ -201,7 +210,7 @@ def run_unit(tree: Path, unit: str, port: int) -> dict[str, str | None]:
 def outcomes_of(text: str) -> Iterator[tuple[str, str | None]]:
     lines = text.partition("The End")[0].splitlines()
     at = [number for number, line in enumerate(lines) if line.startswith("[")]
-    for start, end in zip(at, [*at[1:], len(lines)], strict=True):
+    for start, end in itertools.pairwise([*at, len(lines)]):
         found = RESULT.match(lines[start])
         if found is None:
             continue
