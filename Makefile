@@ -32,8 +32,8 @@ PYTHON_SOURCES := $(shell find python -name '*.py' -o -name '*.pyi')
 # What the environment of `bench` has beside the package.
 WITH_bench = --requirement requirements/comparisons.txt
 
-# Ray has 70 MB, and its tests run on one Python only.
-WITH_.venv = --requirement requirements/ray.txt
+# Ray has 70 MB; the tests of it and of servers run on one Python only.
+WITH_.venv = --requirement requirements/ray.txt --requirement requirements/servers.txt
 
 # Clippy and the tests then look at the same interpreter as the extension's build.
 export PYO3_PYTHON = $(abspath $(BIN)/python)

@@ -291,7 +291,9 @@ def _installed(name: str) -> str | None:
 
 
 def _program(name: str) -> str | None:
-    return None if shutil.which(name) else f"no {name} on PATH"
+    # Debian has some servers where only root looks.
+    path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"
+    return None if shutil.which(name, path=path) else f"no {name} on PATH"
 
 
 def _gnu_cp() -> str | None:
@@ -305,6 +307,12 @@ def _gnu_cp() -> str | None:
 
 
 _IN_DEFAULT_ENVIRONMENT = os.path.basename(sys.prefix) == ".venv"
+
+
+def _ours_by_default(module: str) -> Capability:
+    """A package that the set-up of the default environment installs."""
+    return Capability(functools.partial(_installed, module), installed_by_us=_IN_DEFAULT_ENVIRONMENT)
+
 
 CAPABILITIES: dict[str, Capability] = {
     "root": Capability(_root),
@@ -337,16 +345,23 @@ CAPABILITIES: dict[str, Capability] = {
     "redis-server": Capability(functools.partial(_program, "redis-server"), installed_by_us=True),
     "memcached": Capability(functools.partial(_program, "memcached"), installed_by_us=True),
     "nginx": Capability(functools.partial(_program, "nginx"), installed_by_us=True),
+    "haproxy": Capability(functools.partial(_program, "haproxy"), installed_by_us=True),
+    "wrk": Capability(functools.partial(_program, "wrk"), installed_by_us=True),
+    "curl": Capability(functools.partial(_program, "curl"), installed_by_us=True),
+    "openssl": Capability(functools.partial(_program, "openssl"), installed_by_us=True),
     "chromium": Capability(functools.partial(_program, "chromium"), installed_by_us=True),
     "numpy": Capability(functools.partial(_module, "numpy"), installed_by_us=True),
     "linux_aio package": Capability(functools.partial(_installed, "linux_aio"), installed_by_us=True),
+    "redis-py": _ours_by_default("redis"),
+    "pymemcache": _ours_by_default("pymemcache"),
+    "uvicorn": _ours_by_default("uvicorn"),
     "uvloop": Capability(functools.partial(_module, "uvloop"), installed_by_us=True),
     "aiofiles": Capability(functools.partial(_module, "aiofiles"), installed_by_us=True),
     "aiofile": Capability(functools.partial(_module, "aiofile"), installed_by_us=sys.version_info >= (3, 11)),
     "anyio": Capability(functools.partial(_module, "anyio"), installed_by_us=True),
     "caio": Capability(functools.partial(_module, "caio"), installed_by_us=True),
     # Large, so in the default environment only (Makefile).
-    "ray": Capability(functools.partial(_installed, "ray"), installed_by_us=_IN_DEFAULT_ENVIRONMENT),
+    "ray": _ours_by_default("ray"),
 }
 
 

@@ -29,6 +29,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import debian_source
+import proactor
 from descendants import adopt_orphans, descendants, end_descendants
 
 SERVER = "/usr/bin/redis-server"
@@ -104,7 +105,11 @@ def main() -> int:
         units = options.units or (list(SMOKE) if options.smoke else all_units(source))
         runs = 1 if options.smoke else options.runs
         ours, stats = Results(), place / "stats"
-        ring = [sys.executable, "-m", "proactor", "run", "--strict", f"--stats={stats}", "--", SERVER]
+        library = place / "libproactor_preload.so"
+        # A build meanwhile would change it under running servers.
+        shutil.copy(Path(proactor.__file__).parent / library.name, library)
+        options_of_run = ["--strict", f"--stats={stats}", f"--library={library}"]
+        ring = [sys.executable, "-m", "proactor", "run", *options_of_run, "--", SERVER]
         try:
             run_all(source, place / "ring", ring, units, runs, options.jobs, ours)
             plain = Results()

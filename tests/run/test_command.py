@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -120,6 +122,48 @@ def test_a_stats_file_that_cannot_be_written(tmp_path: Path) -> None:
     done = run(f"--stats={tmp_path}/none/stats", "true")
     assert done.returncode == 2
     assert "No such file" in done.stderr
+
+
+# What servers do before they serve.
+DROP = """
+import os, sys
+os.closerange(3, 2000)
+os.chdir("/")
+if "chroot" in sys.argv:
+    os.chroot("/proc/self/fdinfo")
+os.setgid(65534)
+os.setuid(65534)
+"""
+# Another file takes the number of the one of the statistics, by a call that no hook sees.
+REPLACE = """
+import ctypes, os, sys
+name = sys.argv[1] + "/stats"
+for fd in map(int, os.listdir("/proc/self/fd")):
+    try:
+        if os.path.samestat(os.fstat(fd), os.stat(name)):
+            other = os.open(sys.argv[1] + "/other", os.O_CREAT | os.O_RDWR)
+            syscall = ctypes.CDLL(None).syscall
+            syscall({"x86_64": 292, "aarch64": 24}[os.uname().machine], other, fd, 0)
+    except OSError:
+        pass
+"""
+
+
+@needs("io_uring", "root")
+@pytest.mark.parametrize("change", ["user", "chroot"])
+def test_stats_of_a_program_that_drops_its_rights(tmp_path: Path, change: str) -> None:
+    done = run(f"--stats={tmp_path}/stats", "--", sys.executable, "-c", DROP, change)
+    assert (done.returncode, done.stderr) == (0, "")
+    (line,) = (tmp_path / "stats").read_text().splitlines()
+    assert json.loads(line)["sockets"] == 0
+
+
+@needs("io_uring")
+def test_stats_go_into_no_other_file(tmp_path: Path) -> None:
+    done = run(f"--stats={tmp_path}/stats", "--", sys.executable, "-c", REPLACE, str(tmp_path))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "other").read_text() == ""
+    assert (tmp_path / "stats").read_text().count("\n") == 1
 
 
 def check_obstacle(command: list[str], why: str) -> None:

@@ -1,8 +1,11 @@
 //! Options from the environment, and what is said at the end of the process.
 
 use crate::table;
-use std::ffi::{CStr, CString, OsString};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::OnceLock;
 
@@ -95,6 +98,13 @@ pub(crate) struct Options {
 
 static OPTIONS: OnceLock<Options> = OnceLock::new();
 static PROCESS: AtomicI32 = AtomicI32::new(0);
+/// The file of the statistics, or -1. It is opened at the start, as the program may become a user who cannot open it,
+/// or change its root directory.
+static STATS_FILE: AtomicI32 = AtomicI32::new(-1);
+/// Its device and inode number.
+static STATS_FILE_IS: OnceLock<(u64, u64)> = OnceLock::new();
+/// The file's number is at least this where the limit allows it: programs count on low numbers.
+const STATS_FILE_FROM: i32 = 900;
 
 /// The options, all at their defaults before [`read_options`].
 pub(crate) fn options() -> &'static Options {
@@ -159,7 +169,27 @@ pub(crate) fn start() {
     if let Some(ours) = alone {
         hide_from_children(&ours);
     }
+    if let Some(Ok(file)) = options().stats_file.as_deref().map(open_stats_file) {
+        keep_stats_file(file);
+    }
     note_process();
+}
+
+fn open_stats_file(path: &OsStr) -> std::io::Result<File> {
+    File::options().create(true).append(true).open(path)
+}
+
+fn keep_stats_file(file: File) {
+    let Some(which) = which_file(file.as_raw_fd()) else {
+        return;
+    };
+    let _ = STATS_FILE_IS.set(which);
+    // SAFETY: no pointer is passed; `file` has the descriptor.
+    let high =
+        unsafe { crate::real::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, STATS_FILE_FROM as usize) };
+    let fd = if high < 0 { file.into_raw_fd() } else { high };
+    table::set_own(fd);
+    STATS_FILE.store(fd, Ordering::Relaxed);
 }
 
 /// Whether this is the process whose memory this is. Between vfork and exec another one uses it.
@@ -250,12 +280,28 @@ pub(crate) fn finish() {
     }
     if let Some(path) = &options.stats_file {
         // Each process of the program adds a line.
-        let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
-        let written =
-            file.and_then(|mut file| std::io::Write::write_all(&mut file, as_json(&total).as_bytes()));
-        if let Err(e) = written {
-            to_descriptor(2, format!("proactor run: {}: {e}\n", path.display()).as_bytes());
+        if let Err(e) = write_stats_file(path, as_json(&total).as_bytes()) {
+            let path = path.to_string_lossy();
+            to_descriptor(2, format!("proactor run: {path}: {e}\n").as_bytes());
         }
+    }
+}
+
+fn write_stats_file(path: &OsStr, text: &[u8]) -> std::io::Result<()> {
+    let fd = STATS_FILE.load(Ordering::Relaxed);
+    // A program that closes it without the C library has another file there.
+    if fd >= 0 && which_file(fd).as_ref() == STATS_FILE_IS.get() {
+        to_descriptor(fd, text);
+        return Ok(());
+    }
+    open_stats_file(path)?.write_all(text)
+}
+
+fn which_file(fd: RawFd) -> Option<(u64, u64)> {
+    // SAFETY: a struct of numbers, which are zero; the kernel fills it.
+    unsafe {
+        let mut found: libc::stat = std::mem::zeroed();
+        (libc::fstat(fd, &mut found) == 0).then_some((found.st_dev, found.st_ino))
     }
 }
 

@@ -2,71 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
 import socket
-import threading
-from collections.abc import Callable
 from pathlib import Path
 
 from capabilities import needs
-from run_helpers import RUN, free_port, program, server
+from run_helpers import RUN, at_once, counts, free_port, program, server
 
 pytestmark = needs("io_uring")
 
 CLIENTS = 20
-
-
-def at_once(work: Callable[[int], None]) -> None:
-    """Runs it for each client, and fails if any has failed or hangs."""
-    failures: list[BaseException] = []
-
-    def one(number: int) -> None:
-        try:
-            work(number)
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=one, args=(number,)) for number in range(CLIENTS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert not any(thread.is_alive() for thread in threads)
-    assert not failures, failures
-
-
-def counts(stats: Path) -> list[dict[str, object]]:
-    return [json.loads(line) for line in stats.read_text().splitlines()]
-
-
-@needs("memcached")
-def test_memcached(tmp_path: Path) -> None:
-    port = free_port()
-    stats = tmp_path / "stats"
-    command = [*RUN, "--strict", f"--stats={stats}", "--", program("memcached")]
-    options = ["-p", str(port), "-l", "127.0.0.1", "-U", "0", "-t", "4", "-u", "root"]
-
-    def client(number: int) -> None:
-        rng = random.Random(number)
-        with socket.create_connection(("127.0.0.1", port), timeout=30) as sock, sock.makefile("rb") as file:
-            for _ in range(100):
-                value = rng.randbytes(rng.choice([0, 1, 100, 4096, 9000, 50_000]))
-                sock.sendall(b"set k%d 0 0 %d\r\n%s\r\n" % (number, len(value), value))
-                assert file.readline() == b"STORED\r\n"
-                sock.sendall(b"get k%d\r\n" % number)
-                assert file.readline() == b"VALUE k%d 0 %d\r\n" % (number, len(value))
-                assert file.read(len(value) + 2) == value + b"\r\n"
-                assert file.readline() == b"END\r\n"
-
-    with server([*command, *options], port):
-        at_once(client)
-    (found,) = counts(stats)
-    assert isinstance(found["sockets"], int)
-    assert found["sockets"] >= CLIENTS
-    assert found["handed_back"] == {}
 
 
 CONFIGURATION = """
@@ -135,9 +82,9 @@ def test_nginx(tmp_path: Path) -> None:
                 get(sock, ("small", "large")[number % 2])
 
     with server(command, port) as child:
-        at_once(client)
+        at_once(client, CLIENTS)
         child.send_signal(signal.SIGHUP)
-        at_once(visitor)
+        at_once(visitor, CLIENTS)
         # It ends when what is under way is served.
         child.send_signal(signal.SIGQUIT)
         assert child.wait(20) == 0
