@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 from bench_helpers import bench, command
+from capabilities import needs
 
 SERVER = str(Path(__file__).parent / "net_server.py")
 QUICK = ("--duration", "200ms", "--rounds", "1", "--counters", "none", "--progress", "never")
@@ -141,6 +143,64 @@ def test_lockstep_puts_the_server_back_as_it_was(tmp_path: Path) -> None:
 )
 def test_misuse(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
     done = bench(tmp_path, "net", "1", *QUICK, *arguments, status=2)
+    assert message in done.stderr
+    assert not done.stdout
+
+
+def processes_with(value: str) -> list[str]:
+    """Those with this value in their environment, this one excepted."""
+    found = []
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if value.encode() in environ.read_bytes() and environ.parent.name != str(os.getpid()):
+                found.append((environ.parent / "cmdline").read_text())
+    return found
+
+
+@needs("io_uring for sockets")
+def test_the_table_of_fastio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its servers are started, measured beside what was published, and ended."""
+    monkeypatch.setenv("STARTED_BY", str(tmp_path))
+    arguments = ("--duration", "100ms", "--rounds", "1", "--counters", "none", "--progress", "never")
+    outputs = ("--json=it.json", "--csv=it.csv", "--html=it.html")
+    bench(tmp_path, "net", "--preset", "fastio", *arguments, *outputs)
+    report = json.loads((tmp_path / "it.json").read_text())
+    workers = len(report["cells"]) - 1
+    assert 0 <= workers < min(len(os.sched_getaffinity(0)), 6)
+    rates = [82896, 82802, 161260, 257491, 301168, 393052][: workers + 1]
+    for number, (cell, rate) in enumerate(zip(report["cells"], rates, strict=True)):
+        assert cell["cell"]["server"].startswith(f"{number} kernel worker" if number else "epoll")
+        threads = number + 2 if number else 1
+        assert cell["cell"]["published"] == {"requests_per_s": rate, "busy_threads": threads}
+        (one,) = cell["rounds"]
+        assert one["all"]["ios"] > 0
+        kernel = [thread for thread in one["used"]["threads"] if thread["name"].startswith("iou-sqp")]
+        assert sum(thread["threads"] for thread in kernel) == number
+    missing = any("kernel workers: with the server's thread" in why for why in report["left_out"])
+    assert missing == (workers < 5)
+    rows = list(csv.DictReader((tmp_path / "it.csv").read_text().splitlines()))
+    assert [row["published_requests_per_s"] for row in rows] == [str(rate) for rate in rates]
+    assert all(float(row["busy_cores"]) > 0 for row in rows)
+    shown = bench(tmp_path, "show", "it.json").stdout
+    for text in (shown, (tmp_path / "it.html").read_text()):
+        assert "requests/s per busy core" in text
+        assert "82,896" in text
+    assert not processes_with(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "name the server by its address"),
+        (("7000", "--preset=fastio"), "leave out the address 127.0.0.1:7000"),
+        (("--preset=fastio", "--", "true"), "cannot be used with"),
+        (("--preset=fastio", "--connections=1"), "cannot be used with"),
+        (("--preset=fastio", "--sets=1"), "--sets is for --protocol resp"),
+        (("--preset=slowio",), "[possible values: fastio]"),
+    ],
+)
+def test_a_preset_or_an_address(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    done = bench(tmp_path, "net", *arguments, status=2)
     assert message in done.stderr
     assert not done.stdout
 

@@ -17,6 +17,15 @@ pub enum Protocol {
     Http,
 }
 
+/// What others report of the same work on a machine of theirs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Published {
+    /// Requests a second.
+    pub requests_per_s: u32,
+    /// Threads that were busy all the time.
+    pub busy_threads: u32,
+}
+
 /// One cell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Load {
@@ -47,6 +56,9 @@ pub struct Load {
     pub runtime_ms: u64,
     /// Time before anything is measured.
     pub ramp_ms: u64,
+    /// What stands beside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published: Option<Published>,
 }
 
 fn bytes(count: u64) -> String {
@@ -143,6 +155,7 @@ pub(super) mod tests {
             threads: 1,
             runtime_ms: 100,
             ramp_ms: 0,
+            published: None,
         }
     }
 

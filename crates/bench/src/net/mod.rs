@@ -4,13 +4,14 @@
 //! comes back. Knows servers by their addresses and processes only.
 
 mod client;
+pub mod fastio;
 mod load;
 mod lockstep;
 mod server;
 mod socket;
 mod wire;
 
-pub use load::{Load, Protocol};
+pub use load::{Load, Protocol, Published};
 pub use socket::Address;
 
 use crate::counters::{Calls, OfThreads};
@@ -64,6 +65,8 @@ pub struct Plan {
     pub seed: u64,
     /// Whether to count system calls.
     pub counters: Counters,
+    /// What cannot be measured here, and why.
+    pub left_out: Vec<String>,
     /// For the report.
     pub command: Vec<String>,
 }
@@ -145,7 +148,7 @@ pub fn run(plan: &Plan, stop: &AtomicBool, told: &mut dyn FnMut(&Progress)) -> R
         rounds: plan.rounds,
         interrupted: stop.load(Ordering::Relaxed),
         environment,
-        left_out: Vec::new(),
+        left_out: plan.left_out.clone(),
         counters: if counting.is_ok() { "perf" } else { "none" }.into(),
         not_seen: match counting {
             Ok(()) => vec!["what kernel threads do for a server: they make no system calls".into()],

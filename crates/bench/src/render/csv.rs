@@ -1,14 +1,18 @@
 //! One row for each round of each cell, so that a data frame has all there is, and one for each cell that failed.
 
+use super::rows;
 use crate::job::Cell;
-use crate::report::Report;
+use crate::net::Published;
+use crate::report::{Report, Round};
+use crate::subject::Subject;
+use crate::usage::Used;
 
 /// With a head.
 pub fn csv(report: &Report) -> String {
     let mut out = String::from(
         "engine,work,rw,size,bs,bs_of_writes,iodepth,numjobs,direct,thinktime_us,round,elapsed_s,read_ios,read_bytes,write_ios,\
          write_bytes,iops,bytes_per_s,mean_s,p50_s,p90_s,p99_s,p999_s,max_s,user_s,system_s,voluntary,involuntary,\
-         device_read_bytes,peak_rss_bytes,calls_per_op,submissions,depth_most,failed\n",
+         device_read_bytes,peak_rss_bytes,calls_per_op,submissions,depth_most,busy_cores,published_requests_per_s,published_busy_threads,failed\n",
     );
     for report in &report.cells {
         let cell = &report.cell;
@@ -29,6 +33,10 @@ pub fn csv(report: &Report) -> String {
             io(&|cell| u8::from(cell.direct).to_string()),
             io(&|cell| cell.thinktime_us.to_string()),
         ];
+        let published = |field: &dyn Fn(&Published) -> u32| {
+            let published = cell.net().and_then(|load| load.published);
+            published.map_or(String::new(), |it| field(&it).to_string())
+        };
         for (number, round) in report.rounds.iter().enumerate() {
             let optional = |value: Option<u64>| value.map_or(String::new(), |v| v.to_string());
             let all = &round.all;
@@ -56,6 +64,9 @@ pub fn csv(report: &Report) -> String {
                 calls.clone(),
                 optional(round.submissions),
                 optional(round.depth.map(|depth| depth.most)),
+                busy_cores(cell, round),
+                published(&|it| it.requests_per_s),
+                published(&|it| it.busy_threads),
                 String::new(),
             ];
             out += &format!("{},{}\n", work.join(","), numbers.join(","));
@@ -68,6 +79,15 @@ pub fn csv(report: &Report) -> String {
         }
     }
     out
+}
+
+/// Of a server under load, if its process is known. Lock-step keeps it waiting for the client most of the time.
+fn busy_cores(cell: &Subject, round: &Round) -> String {
+    let under_load = cell.net().is_some_and(|load| !load.lockstep);
+    match under_load && round.used != Used::default() {
+        true => rows::busy_cores(round).to_string(),
+        false => String::new(),
+    }
 }
 
 /// A text as a field.

@@ -2,6 +2,7 @@
 
 use crate::counters::{Seen, Times};
 use crate::job::Measure;
+use crate::net::{fastio, Published};
 use crate::report::{ops_needed, CellReport, Report, Round};
 use crate::stats::Spread;
 use crate::units;
@@ -66,10 +67,28 @@ const HEAD_OF_SERVERS: [&str; 13] = [
     "switches",
 ];
 
+/// That of servers of which others have published figures.
+const HEAD_OF_PUBLISHED: [&str; 13] = [
+    "server",
+    "requests/s",
+    "spread",
+    "busy cores",
+    "requests/s per busy core",
+    "published",
+    "published busy threads",
+    "published per busy thread",
+    "p50",
+    "p99",
+    "CPU/request",
+    "calls/request",
+    "switches/request",
+];
+
 impl Section<'_> {
     /// Above the rows.
     pub fn head(&self) -> &'static [&'static str] {
         match (self.has_depths(), self.is_of_servers()) {
+            _ if self.is_published() => &HEAD_OF_PUBLISHED,
             (true, _) => &HEAD,
             (false, true) => &HEAD_OF_SERVERS,
             (false, false) => &HEAD_OF_ENTRIES,
@@ -80,12 +99,17 @@ impl Section<'_> {
         self.cells.iter().any(|cell| cell.cell.net().is_some())
     }
 
+    fn is_published(&self) -> bool {
+        self.cells.iter().any(|cell| published(cell).is_some())
+    }
+
     pub fn has_depths(&self) -> bool {
         self.cells.iter().any(|cell| cell.cell.depth().is_some())
     }
 
     /// In the order of the job; what has failed has no numbers.
     pub fn rows(&self) -> Vec<Vec<String>> {
+        let row = if self.is_published() { published_row } else { row };
         self.cells.iter().map(|cell| row(cell)).collect()
     }
 }
@@ -139,6 +163,38 @@ fn row(cell: &CellReport) -> Vec<String> {
         show(cost(&switches), &whole),
     ]);
     row
+}
+
+/// Processors that were busy with the server: the CPU time of its threads, the kernel's included, for each second.
+pub(super) fn busy_cores(round: &Round) -> f64 {
+    (round.used.user_s + round.used.system_s) / round.elapsed_s
+}
+
+fn published(cell: &CellReport) -> Option<Published> {
+    cell.cell.net().and_then(|load| load.published)
+}
+
+fn published_row(cell: &CellReport) -> Vec<String> {
+    let median = |value: &dyn Fn(&Round) -> f64| cell.spread(value).map(|s| s.median);
+    let show = |value: Option<f64>, how: &dyn Fn(f64) -> String| value.map_or("-".into(), how);
+    let few = cell.fewest_ops();
+    let published = published(cell);
+    let other = |value: &dyn Fn(Published) -> f64| show(published.map(value), &whole);
+    vec![
+        cell.cell.contender(),
+        show(median(&|r| r.all.iops), &whole),
+        spread(cell),
+        show(median(&busy_cores), &|cores| format!("{cores:.2}")),
+        show(median(&|r| r.all.iops / busy_cores(r)), &whole),
+        other(&|it| f64::from(it.requests_per_s)),
+        other(&|it| f64::from(it.busy_threads)),
+        other(&|it| f64::from(it.requests_per_s) / f64::from(it.busy_threads)),
+        percentile(median(&|r| r.all.p50_s), 50.0, few),
+        percentile(median(&|r| r.all.p99_s), 99.0, few),
+        show(median(&Round::cpu_per_op), &units::seconds),
+        show(cell.counted.as_ref().map(|c| c.per_op()), &units::number),
+        show(median(&Round::switches_per_op), &units::number),
+    ]
 }
 
 /// Whether nothing is known of what it cost.
@@ -205,6 +261,7 @@ pub(super) fn notes(section: &Section<'_>) -> Vec<String> {
     let measured: Vec<&&CellReport> = section.cells.iter().filter(|c| !c.rounds.is_empty()).collect();
     if section.is_of_servers() {
         notes.extend(measured.iter().filter_map(|cell| unanswered(cell)));
+        notes.extend(section.is_published().then(|| fastio::SOURCE.to_owned()));
         notes.extend(longest(section));
         return notes;
     }

@@ -122,7 +122,7 @@ pub(crate) fn run(args: &Bench, command: &[OsString], host: &Host<'_>) -> u8 {
         Command::Io(io) => run_io(io, &shown(command)),
         Command::Files(files) => run_files(files, &shown(command), host),
         Command::Cp(cp) => run_cp(cp, &shown(command), host),
-        Command::Net(net) => run_net(net, &shown(command)),
+        Command::Net(net) => run_net(net, &shown(command), host),
         Command::Compare(args) => run_compare(args),
         Command::Show(args) => show(args),
     };
@@ -242,9 +242,9 @@ fn run_cp(cp: &race::Cp, command: &[String], host: &Host<'_>) -> Outcome {
     })
 }
 
-fn run_net(net: &net::Net, command: &[String]) -> Outcome {
+fn run_net(net: &net::Net, command: &[String], host: &Host<'_>) -> Outcome {
     net.outputs.check(None)?;
-    let plan = net.plan(command).map_err(misuse)?;
+    let plan = net.plan(host, command).map_err(misuse)?;
     plan.check().map_err(misuse)?;
     reported(&net.outputs, None, net.progress, |stop, told| {
         proactor_bench::net::run(&plan, stop, told)

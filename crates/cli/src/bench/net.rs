@@ -3,11 +3,14 @@
 use super::flags::{CounterChoice, When};
 use super::outputs::Outputs;
 use super::plan::{quoted, ROUNDS};
+use super::race::own;
+use crate::Host;
 use clap::{ArgAction, Args, ValueEnum};
-use proactor_bench::net::{Address, Load, Plan, Protocol, Server, Start};
+use proactor_bench::net::{fastio, Address, Load, Plan, Protocol, Server, Start};
 use proactor_bench::run::Counters;
 use proactor_bench::units::{parse_bytes, parse_seconds};
 use std::ffi::OsString;
+use std::thread;
 use std::time::Duration;
 
 /// Keys have five digits.
@@ -21,6 +24,12 @@ enum ProtocolChoice {
     Resp,
     /// GET of HTTP/1.1, with Content-Length
     Http,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PresetChoice {
+    #[value(name = fastio::NAME)]
+    Fastio,
 }
 
 /// Bytes of a message; a page has what the server gives it.
@@ -51,11 +60,16 @@ fn keys(text: &str) -> Result<u32, String> {
 #[command(args_override_self = true)]
 pub(super) struct Net {
     /// Where the server listens: HOST:PORT, PORT of this machine, or unix:PATH
-    address: Address,
+    address: Option<Address>,
     /// A command that starts the server, anew for each round. It is ended by SIGTERM. Its standard output is thrown away
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 
+    /// fastio: the table of FastIO's authors with our servers, which it starts and ends: echo, 25 connections, epoll and 1 to 5
+    /// kernel workers, as far as there are processors
+    #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["command", "pid", "name", "protocol", "connections", "depth",
+          "rate", "lockstep"], help_heading = "What is asked")]
+    preset: Option<PresetChoice>,
     /// What is said
     #[arg(
         long,
@@ -114,14 +128,9 @@ pub(super) struct Net {
     /// and server share a processor meanwhile, and the server has SCHED_BATCH
     #[arg(long, help_heading = "How it is measured")]
     lockstep: bool,
-    /// Client threads, among which the connections are divided
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 1,
-        help_heading = "How it is measured"
-    )]
-    threads: u32,
+    /// Client threads, among which the connections are divided [default: 1; preset: the processors that the largest server leaves]
+    #[arg(long, value_name = "N", help_heading = "How it is measured")]
+    threads: Option<u32>,
     /// The server's name in the report [default: the command, or the address]
     #[arg(long, value_name = "NAME", help_heading = "How it is measured")]
     name: Option<String>,
@@ -156,29 +165,37 @@ pub(super) struct Net {
     pub progress: When,
 }
 
+/// Servers, cells with the numbers of their servers, and what is left out.
+type Measured = (Vec<Server>, Vec<(usize, Load)>, Vec<String>);
+
 impl Net {
     /// What is to be measured.
     ///
     /// # Errors
     /// What does not fit together, in words.
-    pub fn plan(&self, command: &[String]) -> Result<Plan, String> {
+    pub fn plan(&self, host: &Host<'_>, command: &[String]) -> Result<Plan, String> {
         self.refuse_what_has_no_meaning()?;
-        let server = self.server();
-        let mut cells = Vec::new();
-        for &connections in &self.connections {
-            for &message_bytes in self.size.as_deref().unwrap_or(&[DEFAULT_SIZE]) {
-                for &depth in &self.depth {
-                    for rate in self.rates() {
-                        cells.push((
-                            0,
-                            self.load(&server.name, connections, message_bytes, depth, rate),
-                        ));
-                    }
-                }
+        let (servers, cells, left_out) = match (&self.preset, &self.address) {
+            (Some(PresetChoice::Fastio), None) => self.fastio(host)?,
+            (Some(_), Some(address)) => {
+                return Err(format!(
+                    "--preset starts servers of its own: leave out the address {address}"
+                ));
             }
-        }
+            (None, None) => {
+                return Err(
+                    "name the server by its address (HOST:PORT, PORT, or unix:PATH), or choose --preset fastio, which starts its own"
+                        .into(),
+                );
+            }
+            (None, Some(address)) => {
+                let server = self.server(address);
+                let cells = self.cells(&server.name);
+                (vec![server], cells, Vec::new())
+            }
+        };
         Ok(Plan {
-            servers: vec![server],
+            servers,
             cells,
             rounds: self.rounds.unwrap_or(ROUNDS),
             seed: self.seed,
@@ -188,8 +205,38 @@ impl Net {
                 CounterChoice::Perf => Counters::Perf,
                 CounterChoice::Bpf => Counters::Bpf,
             },
+            left_out,
             command: command.iter().map(|word| quoted(word)).collect(),
         })
+    }
+
+    fn fastio(&self, host: &Host<'_>) -> Result<Measured, String> {
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        let table = fastio::table(&own(host)?, processors)
+            .map_err(|e| format!("--preset fastio: no port is free: {e}"))?;
+        let threads = self.threads.unwrap_or(table.client_threads());
+        let sizes = self.size.as_deref().unwrap_or(&[DEFAULT_SIZE]);
+        let cells = sizes.iter().flat_map(|size| {
+            let load = self.load("", 1, *size, 1, None);
+            table.cells(&Load { threads, ..load })
+        });
+        let cells = cells.collect();
+        Ok((table.servers, cells, table.left_out))
+    }
+
+    /// Every combination of the lists.
+    fn cells(&self, server: &str) -> Vec<(usize, Load)> {
+        let mut cells = Vec::new();
+        for &connections in &self.connections {
+            for &message_bytes in self.size.as_deref().unwrap_or(&[DEFAULT_SIZE]) {
+                for &depth in &self.depth {
+                    for rate in self.rates() {
+                        cells.push((0, self.load(server, connections, message_bytes, depth, rate)));
+                    }
+                }
+            }
+        }
+        cells
     }
 
     fn refuse_what_has_no_meaning(&self) -> Result<(), String> {
@@ -208,7 +255,7 @@ impl Net {
         Ok(())
     }
 
-    fn server(&self) -> Server {
+    fn server(&self, address: &Address) -> Server {
         let start = match (self.pid, self.command.is_empty()) {
             (Some(pid), _) => Start::Process(pid),
             (None, true) => Start::Runs,
@@ -217,11 +264,11 @@ impl Net {
         let words = self.command.iter().map(|word| word.to_string_lossy());
         let name = match &start {
             Start::Command(_) => words.collect::<Vec<_>>().join(" "),
-            Start::Process(_) | Start::Runs => self.address.to_string(),
+            Start::Process(_) | Start::Runs => address.to_string(),
         };
         Server {
             name: self.name.clone().unwrap_or(name),
-            address: self.address.clone(),
+            address: address.clone(),
             start,
         }
     }
@@ -262,9 +309,10 @@ impl Net {
             rate,
             sets,
             lockstep: self.lockstep,
-            threads: self.threads,
+            threads: self.threads.unwrap_or(1),
             runtime_ms: self.duration.as_millis() as u64,
             ramp_ms: self.ramp.as_millis() as u64,
+            published: None,
         }
     }
 }

@@ -345,7 +345,7 @@ impl Cp {
 }
 
 /// How this program is started.
-fn own(host: &Host<'_>) -> Result<Vec<OsString>, String> {
+pub(super) fn own(host: &Host<'_>) -> Result<Vec<OsString>, String> {
     if let Some(python) = &host.python {
         return Ok(vec![
             python.clone().into_os_string(),
