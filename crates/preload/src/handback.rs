@@ -94,6 +94,21 @@ impl Inner {
         self.release(fd);
     }
 
+    /// Takes a socket of which something is left here out of this set, for another one. None: nothing is left here.
+    pub(crate) fn detach(&mut self, fd: RawFd) -> Option<Socket> {
+        self.withdraw(fd);
+        let socket = self.socket(fd)?;
+        if socket.in_kernel() {
+            return None;
+        }
+        let fresh = Socket::new(fd, 0, 0, 0);
+        let mut socket = std::mem::replace(socket, fresh);
+        self.remove(fd);
+        socket.listed = false;
+        socket.dirty = false;
+        Some(socket)
+    }
+
     /// Prepares a socket for its close: sends what was written, lets the kernel let go of it, forgets it.
     pub(crate) fn close(&mut self, fd: RawFd) {
         let Some(socket) = self.socket(fd) else { return };

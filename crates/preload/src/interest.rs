@@ -12,6 +12,16 @@ const FIRST_SOCKET: RawFd = 3;
 /// Flags of which only the kernel's epoll can make sense.
 const KERNEL_ONLY: u32 = libc::EPOLLEXCLUSIVE as u32 | libc::EPOLLWAKEUP as u32 | libc::EPOLLPRI as u32;
 
+const EXCLUSIVE: u32 = libc::EPOLLEXCLUSIVE as u32;
+/// What an interest with EPOLLEXCLUSIVE may have beside it (fs/eventpoll.c).
+const WITH_EXCLUSIVE: u32 = (libc::EPOLLIN
+    | libc::EPOLLOUT
+    | libc::EPOLLERR
+    | libc::EPOLLHUP
+    | libc::EPOLLWAKEUP
+    | libc::EPOLLET
+    | libc::EPOLLEXCLUSIVE) as u32;
+
 /// What epoll_ctl is answered with.
 pub(crate) enum Control {
     Done,
@@ -63,11 +73,9 @@ fn is_eligible(fd: RawFd) -> bool {
     only.is_empty() || local_port(fd).is_some_and(|port| only.contains(&port))
 }
 
-fn fresh_set(epfd: RawFd) -> Option<&'static Set> {
-    if let Some(set) = table::epoll(epfd) {
-        return Some(set);
-    }
-    // Of two threads that come at once one makes the set; the other's socket goes to the real one.
+/// Makes the set of an epoll descriptor that was just opened. Where there are too many, the descriptor stays unknown, and what
+/// is added to it goes to the real set.
+pub(crate) fn make_set(epfd: RawFd) -> Option<&'static Set> {
     if !table::claim_epoll(epfd) {
         return None;
     }
@@ -84,7 +92,10 @@ fn fresh_set(epfd: RawFd) -> Option<&'static Set> {
             (set, held.number)
         }
         None => {
-            let set = table::add_set(|number| Set::new(number, epfd))?;
+            let Some(set) = table::add_set(|number| Set::new(number, epfd)) else {
+                table::clear(epfd);
+                return None;
+            };
             (set, set.hold()?.number)
         }
     };
@@ -101,18 +112,28 @@ pub(crate) unsafe fn control(epfd: RawFd, op: c_int, fd: RawFd, event: *const ep
         }
     }
     if let Some(set) = table::socket(fd) {
-        let Some(held) = set.lock(Cause::OtherThread) else {
+        let Some(mut held) = set.lock(Cause::OtherThread) else {
             return Control::Real;
         };
         if held.epfd == epfd {
             // SAFETY: the caller's promise.
             return unsafe { change(held, op, fd, event) };
         }
-        if op == libc::EPOLL_CTL_ADD {
-            let mut held = held;
-            held.hand_back_socket(fd, Cause::TwoSets);
+        if op != libc::EPOLL_CTL_ADD {
+            return Control::Real;
         }
-        return Control::Real;
+        let is_member = held.epfd >= 0 && held.socket(fd).is_some_and(|socket| socket.member);
+        if is_member {
+            held.hand_back_socket(fd, Cause::TwoSets);
+            return Control::Real;
+        }
+        if !event.is_null() && table::epoll(epfd).is_some() {
+            if let Some(socket) = held.detach(fd) {
+                drop(held);
+                // SAFETY: the caller's promise.
+                return take_over(epfd, socket, unsafe { event.read_unaligned() });
+            }
+        }
     }
     if op != libc::EPOLL_CTL_ADD || event.is_null() || table::is_plain(fd) || !is_eligible(fd) {
         return Control::Real;
@@ -128,10 +149,18 @@ pub(crate) unsafe fn control(epfd: RawFd, op: c_int, fd: RawFd, event: *const ep
 }
 
 unsafe fn adopt(epfd: RawFd, fd: RawFd, event: epoll_event) -> Control {
-    let Some(mut held) = fresh_set(epfd).and_then(Set::hold) else {
+    let Some(set) = table::epoll(epfd) else {
+        return Control::Real;
+    };
+    let Some(mut held) = set.hold() else {
         return Control::Real;
     };
     if held.phase == Phase::Plain || held.phase == Phase::Closed || held.epfd != epfd {
+        return Control::Real;
+    }
+    if set.is_waited_on() {
+        // That thread would not hear of it.
+        report::count(Cause::OtherThread);
         return Control::Real;
     }
     if !held.is_mine() {
@@ -147,47 +176,78 @@ unsafe fn adopt(epfd: RawFd, fd: RawFd, event: epoll_event) -> Control {
     Control::Done
 }
 
+/// Puts a socket with bytes that another set has received into the set that it is added to.
+fn take_over(epfd: RawFd, mut socket: Socket, event: epoll_event) -> Control {
+    let fd = socket.fd;
+    let Some((set, mut held)) = table::epoll(epfd).and_then(|set| Some((set, set.lock(Cause::OtherThread)?)))
+    else {
+        return Control::Real;
+    };
+    let can_be_on_ring = matches!(held.phase, Phase::Idle | Phase::Ring)
+        && !set.is_waited_on()
+        && event.events & KERNEL_ONLY == 0
+        && !socket.is_shared()
+        && is_eligible(fd);
+    socket.generation = held.new_generation();
+    socket.events = event.events;
+    socket.data = event.u64;
+    socket.member = true;
+    socket.fired = false;
+    socket.released = !can_be_on_ring;
+    held.stats.adopted += u64::from(can_be_on_ring);
+    held.insert(socket);
+    held.touch(fd);
+    held.mark(fd);
+    if set.is_waited_on() {
+        held.poke(set);
+    }
+    Control::Done
+}
+
 /// # Safety
 /// `event` is null or an event.
 unsafe fn change(mut held: Held, op: c_int, fd: RawFd, event: *const epoll_event) -> Control {
     let Some(socket) = held.socket(fd) else {
         return Control::Real;
     };
-    match op {
-        libc::EPOLL_CTL_DEL => {
-            if !socket.member {
-                return Control::Fail(libc::ENOENT);
-            }
-            socket.member = false;
-            held.withdraw(fd);
-            Control::Done
+    if op == libc::EPOLL_CTL_DEL {
+        if !socket.member {
+            return Control::Fail(libc::ENOENT);
         }
-        libc::EPOLL_CTL_ADD if socket.member => Control::Fail(libc::EEXIST),
-        libc::EPOLL_CTL_MOD if !socket.member => Control::Fail(libc::ENOENT),
-        libc::EPOLL_CTL_ADD | libc::EPOLL_CTL_MOD => {
-            if event.is_null() {
-                return Control::Fail(libc::EFAULT);
-            }
-            // SAFETY: the caller's promise.
-            let event = unsafe { event.read_unaligned() };
-            let (events, data) = (event.events, event.u64);
-            if events & KERNEL_ONLY & !(libc::EPOLLPRI as u32) != 0 {
-                return Control::Fail(libc::EINVAL);
-            }
-            socket.member = true;
-            socket.fired = false;
-            socket.events = events;
-            socket.data = data;
-            if events & libc::EPOLLPRI as u32 != 0 {
-                held.hand_back_socket(fd, Cause::Exclusive);
-                return Control::Done;
-            }
-            held.touch(fd);
-            held.mark(fd);
-            Control::Done
-        }
-        _ => Control::Fail(libc::EINVAL),
+        socket.member = false;
+        held.withdraw(fd);
+        return Control::Done;
     }
+    if event.is_null() {
+        return Control::Fail(libc::EFAULT);
+    }
+    // SAFETY: the caller's promise.
+    let event = unsafe { event.read_unaligned() };
+    let (events, data) = (event.events, event.u64);
+    let exclusive = events & EXCLUSIVE != 0;
+    match op {
+        // In the order in which the kernel looks.
+        libc::EPOLL_CTL_MOD if exclusive => return Control::Fail(libc::EINVAL),
+        libc::EPOLL_CTL_ADD if exclusive && events & !WITH_EXCLUSIVE != 0 => {
+            return Control::Fail(libc::EINVAL)
+        }
+        libc::EPOLL_CTL_ADD if socket.member => return Control::Fail(libc::EEXIST),
+        libc::EPOLL_CTL_MOD if !socket.member => return Control::Fail(libc::ENOENT),
+        libc::EPOLL_CTL_MOD if socket.events & EXCLUSIVE != 0 => return Control::Fail(libc::EINVAL),
+        libc::EPOLL_CTL_ADD | libc::EPOLL_CTL_MOD => {}
+        _ => return Control::Fail(libc::EINVAL),
+    }
+    socket.member = true;
+    socket.fired = false;
+    socket.events = events;
+    socket.data = data;
+    if events & KERNEL_ONLY != 0 {
+        held.hand_back_socket(fd, Cause::Exclusive);
+        return Control::Done;
+    }
+    held.touch(fd);
+    held.mark(fd);
+    Control::Done
 }
 
 /// Hands a set back from whichever thread this is.

@@ -12,6 +12,7 @@ mod handback;
 mod hooks;
 mod interest;
 mod parked;
+mod poke;
 mod real;
 mod report;
 mod ring;

@@ -67,18 +67,22 @@ macro_rules! functions {
 }
 
 functions! {
+    fn epoll_create(size: c_int) -> c_int, -1, NO_CALL;
+    fn epoll_create1(flags: c_int) -> c_int, -1, libc::SYS_epoll_create1;
     fn epoll_ctl(ep: c_int, op: c_int, fd: c_int, event: *mut epoll_event) -> c_int, -1, libc::SYS_epoll_ctl;
     fn epoll_wait(ep: c_int, events: *mut epoll_event, max: c_int, timeout: c_int) -> c_int, -1, NO_CALL;
     fn epoll_pwait(ep: c_int, events: *mut epoll_event, max: c_int, timeout: c_int, mask: *const sigset_t) -> c_int, -1, NO_CALL;
     fn epoll_pwait2(ep: c_int, events: *mut epoll_event, max: c_int, timeout: *const timespec, mask: *const sigset_t) -> c_int, -1, NO_CALL;
     fn read(fd: c_int, to: *mut c_void, len: size_t) -> ssize_t, -1, libc::SYS_read;
     fn readv(fd: c_int, to: *const iovec, count: c_int) -> ssize_t, -1, libc::SYS_readv;
+    fn preadv2(fd: c_int, to: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t, -1, NO_CALL;
     fn recv(fd: c_int, to: *mut c_void, len: size_t, flags: c_int) -> ssize_t, -1, NO_CALL;
     fn recvfrom(fd: c_int, to: *mut c_void, len: size_t, flags: c_int, from: *mut sockaddr, from_len: *mut socklen_t) -> ssize_t, -1, libc::SYS_recvfrom;
     fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t, -1, libc::SYS_recvmsg;
     fn recvmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, timeout: *mut timespec) -> c_int, -1, libc::SYS_recvmmsg;
     fn write(fd: c_int, from: *const c_void, len: size_t) -> ssize_t, -1, libc::SYS_write;
     fn writev(fd: c_int, from: *const iovec, count: c_int) -> ssize_t, -1, libc::SYS_writev;
+    fn pwritev2(fd: c_int, from: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t, -1, NO_CALL;
     fn send(fd: c_int, from: *const c_void, len: size_t, flags: c_int) -> ssize_t, -1, NO_CALL;
     fn sendto(fd: c_int, from: *const c_void, len: size_t, flags: c_int, to: *const sockaddr, to_len: socklen_t) -> ssize_t, -1, libc::SYS_sendto;
     fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t, -1, libc::SYS_sendmsg;

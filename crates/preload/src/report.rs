@@ -44,7 +44,7 @@ const CAUSES: [(Cause, &str); 17] = [
     (Cause::Duplicated, "the socket's descriptor is duplicated"),
     (Cause::Blocking, "the socket is made blocking, or signals input"),
     (Cause::Fork, "the process forks"),
-    (Cause::Splice, "splice, or recvmmsg, takes from the socket"),
+    (Cause::Splice, "splice or sendfile takes from the socket"),
     (Cause::KernelTls, "TLS in the kernel"),
     (Cause::Urgent, "urgent data"),
     (Cause::Stdio, "fdopen on the socket"),

@@ -10,7 +10,7 @@ use crate::{real, report, table};
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -45,6 +45,10 @@ pub(crate) enum Phase {
 pub(crate) struct Set {
     inner: Mutex<Inner>,
     changed: Condvar,
+    /// Threads that wait for the real set alone. Grows only under the lock.
+    in_real_wait: AtomicU32,
+    /// An eventfd in the real set has ended such a wait, and is among the real events.
+    pub(crate) is_poked: AtomicBool,
 }
 
 pub(crate) struct Inner {
@@ -77,6 +81,8 @@ pub(crate) struct Inner {
     /// Until then the kernel may interrupt a thread because a ring of its is taken down.
     pub(crate) noisy_until: Option<Instant>,
     pub(crate) generations: u32,
+    /// An eventfd in the real set, with [`POKE`](crate::poke) for its data; or -1.
+    pub(crate) poke: RawFd,
     pub(crate) stats: Stats,
 }
 
@@ -200,12 +206,29 @@ impl Set {
             turn: 0,
             noisy_until: None,
             generations: 0,
+            poke: -1,
             stats: Stats::default(),
         };
         Set {
             inner: Mutex::new(inner),
             changed: Condvar::new(),
+            in_real_wait: AtomicU32::new(0),
+            is_poked: AtomicBool::new(false),
         }
+    }
+
+    /// Whether a thread waits for the real set alone, and sees nothing of what is added here.
+    pub(crate) fn is_waited_on(&self) -> bool {
+        self.in_real_wait.load(Ordering::Acquire) > 0
+    }
+
+    /// Called under the lock before a wait for the real set alone.
+    pub(crate) fn begin_real_wait(&self) {
+        self.in_real_wait.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(crate) fn end_real_wait(&self) {
+        self.in_real_wait.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// Locks the set as it is. None: a signal handler interrupted a holder.
@@ -307,5 +330,9 @@ pub(crate) extern "C" fn after_fork_in_child() {
         held.stats = Stats::default();
     }
     drop(all);
+    for set in table::sets() {
+        // The threads that waited are the parent's.
+        set.in_real_wait.store(0, Ordering::Release);
+    }
     report::note_process();
 }

@@ -11,13 +11,12 @@ use std::os::fd::RawFd;
 const DIRECT_SOCKETS: usize = 2;
 /// Longer writes go to the kernel at once: copying costs more than a call.
 const COPIED_BYTES: usize = 16 << 10;
-/// Flags of a receive that are served from memory.
-const RECEIVE_FLAGS: c_int = libc::MSG_DONTWAIT
-    | libc::MSG_PEEK
-    | libc::MSG_WAITALL
-    | libc::MSG_TRUNC
-    | libc::MSG_NOSIGNAL
-    | libc::MSG_CMSG_CLOEXEC;
+/// Flags of a receive that asks for something else than the next bytes. TCP ignores those that it does not know.
+const ELSEWHERE: c_int = libc::MSG_ERRQUEUE | MSG_SOCK_DEVMEM;
+/// Linux 6.12 (include/linux/socket.h).
+const MSG_SOCK_DEVMEM: c_int = 0x200_0000;
+/// No mapping of a program's begins below: `vm.mmap_min_addr` is never less where it is not turned off.
+pub(crate) const FIRST_ADDRESS: usize = 4096;
 /// Flags of a send that say nothing that a queue does not do.
 const SEND_FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 
@@ -40,10 +39,23 @@ pub(crate) fn ticks() -> i64 {
     now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
-fn total(pieces: &[iovec]) -> usize {
+/// The bytes that the pieces have together. None: the kernel says what is wrong with them.
+fn total(pieces: &[iovec]) -> Option<usize> {
+    let mut sum: isize = 0;
+    for piece in pieces {
+        // Addresses from the middle on are the kernel's own, and lengths from there on are negative.
+        let is_user = (piece.iov_base as isize) >= 0;
+        let len = isize::try_from(piece.iov_len).ok().filter(|_| is_user)?;
+        sum = sum.saturating_add(len);
+    }
+    Some(sum as usize)
+}
+
+/// Whether one of the pieces is where nothing can be.
+fn has_null(pieces: &[iovec]) -> bool {
     pieces
         .iter()
-        .fold(0, |sum, piece| sum.saturating_add(piece.iov_len))
+        .any(|piece| piece.iov_len > 0 && (piece.iov_base as usize) < FIRST_ADDRESS)
 }
 
 impl Inner {
@@ -54,16 +66,13 @@ impl Inner {
             self.hand_back_socket(fd, Cause::Urgent);
             return Answer::Real;
         }
-        if flags & !RECEIVE_FLAGS != 0 {
+        if flags & ELSEWHERE != 0 {
             return Answer::Real;
         }
-        let Some(socket) = self.socket(fd) else {
+        let (Some(socket), Some(room)) = (self.socket(fd), total(to)) else {
             return Answer::Real;
         };
         socket.refresh();
-        if total(to) == 0 {
-            return Answer::Real;
-        }
         if socket.bytes == 0 && socket.armed {
             self.look();
         }
@@ -76,6 +85,12 @@ impl Inner {
         let peek = flags & libc::MSG_PEEK != 0;
         if socket.bytes > 0 {
             let drop = flags & libc::MSG_TRUNC != 0;
+            if room == 0 {
+                return Answer::Done(0);
+            }
+            if !drop && has_null(to) {
+                return Answer::Fail(libc::EFAULT);
+            }
             // SAFETY: the caller's promise.
             let done = unsafe { socket.take(to, peek, drop, ring.as_mut().map(|ring| &mut ring.pool)) };
             if done > 0 {
@@ -94,12 +109,10 @@ impl Inner {
             }
         }
         if socket.error != 0 {
-            let error = socket.error;
-            if !peek {
-                socket.error = 0;
-                socket.end_seen = true;
-                self.after_last_byte(fd);
-            }
+            // A peek takes it, too.
+            let error = std::mem::take(&mut socket.error);
+            socket.end_seen = true;
+            self.after_last_byte(fd);
             return Answer::Fail(error);
         }
         socket.readable = false;
@@ -124,7 +137,7 @@ impl Inner {
     /// # Safety
     /// The pieces are readable.
     unsafe fn write(&mut self, fd: RawFd, from: &[iovec], flags: c_int) -> Answer {
-        let len = total(from);
+        let len = total(from).filter(|_| !has_null(from));
         // A long turn: no reply is to wait until it ends.
         let at_once = self.batch <= DIRECT_SOCKETS || self.phase != Phase::Ring || ticks() != self.turn;
         let Some(socket) = self.socket(fd) else {
@@ -141,8 +154,8 @@ impl Inner {
             return Answer::Fail(libc::EPIPE);
         }
         let can_wait = !(at_once || socket.blocked || socket.eof || socket.released || socket.hung_up);
-        let fits = len <= COPIED_BYTES && socket.queued() + len <= QUEUE_BYTES;
-        if can_wait && fits && flags & !SEND_FLAGS == 0 {
+        let fits = |len: &usize| *len <= COPIED_BYTES && socket.queued() + len <= QUEUE_BYTES;
+        if let Some(len) = len.filter(|len| can_wait && fits(len) && flags & !SEND_FLAGS == 0) {
             if len > 0 {
                 // SAFETY: the caller's promise.
                 unsafe { socket.enqueue(from) };
@@ -268,7 +281,7 @@ pub(crate) unsafe fn send(
         Some(mut held) => unsafe { held.write(fd, from, flags) },
     };
     set_errno(before);
-    directly(set, fd, answer, total(from), real)
+    directly(set, fd, answer, total(from).unwrap_or(0), real)
 }
 
 /// Lets a call that takes bytes from elsewhere (a file, many messages) write to a socket, after what is queued.

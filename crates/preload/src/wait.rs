@@ -3,7 +3,7 @@
 use crate::report::Cause;
 use crate::ring::{timespec, Ring};
 use crate::set::{this_thread, Inner, Phase, Set};
-use crate::transfer::ticks;
+use crate::transfer::{ticks, FIRST_ADDRESS};
 use crate::{parked, real, report, table};
 use libc::{c_int, epoll_event, pollfd, sigset_t};
 use std::time::{Duration, Instant};
@@ -18,18 +18,24 @@ pub(crate) struct Wait {
     pub(crate) mask: *const sigset_t,
 }
 
+impl Wait {
+    fn is_nowhere(&self) -> bool {
+        (self.events as usize) < FIRST_ADDRESS
+    }
+}
+
 /// How a wait ends.
 pub(crate) enum End {
     Events(usize),
     Fail(c_int),
-    /// The set is a plain one: call the real function.
+    /// Nothing is here: call the real function, then [`Set::end_real_wait`].
     Real,
 }
 
-struct Deadline(Option<Instant>);
+pub(crate) struct Deadline(Option<Instant>);
 
 impl Deadline {
-    fn new(timeout: Option<Duration>) -> Self {
+    pub(crate) fn new(timeout: Option<Duration>) -> Self {
         Deadline(
             timeout
                 .filter(|timeout| !timeout.is_zero())
@@ -37,7 +43,7 @@ impl Deadline {
         )
     }
 
-    fn left(&self, timeout: Option<Duration>) -> Option<Duration> {
+    pub(crate) fn left(&self, timeout: Option<Duration>) -> Option<Duration> {
         match self.0 {
             Some(at) => Some(at.saturating_duration_since(Instant::now())),
             None => timeout,
@@ -57,6 +63,7 @@ pub(crate) unsafe fn wait(set: &'static Set, wait: Wait) -> End {
     let is_noisy = held.noisy_until.is_some_and(|until| Instant::now() < until);
     if held.count == 0 && held.ring.is_none() && !is_noisy {
         held.noisy_until = None;
+        set.begin_real_wait();
         return End::Real;
     }
     if held.phase == Phase::Idle {
@@ -119,6 +126,9 @@ pub(crate) unsafe fn wait(set: &'static Set, wait: Wait) -> End {
             }
             set.announce();
         }
+        if wait.is_nowhere() && held.would_report(wait) {
+            return End::Fail(libc::EFAULT);
+        }
         // SAFETY: the caller's promise.
         let count = unsafe { held.report(wait.events, wait.max) };
         if count > 0 {
@@ -158,6 +168,13 @@ impl Inner {
         self.stats.waits += 1;
     }
 
+    /// Whether there is an event that cannot be written to a place that is none. It stays.
+    #[cold]
+    fn would_report(&mut self, wait: Wait) -> bool {
+        // SAFETY: the kernel checks the place.
+        self.has_ready() || unsafe { real::epoll_wait(self.epfd, wait.events, wait.max as c_int, 0) } < 0
+    }
+
     /// Reports sockets and what the real set has, in turn where there is not room for both.
     ///
     /// # Safety
@@ -193,9 +210,11 @@ impl Inner {
         }
         // SAFETY: the caller's promise.
         let count = unsafe { real::epoll_wait(self.epfd, events, max as c_int, 0) };
+        // SAFETY: as many were written.
+        let count = unsafe { self.without_pokes(events, count.max(0) as usize) };
         // What is reported may be ready still: only a look that finds nothing says that the poll in the ring will tell of more.
         self.real_ready = count > 0;
-        count.max(0) as usize
+        count
     }
 
     /// What a plain wait has to look at beside the real set.
@@ -237,6 +256,9 @@ unsafe fn plain(set: &'static Set, wait: Wait) -> End {
             }
             held.release(fd);
             held.mark(fd);
+        }
+        if wait.is_nowhere() && held.would_report(wait) {
+            return End::Fail(libc::EFAULT);
         }
         // SAFETY: the caller's promise.
         let mut count = unsafe { held.collect(wait.events, wait.max) };

@@ -86,6 +86,80 @@ CASE(added_during_wait) {
     close(d);
 }
 
+CASE(added_during_a_wait_for_nothing) {
+    // The set has nothing in it when the wait begins.
+    pthread_t thread;
+    pthread_create(&thread, 0, add_there, 0);
+    wait_and_say("in", LONG);
+    pthread_join(thread, 0);
+    say_read("read", a, 10);
+    put(b, "def");
+    wait_and_say("in", LONG);
+    say_read("read", a, 10);
+}
+
+CASE(added_during_a_wait_for_others) {
+    pthread_t thread;
+    int e = eventfd(0, EFD_NONBLOCK);
+    ctl(EPOLL_CTL_ADD, e, EPOLLIN, 2);
+    wait_and_say("none", 0);
+    pthread_create(&thread, 0, add_there, 0);
+    wait_and_say("in", LONG);
+    pthread_join(thread, 0);
+    say_read("read", a, 10);
+    eventfd_write(e, 1);
+    wait_and_say("other", LONG);
+    close(e);
+}
+
+static int first_set;
+
+static void *move_there(void *arg) {
+    // The bytes have come, and the set's thread waits already.
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = 1};
+    (void)arg;
+    usleep(20000);
+    CHECK(!epoll_ctl(first_set, EPOLL_CTL_ADD, a, &event));
+    put(b, "abc");
+    CHECK(epoll_wait(first_set, &event, 1, LONG) == 1);
+    CHECK(!epoll_ctl(first_set, EPOLL_CTL_DEL, a, 0));
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 3);
+    return 0;
+}
+
+static void move(int with_others) {
+    pthread_t thread;
+    int e = eventfd(0, EFD_NONBLOCK);
+    first_set = epoll_create1(0);
+    if (with_others) ctl(EPOLL_CTL_ADD, e, EPOLLIN, 2);
+    pthread_create(&thread, 0, move_there, 0);
+    wait_and_say("in", LONG);
+    pthread_join(thread, 0);
+    wait_and_say("in", LONG);
+    say_read("read", a, 10);
+    wait_and_say("none", SHORT);
+    put(b, "def");
+    wait_and_say("in", LONG);
+    say_read("read", a, 10);
+    close(first_set);
+    close(e);
+}
+
+CASE(moved_to_another_threads_set) { move(0); }
+CASE(moved_to_another_threads_set_with_others) { move(1); }
+
+CASE(moved_to_another_threads_ring) {
+    // The set has a socket on its ring.
+    int c, d;
+    pair_of(&c, &d);
+    ctl(EPOLL_CTL_ADD, c, EPOLLIN, 4);
+    wait_and_say("none", 0);
+    move(0);
+    put(d, "x");
+    wait_and_say("in", LONG);
+    close(c), close(d);
+}
+
 #define AT_ONCE 8
 static pthread_barrier_t all_ready;
 

@@ -39,6 +39,7 @@ pub(super) fn before(fd: c_int) -> bool {
             } else {
                 Phase::Plain
             };
+            held.end_pokes(set);
             held.epfd = -1;
         }
         table::clear(fd);

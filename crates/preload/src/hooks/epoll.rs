@@ -1,10 +1,39 @@
-//! epoll_ctl and the waits. Sets need no hook when they are made: the first socket that comes onto a ring makes ours.
+//! epoll_create, epoll_ctl and the waits.
 
 use crate::interest::{self, Control};
-use crate::wait::{wait, End, Wait};
-use crate::{errno, real, set_errno, table};
+use crate::set::Set;
+use crate::wait::{wait, Deadline, End, Wait};
+use crate::{errno, poke, real, set_errno, table};
 use libc::{c_int, epoll_event, sigset_t, timespec};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
+
+fn opened(ep: c_int) -> c_int {
+    if ep >= 0 {
+        let before = errno();
+        // What the number was before was closed where no hook has seen it.
+        super::close::before(ep);
+        interest::make_set(ep);
+        set_errno(before);
+    }
+    ep
+}
+
+/// # Safety
+/// As the function of this name in the C library.
+#[no_mangle]
+pub unsafe extern "C" fn epoll_create(size: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    opened(unsafe { real::epoll_create(size) })
+}
+
+/// # Safety
+/// As the function of this name in the C library.
+#[no_mangle]
+pub unsafe extern "C" fn epoll_create1(flags: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    opened(unsafe { real::epoll_create1(flags) })
+}
 
 /// # Safety
 /// As the function of this name in the C library.
@@ -35,6 +64,9 @@ pub unsafe extern "C" fn epoll_ctl(ep: c_int, op: c_int, fd: c_int, event: *mut 
     }
 }
 
+/// The most events that the kernel reports at once (fs/eventpoll.c).
+const MAX_EVENTS: c_int = c_int::MAX / size_of::<epoll_event>() as c_int;
+
 unsafe fn hooked(
     ep: c_int,
     events: *mut epoll_event,
@@ -46,13 +78,13 @@ unsafe fn hooked(
     let Some(set) = table::epoll(ep) else {
         return real();
     };
-    let Ok(max @ 1..) = usize::try_from(max) else {
+    if !(1..=MAX_EVENTS).contains(&max) {
         return real();
-    };
+    }
     let before = errno();
     let asked = Wait {
         events,
-        max,
+        max: max as usize,
         timeout: timeout(),
         mask,
     };
@@ -65,8 +97,53 @@ unsafe fn hooked(
             set_errno(error);
             -1
         }
-        End::Real => real(),
+        End::Real => {
+            let deadline = Deadline::new(asked.timeout);
+            let count = real();
+            set.end_real_wait();
+            if !set.is_poked.load(Ordering::Acquire) {
+                return count;
+            }
+            // SAFETY: the caller's promise.
+            unsafe { poked(set, ep, asked, &deadline, count) }
+        }
     }
+}
+
+/// Goes on after a wait for the real set that may have been ended by a poke.
+#[cold]
+unsafe fn poked(set: &'static Set, ep: c_int, asked: Wait, deadline: &Deadline, count: c_int) -> c_int {
+    let mut count = count;
+    while count > 0 {
+        let Some(held) = set.hold() else { return count };
+        // SAFETY: as many were written.
+        let kept = unsafe { held.without_pokes(asked.events, count as usize) };
+        drop(held);
+        if kept > 0 {
+            return kept as c_int;
+        }
+        let rest = Wait {
+            timeout: deadline.left(asked.timeout),
+            ..asked
+        };
+        // SAFETY: the caller's promise.
+        count = match unsafe { wait(set, rest) } {
+            End::Events(count) => return count as c_int,
+            End::Fail(error) => {
+                set_errno(error);
+                return -1;
+            }
+            End::Real => {
+                let left = poke::milliseconds(rest.timeout);
+                // SAFETY: the caller's promise.
+                let count =
+                    unsafe { real::epoll_pwait(ep, asked.events, asked.max as c_int, left, asked.mask) };
+                set.end_real_wait();
+                count
+            }
+        };
+    }
+    count
 }
 
 fn milliseconds(timeout: c_int) -> Option<Duration> {

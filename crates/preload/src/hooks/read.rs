@@ -1,10 +1,12 @@
 //! What takes bytes from a socket.
 
-use crate::interest::hand_back_socket;
 use crate::report::Cause;
+use crate::set::Set;
 use crate::transfer::receive;
-use crate::{real, table};
-use libc::{c_int, c_uint, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
+use crate::{errno, real, set_errno, table};
+use libc::{
+    c_int, c_uint, c_void, iovec, mmsghdr, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t, timespec,
+};
 
 /// The most pieces that the kernel takes.
 const MAX_PIECES: usize = 1024;
@@ -27,7 +29,7 @@ pub(super) unsafe fn slice<'a>(pieces: *const iovec, count: usize) -> Option<&'a
 pub unsafe extern "C" fn read(fd: c_int, to: *mut c_void, len: size_t) -> ssize_t {
     // SAFETY: the caller's promise.
     let real = || unsafe { real::read(fd, to, len) };
-    let Some(set) = table::socket(fd) else {
+    let Some(set) = table::socket(fd).filter(|_| len > 0) else {
         return real();
     };
     // SAFETY: the caller's promise.
@@ -78,8 +80,10 @@ pub unsafe extern "C" fn readv(fd: c_int, to: *const iovec, count: c_int) -> ssi
     // SAFETY: the caller's promise.
     match unsafe { slice(to, usize::try_from(count).unwrap_or(0)) } {
         // SAFETY: the caller's promise.
-        Some(places) => unsafe { receive(set, fd, places, 0, real) },
-        None => real(),
+        Some(places) if places.iter().any(|place| place.iov_len > 0) => unsafe {
+            receive(set, fd, places, 0, real)
+        },
+        _ => real(),
     }
 }
 
@@ -206,9 +210,11 @@ pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) 
     // SAFETY: the caller's promise.
     let result = unsafe { receive(set, fd, places, flags, noted) };
     if result >= 0 && !was_real {
-        header.msg_flags = 0;
+        header.msg_flags = flags & libc::MSG_CMSG_CLOEXEC;
         header.msg_controllen = 0;
-        header.msg_namelen = 0;
+        if !header.msg_name.is_null() {
+            header.msg_namelen = 0;
+        }
     }
     result
 }
@@ -223,15 +229,97 @@ pub unsafe extern "C" fn recvmmsg(
     flags: c_int,
     timeout: *mut timespec,
 ) -> c_int {
-    if hand_back_socket(fd, Cause::Splice) && count > 0 && !messages.is_null() {
-        // What lies here comes first, and as one message.
+    let Some(set) = table::socket(fd).filter(|_| count > 0 && !messages.is_null()) else {
         // SAFETY: the caller's promise.
-        let first = unsafe { &mut *messages };
-        // SAFETY: the caller's promise.
-        let got = unsafe { recvmsg(fd, &raw mut first.msg_hdr, flags & !libc::MSG_WAITFORONE) };
-        first.msg_len = got.max(0) as c_uint;
-        return if got < 0 { -1 } else { 1 };
+        return unsafe { real::recvmmsg(fd, messages, count, flags, timeout) };
+    };
+    // The kernel looks for an error before it looks for bytes.
+    if let Some(error) = take_error(set, fd) {
+        set_errno(error);
+        return -1;
     }
+    let count = (count as usize).min(MAX_PIECES);
     // SAFETY: the caller's promise.
-    unsafe { real::recvmmsg(fd, messages, count, flags, timeout) }
+    let messages = unsafe { std::slice::from_raw_parts_mut(messages, count) };
+    let before = errno();
+    let mut done = 0;
+    // A socket on a ring does not block, so each message gets what is here now.
+    for message in messages {
+        // SAFETY: the caller's promise.
+        let got = unsafe { recvmsg(fd, &raw mut message.msg_hdr, flags & !libc::MSG_WAITFORONE) };
+        if got < 0 {
+            break;
+        }
+        message.msg_len = got as c_uint;
+        done += 1;
+    }
+    if done == 0 {
+        return -1;
+    }
+    let error = errno();
+    if (done as usize) < count && error != libc::EAGAIN {
+        // It is the next call's.
+        if let Some(mut held) = set.lock(Cause::OtherThread) {
+            if let Some(socket) = held.socket(fd) {
+                socket.error = error;
+            }
+        }
+    }
+    set_errno(before);
+    done
+}
+
+fn take_error(set: &'static Set, fd: c_int) -> Option<c_int> {
+    let mut held = set.lock(Cause::OtherThread)?;
+    held.look();
+    let error = std::mem::take(&mut held.socket(fd)?.error);
+    (error != 0).then_some(error)
+}
+
+unsafe fn read_by_position(
+    fd: c_int,
+    to: *const iovec,
+    count: c_int,
+    at: off_t,
+    flags: c_int,
+    real: impl FnOnce() -> ssize_t,
+) -> ssize_t {
+    // Without a position it is readv. No other flag means anything to a socket.
+    if at == -1 && flags & !libc::RWF_NOWAIT == 0 && table::socket(fd).is_some() {
+        // SAFETY: the caller's promise.
+        return unsafe { readv(fd, to, count) };
+    }
+    real()
+}
+
+/// # Safety
+/// As the function of this name in the C library.
+#[no_mangle]
+pub unsafe extern "C" fn preadv2(
+    fd: c_int,
+    to: *const iovec,
+    count: c_int,
+    at: off_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: the caller's promise.
+    unsafe {
+        read_by_position(fd, to, count, at, flags, || {
+            real::preadv2(fd, to, count, at, flags)
+        })
+    }
+}
+
+/// # Safety
+/// As the function of this name in the C library.
+#[no_mangle]
+pub unsafe extern "C" fn preadv64v2(
+    fd: c_int,
+    to: *const iovec,
+    count: c_int,
+    at: off_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: the caller's promise.
+    unsafe { preadv2(fd, to, count, at, flags) }
 }

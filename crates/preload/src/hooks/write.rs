@@ -51,6 +51,39 @@ pub unsafe extern "C" fn writev(fd: c_int, from: *const iovec, count: c_int) -> 
 /// # Safety
 /// As the function of this name in the C library.
 #[no_mangle]
+pub unsafe extern "C" fn pwritev2(
+    fd: c_int,
+    from: *const iovec,
+    count: c_int,
+    at: off_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: the caller's promise.
+    let real = || unsafe { real::pwritev2(fd, from, count, at, flags) };
+    // Without a position it is writev.
+    match table::socket(fd).filter(|_| at == -1) {
+        Some(set) => send_directly(set, fd, 0, real),
+        None => real(),
+    }
+}
+
+/// # Safety
+/// As the function of this name in the C library.
+#[no_mangle]
+pub unsafe extern "C" fn pwritev64v2(
+    fd: c_int,
+    from: *const iovec,
+    count: c_int,
+    at: off_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: the caller's promise.
+    unsafe { pwritev2(fd, from, count, at, flags) }
+}
+
+/// # Safety
+/// As the function of this name in the C library.
+#[no_mangle]
 pub unsafe extern "C" fn send(fd: c_int, from: *const c_void, len: size_t, flags: c_int) -> ssize_t {
     // SAFETY: the caller's promise.
     let real = || unsafe { real::send(fd, from, len, flags) };
@@ -77,6 +110,10 @@ pub unsafe extern "C" fn sendto(
     let Some(set) = table::socket(fd) else {
         return real();
     };
+    if !to.is_null() {
+        // The kernel says what it thinks of an address.
+        return send_directly(set, fd, len, real);
+    }
     // SAFETY: the caller's promise.
     unsafe { transfer(set, fd, &[piece(from, len)], flags, real) }
 }
@@ -98,8 +135,10 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int
     let pieces = unsafe { slice(header.msg_iov, header.msg_iovlen) };
     match pieces {
         // SAFETY: the caller's promise.
-        Some(pieces) if header.msg_controllen == 0 => unsafe { transfer(set, fd, pieces, flags, real) },
-        // A control message goes with its bytes.
+        Some(pieces) if header.msg_controllen == 0 && header.msg_name.is_null() => unsafe {
+            transfer(set, fd, pieces, flags, real)
+        },
+        // A control message goes with its bytes, and the kernel says what it thinks of an address.
         _ => send_directly(set, fd, 0, real),
     }
 }
