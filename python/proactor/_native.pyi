@@ -31,6 +31,7 @@ __all__ = [
     "Context",
     "Copying",
     "Counters",
+    "CreatedFile",
     "DirEntry",
     "Event",
     "Fdatasync",
@@ -61,6 +62,7 @@ __all__ = [
     "aligned",
     "chosen_engine",
     "cli_main",
+    "create_file",
     "direct_alignment",
     "engines",
     "exists",
@@ -539,12 +541,23 @@ def open_binary(
     mode: str,
     buffering: int,
     closefd: bool = True,
-    opener: Callable[[str, int], int] | None = None,
+    opener: Callable[[str, int], int] | CreatedFile | None = None,
     *,
     engine: str | None = None,
     direct: bool = False,
     limiter: AbstractAsyncContextManager[Any] | None = None,
 ) -> Opening: ...
+
+# A new file, removed unless it is taken: by `detach`, or by `open_binary` in place of an opener.
+@final
+class CreatedFile:
+    def fileno(self) -> int: ...
+    def discard(self) -> None: ...
+    def detach(self) -> int: ...
+
+def create_file(
+    path: StrOrBytesPath, how: Literal["named", "unlinked", "nameless"], *, engine: str | None = None
+) -> tuple[Coroutine[Any, Any, int], CreatedFile]: ...
 
 # The bridge between an event loop and an engine; not made directly.
 @final

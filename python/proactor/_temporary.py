@@ -1,27 +1,31 @@
 """Temporary files and directories: how they are made, and how they go away on every way out.
 
-Whatever a thread has made for a caller that was cancelled, it removes again. What was handed over is removed
-by the end of its context or its `close`, else by a finalizer.
+The loop's engine creates files, for which it waits for a descriptor; threads make directories. What was made
+for a caller that was cancelled is removed by whoever has made it. What was handed over is removed by the end
+of its context or its `close`, else by a finalizer.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
 import shutil
 import stat
+import sys
 import tempfile
 import warnings
-from collections.abc import Coroutine, Generator
+from collections.abc import Coroutine, Generator, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, AnyStr, Generic, TypeVar
+from itertools import islice
+from typing import TYPE_CHECKING, Any, AnyStr, Generic, Literal, TypeVar
 from weakref import finalize
 
 from proactor import _pool
 from proactor._encoding import resolve
 from proactor._methods import PLAIN, Methods
-from proactor._native import BinaryFile, open_binary
+from proactor._native import BinaryFile, CreatedFile, create_file, open_binary
 from proactor._open import open as open_file
 from proactor._open import start_close
 from proactor._text import TextFile
@@ -84,15 +88,11 @@ class Settings:
         open_file(os.curdir, mode, buffering, encoding, errors, newline, engine=engine).close()
         self.encoding, self.errors = resolve(encoding, errors, newline) if self.is_text else ("", "")
 
-    async def open(self, fd: int, name: str | bytes | None = None) -> Any:
-        """A file over a new disk file's descriptor, which is closed if this fails. It does not suspend."""
-        place = fd if name is None else name
+    async def open(self, created: CreatedFile, name: str | bytes | None = None) -> Any:
+        """A file over a new disk file. It does not suspend."""
+        place = created.fileno() if name is None else name
         buffering = -1 if self.is_text and self.buffering == 1 else self.buffering
-        try:
-            file = await open_binary(place, self.mode, buffering, True, lambda *_: fd, engine=self.engine)
-        except BaseException:
-            os.close(fd)
-            raise
+        file = await open_binary(place, self.mode, buffering, True, created, engine=self.engine)
         return self._text(file) if self.is_text else file
 
     def _text(self, file: BinaryFile) -> TextFile:
@@ -101,31 +101,76 @@ class Settings:
         )
 
 
-def nameless(suffix: Any, prefix: Any, folder: Any) -> int:
-    """The descriptor of a file without a name."""
+async def parts(suffix: Any, prefix: Any, folder: Any) -> tuple[Any, Any, Any, type]:
+    """The standard library's defaults: the prefix, the suffix, the directory and the type of the name."""
     if folder is not None:
-        # A number would be taken for a descriptor, somebody else's, and closed.
+        # A number would be taken for a descriptor, and not for a directory's name.
         folder = os.fspath(folder)
-    with tempfile.TemporaryFile("w+b", 0, suffix=suffix, prefix=prefix, dir=folder) as file:
-        return os.dup(file.fileno())
+    elif tempfile.tempdir is None:
+        # The first time it tries the directories.
+        await _pool.run(tempfile.gettempdir)
+    found: tuple[Any, Any, Any, type] = tempfile._sanitize_params(prefix, suffix, folder)  # type: ignore[attr-defined]
+    return found
+
+
+def paths(prefix: Any, suffix: Any, folder: Any, kind: type) -> Iterator[Any]:
+    """The paths that the standard library would try."""
+    folder = os.path.abspath(folder)
+    names = tempfile._get_candidate_names()  # type: ignore[attr-defined]
+    for name in islice(names, tempfile.TMP_MAX):
+        path = os.path.join(folder, prefix + (os.fsencode(name) if kind is bytes else name) + suffix)
+        sys.audit("tempfile.mkstemp", path)
+        yield path
+
+
+async def created_file(
+    path: Any, how: Literal["named", "unlinked", "nameless"], engine: str | None
+) -> CreatedFile:
+    making, created = create_file(path, how, engine=engine)
+    try:
+        await making
+    except BaseException:
+        # The error's traceback keeps this frame, and the frame would keep the file.
+        created.discard()
+        raise
+    return created
+
+
+async def create(
+    candidates: Iterator[Any], how: Literal["named", "unlinked"], engine: str | None
+) -> tuple[CreatedFile, Any]:
+    """A new file and its path, the first that is free."""
+    for path in candidates:
+        try:
+            return await created_file(path, how, engine), path
+        except FileExistsError:
+            pass
+    raise FileExistsError(errno.EEXIST, "No usable temporary file name found")
+
+
+async def make_file(
+    suffix: Any, prefix: Any, folder: Any, engine: str | None = None
+) -> tuple[CreatedFile, Any]:
+    """As `mkstemp`. What is not taken is removed."""
+    return await create(paths(*await parts(suffix, prefix, folder)), "named", engine)
 
 
 async def temporary_file(settings: Settings, suffix: Any, prefix: Any, folder: Any) -> Any:
-    fd = await _pool.make(partial(nameless, suffix, prefix, folder), os.close)
-    return await settings.open(fd)
+    prefix, suffix, folder, kind = await parts(suffix, prefix, folder)
+    try:
+        created = await created_file(folder, "nameless", settings.engine)
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise
+        # The file system cannot; or it says below what is wrong.
+        created, _ = await create(paths(prefix, suffix, folder, kind), "unlinked", settings.engine)
+    return await settings.open(created)
 
 
 def remove_file(name: str | bytes) -> None:
     """Removes it, if it is still there."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(name)
-
-
-def discard(made: tuple[int, Any]) -> None:
-    """Undoes `mkstemp`."""
-    fd, name = made
-    os.close(fd)
-    remove_file(name)
 
 
 # Those of a named file that are its file's own.
@@ -212,9 +257,9 @@ def forgotten_file(file: BinaryFile, name: str | bytes, delete: bool, what: str)
 async def named_file(
     settings: Settings, suffix: Any, prefix: Any, folder: Any, *, delete: bool, delete_on_close: bool
 ) -> NamedFile[Any]:
-    fd, name = await _pool.make(partial(tempfile.mkstemp, suffix, prefix, folder), discard)
+    created, name = await make_file(suffix, prefix, folder, settings.engine)
     try:
-        file = await settings.open(fd, name)
+        file = await settings.open(created, name)
     except BaseException:
         remove_soon(name)
         raise

@@ -1,7 +1,8 @@
 """Temporary files and directories: the names and arguments of `tempfile`, for event loops.
 
-Threads make and remove them. Each is awaited for its object or used in `async with`; whatever way its context
-ends, and wherever making it is cancelled, neither a descriptor nor a file stays behind.
+The loop's engine creates files, each when there is a descriptor for it, and threads do the rest. Each is
+awaited for its object or used in `async with`; whatever way its context ends, and wherever making it is
+cancelled, neither a descriptor nor a file stays behind.
 """
 
 # ruff: noqa: A002 (`dir` is the standard library's name)
@@ -10,7 +11,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-from functools import partial
 from tempfile import gettempprefix, gettempprefixb
 from typing import TYPE_CHECKING, Any, overload
 
@@ -22,8 +22,8 @@ from proactor._temporary import (
     Making,
     NamedFile,
     Settings,
-    discard,
     empty_directory,
+    make_file,
     named_file,
     temporary_directory,
     temporary_file,
@@ -318,7 +318,8 @@ async def mkstemp(
 
     Both are the caller's. Cancelled, it leaves nothing. `text` means nothing on Linux.
     """
-    return await _pool.make(partial(tempfile.mkstemp, suffix, prefix, dir, text), discard)
+    created, path = await make_file(suffix, prefix, dir)
+    return created.detach(), path
 
 
 @overload

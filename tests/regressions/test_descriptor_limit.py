@@ -14,11 +14,13 @@ import resource
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import proactor
 import proactor.os
+import proactor.tempfile
 import pytest
 from conftest import LoopFactory, Run
 from proactor import _native
@@ -306,3 +308,89 @@ def test_a_forked_child_begins_anew(path: Path, engine: str) -> None:
         assert await waiting > 0
 
     asyncio.run(in_time(main()))
+
+
+async def temporary(path: Path, engine: str, number: int) -> int:
+    kinds: list[Any] = [
+        proactor.tempfile.TemporaryFile,
+        proactor.tempfile.NamedTemporaryFile,
+        partial(proactor.tempfile.SpooledTemporaryFile, 1),
+    ]
+    async with kinds[number % 3](dir=path.parent, engine=engine) as file:
+        await file.write(b"abc")
+        await file.flush()
+        await asyncio.sleep(0.001)
+        await file.seek(0)
+        return len(await file.read())
+
+
+async def only_made(path: Path, engine: str, number: int) -> int:
+    fd, name = await proactor.tempfile.mkstemp(dir=path.parent)
+    await asyncio.sleep(0.001)
+    os.close(fd)
+    os.unlink(name)
+    return 1
+
+
+# What `mkstemp` has given is the program's, and up to so many files are opened beside what the program has.
+OPEN_ANYWAY = 16
+
+
+@pytest.mark.parametrize(("way", "more"), [(temporary, 0), (only_made, OPEN_ANYWAY)])
+def test_more_temporary_files_than_descriptors(
+    run: Run, path: Path, engine: str, way: Callable[[Path, str, int], Coroutine[Any, Any, int]], more: int
+) -> None:
+    async def main() -> None:
+        most = 0
+        calls = asyncio.gather(*(way(path, engine, number) for number in range(500)))
+        while not calls.done():
+            most = max(most, open_count())
+            await asyncio.sleep(0)
+        assert all(found > 0 for found in await calls)
+        assert most <= LIMIT - RESERVE + OF_A_HELPER + more
+        assert os.listdir(path.parent) == ["file"]
+
+    run(in_time(main()))
+
+
+def test_cancelled_temporary_files_leave_nothing(run: Run, path: Path, engine: str) -> None:
+    """Their errors, which are kept here, do not keep them; and others get the descriptors."""
+
+    async def main() -> None:
+        await temporary(path, engine, 0)
+        before = open_count()
+        kept = []
+        for turn in range(6):
+            tasks = [asyncio.ensure_future(temporary(path, engine, number)) for number in range(200)]
+            await turns(turn)
+            for task in tasks[1:]:
+                task.cancel()
+            kept.append(await asyncio.gather(*tasks, return_exceptions=True))
+            assert kept[-1][0] == 3
+        with Taken() as taken:
+            # What waits for a descriptor.
+            tasks = [asyncio.ensure_future(temporary(path, engine, number)) for number in range(30)]
+            await turns()
+            for task in tasks:
+                task.cancel()
+            kept.append(await asyncio.gather(*tasks, return_exceptions=True))
+            taken.give_back()
+        while open_count() > before or os.listdir(path.parent) != ["file"]:
+            await turns(1)
+        assert await asyncio.gather(*(temporary(path, engine, number) for number in range(100))) == [3] * 100
+
+    run(in_time(main()))
+
+
+@pytest.mark.usefixtures("short_wait")
+def test_no_descriptor_for_a_temporary_file(run: Run, path: Path, engine: str) -> None:
+    async def main() -> None:
+        await temporary(path, engine, 0)
+        with Taken():
+            for number in range(3):
+                with pytest.raises(OSError, match="Too many open files") as caught:
+                    await temporary(path, engine, number)
+                assert caught.value.errno == errno.EMFILE
+        assert os.listdir(path.parent) == ["file"]
+
+    run(in_time(main()))

@@ -29,6 +29,7 @@
 mod ahead;
 mod buffered;
 mod copying;
+mod creation;
 mod direct;
 mod directory;
 mod input;
@@ -45,6 +46,7 @@ mod writing;
 
 pub use buffered::{Buffered, Options, Step};
 pub use copying::{advise, copy_range, send};
+pub use creation::{Create, Creation};
 pub use direct::Direct;
 pub use directory::{Batch, Directory, Entry};
 pub use lock::Lock;

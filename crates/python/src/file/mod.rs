@@ -9,6 +9,7 @@
 mod ascii;
 mod binary;
 mod call;
+mod creating;
 mod descriptor;
 mod direct;
 mod limited;
@@ -40,6 +41,7 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<binary::BinaryFile>()?;
     module.add_class::<call::FileCall>()?;
     module.add_class::<op::FileOp>()?;
+    module.add_class::<creating::CreatedFile>()?;
     module.add_class::<opening::Opening>()?;
     module.add_class::<text::Users>()?;
     module.add_class::<text::TextCore>()?;
@@ -49,5 +51,6 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     reused::install::<call::FileCall>(module.py());
     reused::install::<text_call::TextCall>(module.py());
     text::install(module.py())?;
+    module.add_function(wrap_pyfunction!(creating::create_file, module)?)?;
     module.add_function(wrap_pyfunction!(opening::open_binary, module)?)
 }

@@ -2,6 +2,7 @@
 
 use super::binary::{unsupported, BinaryFile, Facts};
 use super::call::FileCall;
+use super::creating::CreatedFile;
 use super::descriptor::{descriptor_of, given, is_directory, not_inherited, OpenedFile};
 use super::direct;
 use super::limited::Limited;
@@ -55,6 +56,7 @@ enum State {
     /// Lets the loop go round before it opens.
     GaveWay(CString),
     Descriptor(RawFd),
+    Created(Py<CreatedFile>),
     Opener {
         opener: Py<PyAny>,
         path: Py<PyAny>,
@@ -91,9 +93,13 @@ pub(super) fn open_binary(
         ));
     }
     // As with `io`, the file's name is a str, bytes or number.
-    let (file, state) = match descriptor_of(file)? {
-        Some(fd) => (file.clone(), State::Descriptor(fd)),
-        None => {
+    let created = opener
+        .as_ref()
+        .and_then(|opener| opener.cast::<CreatedFile>().ok());
+    let (file, state) = match (created, descriptor_of(file)?) {
+        (Some(created), _) => (file.clone(), State::Created(created.clone().unbind())),
+        (None, Some(fd)) => (file.clone(), State::Descriptor(fd)),
+        (None, None) => {
             let file = fspath(file)?;
             let state = by_path(&file, closefd, opener)?;
             (file, state)
@@ -168,6 +174,11 @@ impl Opening {
                 let owned = unsafe { given(fd, self.plan.closefd) };
                 let owned = owned.map_err(|e| errors::io_error(py, &e, "open"))?;
                 self.opened(&driver, File::new(owned), Origin::Caller)
+            }
+            State::Created(created) => {
+                let driver = self.driver(py)?;
+                let file = created.get().take()?;
+                self.opened(&driver, file, Origin::Opener)
             }
             State::Opener { opener, path } => {
                 // Before there is a descriptor that an error here would leave open.
@@ -469,7 +480,7 @@ coroutine_methods! { Opening =>
 impl Opening {
     fn end(&mut self, py: Python<'_>) {
         match self.state {
-            State::Path(_) | State::Descriptor(_) | State::Opener { .. } => {
+            State::Path(_) | State::Descriptor(_) | State::Created(_) | State::Opener { .. } => {
                 errors::warn_in_drop::<PyRuntimeWarning>(py, "coroutine 'open' was never awaited");
             }
             _ => {}

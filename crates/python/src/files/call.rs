@@ -40,7 +40,7 @@ enum State {
 }
 
 impl Call {
-    pub(super) fn new(
+    pub(crate) fn new(
         name: &'static str,
         op: impl Into<Op>,
         path: &Bound<'_, PyAny>,

@@ -20,6 +20,7 @@ mod stat;
 mod status;
 mod waiter;
 
+pub(crate) use call::Call;
 pub(crate) use future::{from_the_loop, new_future_of, running_loop, wake, LoopFuture};
 
 use crate::reused;
