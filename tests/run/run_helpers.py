@@ -104,3 +104,20 @@ def at_once(work: Callable[[int], None], clients: int) -> None:
 
 def counts(stats: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in stats.read_text().splitlines()]
+
+
+def certificate(place: Path) -> None:
+    """Make a key and a certificate of localhost, as PEM files."""
+    files = ["-keyout", str(place / "key.pem"), "-out", str(place / "certificate.pem")]
+    name = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    kind = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+    subprocess.run(["openssl", "req", "-x509", *kind, *name, *files], check=True, capture_output=True)
+
+
+def wrk(url: str, *options: str) -> None:
+    """Load a server for a second; each answer is 200, and no connection fails."""
+    command = [program("wrk"), "-t", "2", "-c", "50", "-d", "1s", *options, url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert "Requests/sec" in done.stdout
+    assert "Socket errors" not in done.stdout, done.stdout
+    assert "Non-2xx" not in done.stdout, done.stdout
