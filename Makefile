@@ -71,8 +71,11 @@ test-all: ## Python tests on each CPython from 3.10 to 3.13 found (PYTHONS="more
 # Static: it runs on every Linux of this architecture, and starts in two thirds of the time, which a copy of a few files
 # is made of. For a named target only, because the compiler's own plugins cannot be static.
 native: HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+native: PRELOAD = $(abspath target/$(PROFILE:dev=debug)/libproactor_preload.so)
 native: ## the command as one static binary, target/native/proactor
-	RUSTFLAGS="$(RUSTFLAGS) -C target-feature=+crt-static -C strip=symbols" cargo build --locked --profile $(PROFILE) --target $(HOST) \
+	# Loaded into dynamic programs (`proactor run`), so not static itself.
+	RUSTFLAGS="$(RUSTFLAGS) -C strip=symbols" cargo build --locked --profile $(PROFILE) -p proactor-preload
+	PROACTOR_EMBED="$(PRELOAD)" RUSTFLAGS="$(RUSTFLAGS) -C target-feature=+crt-static -C strip=symbols" cargo build --locked --profile $(PROFILE) --target $(HOST) \
 	    -p proactor-cli -p proactor-bench
 	ln -sfn $(HOST)/$(PROFILE:dev=debug) target/native
 

@@ -296,6 +296,11 @@ def _program(name: str) -> str | None:
     return None if shutil.which(name, path=path) else f"no {name} on PATH"
 
 
+def _native_binary() -> str | None:
+    """Named by `.ci/run` when it has built one: one that lies there may be of older sources."""
+    return None if os.environ.get("PROACTOR_NATIVE") else "PROACTOR_NATIVE names none (make native)"
+
+
 def _gnu_cp() -> str | None:
     """The release that the diagnostics are compared with is 9, whose wording differs from older ones."""
     try:
@@ -338,6 +343,7 @@ CAPABILITIES: dict[str, Capability] = {
     "loop device": Capability(_loop_device),
     "xfs mount": Capability(_xfs),
     "btrfs quota": Capability(_btrfs_quota),
+    "native binary": Capability(_native_binary),
     "GNU cp": Capability(_gnu_cp),
     "fio": Capability(functools.partial(_program, "fio"), installed_by_us=True),
     "strace": Capability(_strace),

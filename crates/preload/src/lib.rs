@@ -35,8 +35,18 @@ fn set_errno(value: c_int) {
     unsafe { *libc::__errno_location() = value }
 }
 
+/// Keeps the descriptor open by which programs that this one starts load the library, where it lies in memory.
+fn keep_library() {
+    let list = std::env::var("LD_PRELOAD").unwrap_or_default();
+    let first = list.split(':').next().unwrap_or_default();
+    if let Some(Ok(fd)) = first.strip_prefix("/proc/self/fd/").map(str::parse) {
+        table::set_own(fd);
+    }
+}
+
 extern "C" fn start() {
     real::find_all();
+    keep_library();
     report::start();
     // SAFETY: functions that live as long as the process.
     unsafe {

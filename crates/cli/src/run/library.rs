@@ -1,5 +1,6 @@
 //! Where the library is that is loaded into programs.
 
+use super::embedded;
 use std::path::{Path, PathBuf};
 
 const NAME: &str = "libproactor_preload.so";
@@ -16,12 +17,15 @@ pub(super) fn find(asked: Option<&Path>) -> Result<PathBuf, String> {
         .or_else(|| std::env::var_os(VARIABLE).map(PathBuf::from));
     let found = match named {
         Some(path) => std::path::absolute(&path).map_err(|e| format!("{}: {e}", path.display()))?,
-        None => beside().ok_or_else(|| {
-            format!(
-                "this command comes without {NAME}: name one with --library or {VARIABLE} (the Python package has it, and \
-                 cargo build -p proactor-preload makes it)"
-            )
-        })?,
+        None => match embedded::path() {
+            Some(path) => return path,
+            None => beside().ok_or_else(|| {
+                format!(
+                    "this command comes without {NAME}: name one with --library or {VARIABLE} (the Python package has it, \
+                     make native embeds it, and cargo build -p proactor-preload makes it)"
+                )
+            })?,
+        },
     };
     let shown = found.display();
     let head = std::fs::File::open(&found).and_then(|mut file| {
@@ -33,17 +37,18 @@ pub(super) fn find(asked: Option<&Path>) -> Result<PathBuf, String> {
         Ok(_) => return Err(format!("{shown} is no library")),
         Err(e) => return Err(format!("{shown}: {e}")),
     }
-    if found
-        .as_os_str()
-        .as_encoded_bytes()
-        .iter()
-        .any(|byte| matches!(byte, b':' | b' ' | b'\n'))
-    {
+    if !can_be_named(&found) {
         return Err(format!(
             "{shown}: LD_PRELOAD cannot name a path with a colon or a space; copy the library"
         ));
     }
     Ok(found)
+}
+
+/// Whether LD_PRELOAD, a list, can name a path.
+pub(super) fn can_be_named(path: &Path) -> bool {
+    let bytes = path.as_os_str().as_encoded_bytes();
+    !bytes.iter().any(|byte| matches!(byte, b':' | b' ' | b'\n'))
 }
 
 /// Beside the file that this code is in: the command, or Python's extension.

@@ -3,6 +3,7 @@
 //! What the library does is in `crates/preload`. This decides whether it can be loaded into the program, says so where it
 //! cannot, and hands the options over in the environment.
 
+mod embedded;
 mod library;
 mod program;
 

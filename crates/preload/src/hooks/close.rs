@@ -10,12 +10,12 @@ pub(super) fn before(fd: c_int) -> bool {
     if !table::is_known(fd) {
         return true;
     }
+    if table::is_own(fd) {
+        return false;
+    }
     if !report::is_this_process() {
         // Of vfork: its close is not ours, and the memory is its parent's.
         return true;
-    }
-    if table::is_own(fd) {
-        return false;
     }
     let saved = errno();
     if let Some(set) = table::socket(fd) {
