@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -206,3 +207,80 @@ def test_what_is_said_is_not_shortened(tmp_path: Path) -> None:
     assert said.startswith("sync: randread 4k of 64m, depth 1, direct, for 3 s\n")
     said = bench(tmp_path, "io", "--engine", "sync", "--quick", "--size", "65m", "--dry-run").stdout
     assert said.startswith("sync: randread 4k of 65m, depth 1, direct, for 500 ms\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (("io", "--list", "--rw", "read"), "--rw has no effect with --list"),
+        (("io", "--list", "--ioengine=sync"), "--engine has no effect with --list"),
+        (("io", "--list", "--quick"), "--quick has no effect with --list"),
+        (("io", "--list", "--json"), "--json has no effect with --list"),
+        (("io", "--list", "--dry-run"), "--dry-run has no effect with --list"),
+        (("io", "job", "--list"), "job has no effect with --list"),
+        (("files", "--list", "--only", "proactor"), "--only has no effect with --list"),
+        (("files", "--list", "--seed=2"), "--seed has no effect with --list"),
+        (("cp", "--list", "--tree", "small"), "--tree has no effect with --list"),
+        (("cp", "--list", "--python", "x"), "unexpected argument"),
+        (("io", "--bs", "4k,8k,4096"), "--bs has the same value twice"),
+        (("io", "--engine", "sync,sync"), "--engine has the same value twice"),
+        (("io", "--rw", "read,write,read"), "--rw has the same value twice"),
+        (("io", "--size=1m,1024k"), "--size has the same value twice"),
+        (("io", "--iodepth=1,1"), "--iodepth has the same value twice"),
+        (("io", "--numjobs=2,2"), "--numjobs has the same value twice"),
+        (("io", "--direct=0,0"), "--direct has the same value twice"),
+        (("io", "--thinktime=1000,1ms"), "--thinktime has the same value twice"),
+        (("cp", "--tree=small,small"), "--tree has the same value twice"),
+        (("cp", "--only=cp,cp"), "--only cp has no effect beside cp"),
+        (("files", "--task=lines,line"), "--task lines has no effect beside line"),
+        (("net", "1", "--connections=1,1"), "--connections has the same value twice"),
+        (("net", "1", "--size=1k,1024"), "--size has the same value twice"),
+        (("net", "1", "--depth=2,2"), "--depth has the same value twice"),
+        (("net", "1", "--rate=5,5"), "--rate has the same value twice"),
+        (("io", "--quick", "--size=1m", "--runtime=1", "--rounds=2"), "--quick has no effect"),
+        (
+            ("io", "--quick", "--size=1m", "--runtime=1", "--rounds=2", "--task=latency"),
+            "--quick has no effect",
+        ),
+        (("cp", "--quick", "--source=.", "--rounds=2"), "--quick has no effect"),
+    ],
+)
+def test_what_has_no_effect(tmp_path: Path, options: tuple[str, ...], why: str) -> None:
+    done = bench(tmp_path, *options, status=2)
+    assert why in done.stderr
+    assert not done.stdout
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("io", "--quick", "--rounds=2", "--engine=sync"),
+        ("io", "--quick", "--size=1m", "--rounds=2", "--engine=sync"),
+        ("io", "--quick", "--size=1m", "--runtime=1", "--engine=sync"),
+        ("cp", "--quick", "--source=tree", "--only=cp"),
+    ],
+)
+def test_quick_beside_some_of_what_it_sets(tmp_path: Path, options: tuple[str, ...]) -> None:
+    (tmp_path / "tree").mkdir()
+    assert bench(tmp_path, *options, "--dry-run").stderr == ""
+
+
+def test_lists_that_depend_on_an_option(tmp_path: Path) -> None:
+    """Of other copiers and of another Python."""
+    assert "  /bin/cp -r " in bench(tmp_path, "cp", "--list", "--also", "/bin/cp -r").stdout
+    assert "small-files" in bench(tmp_path, "files", "--list", "--python", sys.executable).stdout
+
+
+def test_options_that_are_given_again(tmp_path: Path) -> None:
+    """The last value counts, as with fio, and that is told; of switches there is nothing to tell."""
+    again = ("--ioengine=psync-threads", "--rounds", "2", "--rounds=3", "--quick", "--quick")
+    done = bench(tmp_path, "io", "--engine", "sync", *again, "--dry-run")
+    assert done.stdout.startswith("psync-threads: ")
+    assert "1 cells, 3 rounds" in done.stdout
+    assert done.stderr.splitlines() == [
+        "proactor bench: warning: --engine is given 2 times, and only the last one counts; several values "
+        "are one list, as in --engine A,B",
+        "proactor bench: warning: --rounds is given 2 times, and only the last one counts",
+    ]
+    also = ("--also", "/bin/cp -r", "--also", "/bin/cp -R")
+    assert bench(tmp_path, "cp", "--only=cp", *also, "--dry-run").stderr == ""

@@ -123,6 +123,10 @@ OTHERS = [
     ("--json --stats", "--stats has no effect with --json, whose report says the same"),
     ("--json --debug", "--debug has no effect with --json"),
     ("--jobs=2 -i", "--jobs has no effect with -i"),
+    (
+        "--in-place --remove-destination",
+        "--in-place has no effect on files that exist with --remove-destination, which replaces them",
+    ),
     ("--keep-directory-symlink", "--keep-directory-symlink has no effect without -r"),
 ]
 PLANS = [
@@ -160,10 +164,29 @@ def test_an_option_with_effect(cp: Ours, tmp_path: Path, options: str) -> None:
     assert (outcome.status, outcome.stderr) == (0, [])
 
 
+def test_the_last_value_counts(cp: Ours, tmp_path: Path) -> None:
+    """As with GNU cp, without a word."""
+    (tmp_path / "a").write_bytes(bytes(1 << 20))
+    outcome = cp("--sparse=never", "--sparse=always", "--jobs=2", "--jobs=1", "a", "new")
+    assert (outcome.status, outcome.stderr) == (0, [])
+    assert (tmp_path / "new").stat().st_blocks == 0
+
+
+def test_progress_beside_json(cp: Ours, tmp_path: Path) -> None:
+    """Each has its own stream."""
+    (tmp_path / "a").write_bytes(bytes(3 << 20))
+    outcome = cp("--json", "--progress=always", "--bwlimit=4M", "--sparse=never", "a", "new")
+    assert outcome.status == 0
+    assert all("/s" in line for line in outcome.stderr)
+    assert outcome.stderr
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
         ("--shard=0 --shard=1 plan", "--shard is given once: one shard is copied at a time"),
+        ("--plan=other --plan=third -r d t", "--plan is given once: a plan is written to one file"),
+        ("--ray=auto --ray=local -r d t", "--ray is given once: one cluster copies the shards"),
         ("--shard=7 plan", "there is no shard 7: they are 0 to "),
         ("--finish --shards=3 plan", "--shards goes with --plan or --ray"),
         ("--shards=3 -r d other", "--shards goes with --plan or --ray"),

@@ -112,3 +112,16 @@ def test_ports_of_root() -> None:
         assert ctypes.CDLL(None).prctl(24, 10, 0, 0, 0) == 0
 
     assert "CAP_NET_BIND_SERVICE" in said("echo", "--port=81", preexec_fn=give_up_the_capability)
+
+
+def test_options_that_are_given_again() -> None:
+    text = refused("echo", "--workers=2", "--workers=3", "--max-connections=1")
+    warning, problem = text.splitlines()
+    assert warning == "proactor serve: warning: --workers is given 2 times, and only the last one counts"
+    assert "each worker needs one" in problem
+
+
+def test_options_of_a_file_are_there_to_be_replaced(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("workers = 2\n")
+    text = refused("echo", f"--config={tmp_path}/config", "--workers=3", "--max-connections=1")
+    assert "warning" not in text

@@ -6,6 +6,7 @@ mod bench;
 mod cluster;
 mod cp;
 mod doctor;
+mod given;
 mod run;
 mod serve;
 mod signals;

@@ -11,6 +11,7 @@ mod plan;
 mod progress;
 mod race;
 
+use crate::given::{self, Given};
 use crate::signals::Signals;
 use crate::Host;
 use clap::{ArgMatches, Args, FromArgMatches, Subcommand};
@@ -116,20 +117,61 @@ struct Show {
     word: Option<PathBuf>,
 }
 
+/// Words before the options: the program, `bench` and what it compares.
+const NAMES: usize = 3;
+
 /// 0 if all was measured, 1 if anything was not, 2 for what cannot be done, 129, 130 or 143 if a signal ended it.
 pub(crate) fn run(args: &Bench, command: &[OsString], host: &Host<'_>) -> u8 {
-    let done = match &args.command {
+    let done = check_given(&args.command, &command[NAMES..]).and_then(|()| run_command(args, command, host));
+    done.unwrap_or_else(|(status, why)| {
+        crate::complain(&format!("proactor bench: {why}"));
+        status
+    })
+}
+
+fn run_command(args: &Bench, command: &[OsString], host: &Host<'_>) -> Outcome {
+    match &args.command {
         Command::Io(io) => run_io(io, &shown(command)),
         Command::Files(files) => run_files(files, &shown(command), host),
         Command::Cp(cp) => run_cp(cp, &shown(command), host),
         Command::Net(net) => run_net(net, &shown(command), host),
         Command::Compare(args) => run_compare(args),
         Command::Show(args) => show(args),
+    }
+}
+
+/// Fails for options beside `--list` that nothing comes of, and warns of those that are given again.
+fn check_given(args: &Command, words: &[OsString]) -> Result<(), (u8, String)> {
+    let empty = clap::Command::new("bench");
+    // What the list depends on, too.
+    let (command, lists, of_list) = match args {
+        Command::Io(io) => (flags::Io::augment_args(empty), io.list, None),
+        Command::Files(files) => (
+            race::Files::augment_args(empty),
+            files.shared.list,
+            Some("python"),
+        ),
+        Command::Cp(cp) => (race::Cp::augment_args(empty), cp.shared.list, Some("also")),
+        Command::Net(_) => (net::Net::augment_args(empty), false, None),
+        Command::Compare(_) | Command::Show(_) => return Ok(()),
     };
-    done.unwrap_or_else(|(status, why)| {
-        crate::complain(&format!("proactor bench: {why}"));
-        status
-    })
+    let given = given::options(&command, words);
+    let beside = |option: &&Given<'_>| option.name != "list" && Some(option.name) != of_list;
+    let option = given
+        .iter()
+        .find(beside)
+        .map(|option| format!("--{}", option.name));
+    let file = match args {
+        Command::Io(io) => io.job_file.as_ref().map(|file| file.display().to_string()),
+        _ => None,
+    };
+    if let Some(word) = option.or(file).filter(|_| lists) {
+        return Err(misuse(format!(
+            "{word} has no effect with --list, which measures nothing: leave one of them out"
+        )));
+    }
+    given::warn_of_repeated("proactor bench", &given);
+    Ok(())
 }
 
 fn show(args: &Show) -> Outcome {
@@ -148,18 +190,14 @@ fn show(args: &Show) -> Outcome {
 
 /// Fails for an output of a command that measures nothing.
 fn refuse_outputs(
-    list: bool,
     dry_run: bool,
     outputs: &outputs::Outputs,
     fio: Option<&outputs::FioOutput>,
 ) -> Result<(), (u8, String)> {
-    let option = match (list, dry_run) {
-        (true, true) => return Err(misuse("--list and --dry-run: one of them".into())),
-        (true, false) => "--list",
-        (false, true) => "--dry-run",
-        (false, false) => return Ok(()),
-    };
-    outputs.refuse(fio, option).map_err(misuse)
+    match dry_run {
+        true => outputs.refuse(fio, "--dry-run").map_err(misuse),
+        false => Ok(()),
+    }
 }
 
 type Outcome = Result<u8, (u8, String)>;
@@ -177,7 +215,7 @@ fn shown(command: &[OsString]) -> Vec<String> {
 
 fn run_io(io: &flags::Io, command: &[String]) -> Outcome {
     let fio = Some(&io.fio);
-    refuse_outputs(io.list, io.dry_run, &io.outputs, fio)?;
+    refuse_outputs(io.dry_run, &io.outputs, fio)?;
     if let Some(word) = io.job_file.as_ref().filter(|path| !path.exists()) {
         if io.outputs.is_to_stdout(fio) {
             io.outputs.refuse_word(fio, word).map_err(misuse)?;
@@ -201,7 +239,7 @@ fn run_io(io: &flags::Io, command: &[String]) -> Outcome {
 
 fn run_files(files: &race::Files, command: &[String], host: &Host<'_>) -> Outcome {
     let shared = &files.shared;
-    refuse_outputs(shared.list, shared.dry_run, &shared.outputs, None)?;
+    refuse_outputs(shared.dry_run, &shared.outputs, None)?;
     shared.refuse_word().map_err(misuse)?;
     if files.shared.list {
         crate::print(&files.list(host).map_err(misuse)?);
@@ -224,7 +262,7 @@ fn run_files(files: &race::Files, command: &[String], host: &Host<'_>) -> Outcom
 
 fn run_cp(cp: &race::Cp, command: &[String], host: &Host<'_>) -> Outcome {
     let shared = &cp.shared;
-    refuse_outputs(shared.list, shared.dry_run, &shared.outputs, None)?;
+    refuse_outputs(shared.dry_run, &shared.outputs, None)?;
     shared.refuse_word().map_err(misuse)?;
     if cp.shared.list {
         crate::print(&cp.list(host).map_err(misuse)?);

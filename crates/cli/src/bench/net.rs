@@ -2,7 +2,7 @@
 
 use super::flags::{CounterChoice, When};
 use super::outputs::Outputs;
-use super::plan::{quoted, ROUNDS};
+use super::plan::{quoted, refuse_repeated, ROUNDS};
 use super::race::own;
 use crate::Host;
 use clap::{ArgAction, Args, ValueEnum};
@@ -246,6 +246,10 @@ impl Net {
             true => Err(format!("{option} is for --protocol {name}")),
             false => Ok(()),
         };
+        refuse_repeated("--connections", Some(&self.connections))?;
+        refuse_repeated("--size", self.size.as_deref())?;
+        refuse_repeated("--depth", Some(&self.depth))?;
+        refuse_repeated("--rate", self.rate.as_deref())?;
         only(self.sets.is_some(), "--sets", ProtocolChoice::Resp, "resp")?;
         only(self.keys.is_some(), "--keys", ProtocolChoice::Resp, "resp")?;
         only(self.path.is_some(), "--path", ProtocolChoice::Http, "http")?;

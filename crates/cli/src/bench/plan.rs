@@ -24,6 +24,7 @@ const QUICK: Duration = Duration::from_millis(500);
 /// # Errors
 /// An engine that was named and does not work here.
 pub(super) fn plan(io: &Io, command: &[String]) -> Result<Plan, String> {
+    refuse_repeated_values(io)?;
     let file = io.job_file.as_deref().map(read).transpose()?;
     let place = place(io, file.as_ref())?;
     let file = file.map(|file| resolved(file, &place)).transpose()?;
@@ -55,8 +56,13 @@ pub(super) fn plan(io: &Io, command: &[String]) -> Result<Plan, String> {
             job.engine.clone_from(engines);
         }
         put_over(job, io);
-        if io.quick {
-            shorten(job, io);
+    }
+    if io.quick {
+        let shortened = jobs.iter_mut().map(|job| shorten(job, io));
+        if shortened.filter(|is_shorter| *is_shorter).count() == 0 && io.rounds.is_some() {
+            return Err(
+                "--quick has no effect: --rounds is given, and size and time are no more than its own".into(),
+            );
         }
     }
     let groups = match &file {
@@ -295,8 +301,9 @@ fn put_over(job: &mut Job, io: &Io) {
     };
 }
 
-/// What was said stays as it was said.
-fn shorten(job: &mut Job, io: &Io) {
+/// Shortens what no option gives, and returns whether anything became shorter.
+fn shorten(job: &mut Job, io: &Io) -> bool {
+    let before = (job.size.clone(), job.runtime);
     if io.size.is_none() {
         for size in &mut job.size {
             *size = (*size).min(QUICK_BYTES);
@@ -304,6 +311,29 @@ fn shorten(job: &mut Job, io: &Io) {
     }
     if io.runtime.is_none() {
         job.runtime = job.runtime.map(|time| time.min(QUICK));
+    }
+    (&job.size, job.runtime) != (&before.0, before.1)
+}
+
+fn refuse_repeated_values(io: &Io) -> Result<(), String> {
+    refuse_repeated("--engine", io.engine.as_deref())?;
+    refuse_repeated("--rw", io.rw.as_deref())?;
+    refuse_repeated("--size", io.size.as_deref())?;
+    refuse_repeated("--bs", io.bs.as_deref())?;
+    refuse_repeated("--iodepth", io.iodepth.as_deref())?;
+    refuse_repeated("--numjobs", io.numjobs.as_deref())?;
+    refuse_repeated("--direct", io.direct.as_deref())?;
+    refuse_repeated("--thinktime", io.thinktime.as_deref())
+}
+
+/// Fails for a list that has a value twice, which would be measured once.
+pub(super) fn refuse_repeated<T: PartialEq>(option: &str, list: Option<&[T]>) -> Result<(), String> {
+    let list = list.unwrap_or_default();
+    match (1..list.len()).any(|at| list[..at].contains(&list[at])) {
+        true => Err(format!(
+            "{option} has the same value twice: leave one of them out"
+        )),
+        false => Ok(()),
     }
 }
 

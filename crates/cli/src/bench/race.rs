@@ -2,7 +2,7 @@
 
 use super::flags::{CounterChoice, When};
 use super::outputs::Outputs;
-use super::plan::{quoted, QUICK_ROUNDS, ROUNDS};
+use super::plan::{quoted, refuse_repeated, QUICK_ROUNDS, ROUNDS};
 use crate::Host;
 use clap::{ArgAction, Args, ValueEnum};
 use proactor_bench::job::Cache;
@@ -184,6 +184,18 @@ impl Wanted<'_> {
     }
 
     fn check<'n>(&self, option: &str, names: impl Iterator<Item = &'n str> + Clone) -> Result<(), String> {
+        let list = self.0.as_deref().unwrap_or_default();
+        for (at, start) in list.iter().enumerate() {
+            let others = list.iter().enumerate().filter(|(other, _)| *other != at);
+            if let Some((_, other)) = others
+                .into_iter()
+                .find(|(_, other)| start.starts_with(other.as_str()))
+            {
+                return Err(format!(
+                    "{option} {start} has no effect beside {other}, with which it begins: leave one of them out"
+                ));
+            }
+        }
         let unknown = self.0.iter().flatten();
         let unknown = unknown.filter(|start| !names.clone().any(|name| name.starts_with(start.as_str())));
         match unknown.clone().next() {
@@ -299,6 +311,10 @@ impl Cp {
     /// # Errors
     /// What cannot be done, in words.
     pub fn plan(&self, host: &Host<'_>, command: &[String]) -> Result<copiers::Plan, String> {
+        refuse_repeated("--tree", self.tree.as_deref())?;
+        if self.shared.quick && self.source.is_some() && self.shared.rounds.is_some() {
+            return Err("--quick has no effect: --rounds is given, and --source is copied as it is".into());
+        }
         let (mut there, mut missing) = self.copiers(host)?;
         let only = Wanted(&self.only);
         only.check("--only", there.iter().map(|each| each.name.as_str()))?;

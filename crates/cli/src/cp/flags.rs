@@ -3,7 +3,8 @@
 use clap::{ArgAction, Args};
 use std::ffi::OsString;
 
-/// A flag may be given any number of times, as GNU's getopt allows; its last place counts.
+/// A flag may be given any number of times, as GNU's getopt allows, and its last value counts. Places are named once:
+/// --target-directory, as by GNU's cp, --plan, --ray and --shard.
 #[derive(Args)]
 #[command(
     args_override_self = true,
@@ -164,8 +165,8 @@ pub(super) struct Flags {
     pub engine: Vec<OsString>,
 
     /// Copy one directory in parts: walk it, and write to FILE what --shard and --finish go by
-    #[arg(long, value_name = "FILE", help_heading = "On many machines")]
-    pub plan: Option<OsString>,
+    #[arg(long, value_name = "FILE", action = ArgAction::Append, help_heading = "On many machines")]
+    pub plan: Vec<OsString>,
     /// With --plan or --ray, at most so many shards [default: 64, or with --ray three for each worker]
     #[arg(long, value_name = "N", action = ArgAction::Append, help_heading = "On many machines")]
     pub shards: Vec<OsString>,
@@ -177,8 +178,8 @@ pub(super) struct Flags {
     #[arg(long, help_heading = "On many machines")]
     pub finish: bool,
     /// Copy one directory in shards, as tasks of a Ray cluster: auto, local, ray://HOST:PORT or HOST:PORT
-    #[arg(long, value_name = "ADDRESS", help_heading = "On many machines")]
-    pub ray: Option<String>,
+    #[arg(long, value_name = "ADDRESS", action = ArgAction::Append, help_heading = "On many machines")]
+    pub ray: Vec<String>,
 
     /// Say what is copied
     #[arg(short, long, help_heading = "What is said")]

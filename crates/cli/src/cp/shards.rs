@@ -17,15 +17,25 @@ const SHARDS: usize = 64;
 
 pub(super) fn are_meant(flags: &Flags) -> bool {
     let numbers = !flags.shard.is_empty() || !flags.shards.is_empty();
-    flags.plan.is_some() || flags.finish || flags.ray.is_some() || numbers
+    !flags.plan.is_empty() || flags.finish || !flags.ray.is_empty() || numbers
 }
 
 pub(super) fn run(args: &Cp, wishes: Wishes, cluster: Option<&dyn Cluster>) -> Result<u8, Misuse> {
     let flags = &args.flags;
-    let steps = [flags.plan.is_some(), flags.finish, wishes.shard.is_some()];
+    let steps = [!flags.plan.is_empty(), flags.finish, wishes.shard.is_some()];
     if flags.shard.len() > 1 {
         return Err(Misuse::with_hint(
             "--shard is given once: one shard is copied at a time",
+        ));
+    }
+    if flags.plan.len() > 1 {
+        return Err(Misuse::with_hint(
+            "--plan is given once: a plan is written to one file",
+        ));
+    }
+    if flags.ray.len() > 1 {
+        return Err(Misuse::with_hint(
+            "--ray is given once: one cluster copies the shards",
         ));
     }
     if steps.iter().filter(|step| **step).count() > 1 {
@@ -33,13 +43,13 @@ pub(super) fn run(args: &Cp, wishes: Wishes, cluster: Option<&dyn Cluster>) -> R
             "--plan, --shard and --finish are mutually exclusive",
         ));
     }
-    if let Some(address) = &flags.ray {
-        if flags.plan.is_some() || wishes.shard.is_some() {
+    if let Some(address) = flags.ray.first() {
+        if !flags.plan.is_empty() || wishes.shard.is_some() {
             return Err(Misuse::with_hint("with --ray there is no --plan and no --shard"));
         }
         return ray::run(args, &wishes, address, cluster);
     }
-    if let Some(file) = &flags.plan {
+    if let Some(file) = flags.plan.first() {
         let (source, target) = one_source(flags, &wishes)?;
         return write_plan(args, &wishes, Path::new(file), &source, &target);
     }

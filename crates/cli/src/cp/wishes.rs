@@ -315,6 +315,10 @@ impl Wishes {
         let of_others = [
             (options.jobs > 1 && overwrite.ask, "--jobs has no effect with -i"),
             (
+                options.in_place && overwrite.remove,
+                "--in-place has no effect on files that exist with --remove-destination, which replaces them",
+            ),
+            (
                 options.keep_directory_symlink && !options.recursive && !options.parents,
                 "--keep-directory-symlink has no effect without -r",
             ),
@@ -326,7 +330,7 @@ impl Wishes {
             ),
             (flags.json && flags.debug, "--debug has no effect with --json"),
             (
-                flags.plan.is_some() && (flags.verbose || flags.debug || flags.stats),
+                !flags.plan.is_empty() && (flags.verbose || flags.debug || flags.stats),
                 "-v, --debug and --stats have no effect with --plan, which copies nothing",
             ),
         ];

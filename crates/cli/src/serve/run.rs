@@ -4,7 +4,8 @@ use super::flags::{EngineChoice, Serve, Server, StatsForm};
 use super::signals::Signals;
 use super::stats::Watch;
 use super::{config, import, places, say, workers, Misuse};
-use clap::Parser as _;
+use crate::given;
+use clap::{Args as _, Parser as _};
 use proactor_net::serve::{Echo, Line, Resp, Store};
 use proactor_net::{Address, Chosen, Config, Group, Hidden, Limits, Plan, StartError};
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
@@ -34,6 +35,9 @@ enum Expanded {
 }
 
 fn expand(args: Serve, command: &[OsString]) -> Result<Expanded, Misuse> {
+    // Those of a file are there to be replaced.
+    let known = Serve::augment_args(clap::Command::new("serve"));
+    given::warn_of_repeated("proactor serve", &given::options(&known, &command[2..]));
     let more = match (&args.config, &args.import) {
         (Some(file), _) => config::arguments(file)?,
         (None, Some(file)) => {
