@@ -36,6 +36,9 @@ impl Inner {
         if !self.cancel(fd) {
             self.give_up(Cause::RingLost);
         }
+        if let Some(socket) = self.socket(fd).filter(|socket| socket.low_water() > 1) {
+            socket.place_low_water();
+        }
         let (ring, Some(socket)) = (
             &mut self.ring,
             self.sockets.get_mut(fd as usize).and_then(Option::as_deref_mut),
@@ -72,6 +75,11 @@ impl Inner {
             unsafe { real::close(fd) };
             return;
         }
+        if socket.low_water() > 1 {
+            socket.released = true;
+            socket.place_low_water();
+        }
+        let odd = socket.odd || socket.low_water() > 1;
         let (member, mut events) = (socket.member, socket.events);
         if socket.fired {
             events &= libc::EPOLLONESHOT as u32;
@@ -85,6 +93,9 @@ impl Inner {
             // SAFETY: one live event.
             unsafe { real::epoll_ctl(epfd, libc::EPOLL_CTL_ADD, fd, &raw mut event) };
             table::set_plain(fd);
+        }
+        if odd {
+            table::set_odd(fd);
         }
     }
 
@@ -236,6 +247,9 @@ impl Inner {
         for fd in self.all() {
             if let Some(socket) = self.sockets.get_mut(fd as usize).and_then(Option::as_deref_mut) {
                 socket.released = true;
+                if socket.low_water() > 1 {
+                    socket.place_low_water();
+                }
                 if let Some(ring) = &mut ring {
                     socket.leave_pool(&mut ring.pool);
                 }

@@ -186,7 +186,7 @@ fn take_over(epfd: RawFd, mut socket: Socket, event: epoll_event) -> Control {
     let can_be_on_ring = matches!(held.phase, Phase::Idle | Phase::Ring)
         && !set.is_waited_on()
         && event.events & KERNEL_ONLY == 0
-        && !socket.is_shared()
+        && !(socket.is_shared() || socket.odd)
         && is_eligible(fd);
     socket.generation = held.new_generation();
     socket.events = event.events;
@@ -194,6 +194,9 @@ fn take_over(epfd: RawFd, mut socket: Socket, event: epoll_event) -> Control {
     socket.member = true;
     socket.fired = false;
     socket.released = !can_be_on_ring;
+    if socket.low_water() > 1 {
+        socket.place_low_water();
+    }
     held.stats.adopted += u64::from(can_be_on_ring);
     held.insert(socket);
     held.touch(fd);
@@ -279,6 +282,23 @@ pub(crate) fn hand_back_socket(fd: RawFd, cause: Cause) -> bool {
     }
     crate::set_errno(before);
     rest
+}
+
+/// Hands a socket back for good: what was set makes the kernel do what a ring does not. A descriptor that is on no ring does
+/// not come onto one. True: bytes of it lie here still.
+pub(crate) fn keep_off(fd: RawFd, cause: Cause) -> bool {
+    if let Some(set) = table::socket(fd).filter(|_| report::is_this_process()) {
+        let before = crate::errno();
+        if let Some(mut held) = set.lock(cause) {
+            if let Some(socket) = held.socket(fd) {
+                socket.odd = true;
+            }
+        }
+        crate::set_errno(before);
+        return hand_back_socket(fd, cause);
+    }
+    table::set_odd(fd);
+    false
 }
 
 /// Hands back a socket or a set that gets a second name.

@@ -17,6 +17,7 @@ mod real;
 mod report;
 mod ring;
 mod set;
+mod shared;
 mod socket;
 mod table;
 mod transfer;

@@ -92,6 +92,7 @@ functions! {
     fn splice(from: c_int, from_offset: *mut i64, to: c_int, to_offset: *mut i64, len: size_t, flags: c_uint) -> ssize_t, -1, libc::SYS_splice;
     fn accept(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int, -1, NO_CALL;
     fn accept4(fd: c_int, address: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int, -1, libc::SYS_accept4;
+    fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int, -1, libc::SYS_connect;
     fn close(fd: c_int) -> c_int, -1, libc::SYS_close;
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int, -1, libc::SYS_close_range;
     fn shutdown(fd: c_int, how: c_int) -> c_int, -1, libc::SYS_shutdown;

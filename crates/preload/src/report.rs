@@ -28,6 +28,7 @@ pub(crate) enum Cause {
     KernelTls,
     Urgent,
     Stdio,
+    Connected,
     SocketOption,
     Polled,
     TwoSets,
@@ -35,7 +36,7 @@ pub(crate) enum Cause {
     RingLost,
 }
 
-const CAUSES: [(Cause, &str); 17] = [
+const CAUSES: [(Cause, &str); 18] = [
     (Cause::NoRing, "no ring could be made"),
     (Cause::SecondThread, "a second thread waits on the set"),
     (Cause::OtherThread, "another thread uses a socket of the set"),
@@ -48,6 +49,7 @@ const CAUSES: [(Cause, &str); 17] = [
     (Cause::KernelTls, "TLS in the kernel"),
     (Cause::Urgent, "urgent data"),
     (Cause::Stdio, "fdopen on the socket"),
+    (Cause::Connected, "connect on the socket"),
     (Cause::SocketOption, "an option that changes what is received"),
     (Cause::Polled, "poll or select on the socket"),
     (Cause::TwoSets, "the socket is in two sets"),

@@ -3,9 +3,10 @@
 //! Invariant: a byte is in the kernel, in `chunks` or in the program; or in the program, in the queue or in the kernel.
 
 use crate::ring::{Pool, BUFFER_BYTES};
+use crate::shared::{copy, Shared};
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 
 /// Bytes that wait to be sent, at most.
 pub(crate) const QUEUE_BYTES: usize = 64 << 10;
@@ -31,55 +32,6 @@ struct Chunk {
     to: u32,
 }
 
-/// Bytes that two processes have after a fork, of which each goes to the one that asks first.
-struct Shared {
-    bytes: Vec<u8>,
-    /// How many are taken; in memory that the processes share.
-    cursor: &'static AtomicU32,
-}
-
-impl Shared {
-    /// # Safety
-    /// The places are writable, unless `drop`.
-    unsafe fn take(&self, to: &[libc::iovec], peek: bool, drop: bool) -> usize {
-        let room: usize = to.iter().map(|place| place.iov_len).sum();
-        let mut from = self.cursor.load(Ordering::Acquire) as usize;
-        let len = loop {
-            let len = room.min(self.bytes.len() - from);
-            if peek {
-                break len;
-            }
-            let next = (from + len) as u32;
-            match self
-                .cursor
-                .compare_exchange(from as u32, next, Ordering::AcqRel, Ordering::Acquire)
-            {
-                Ok(_) => break len,
-                Err(now) => from = now as usize,
-            }
-        };
-        let mut rest = &self.bytes[from..from + len];
-        for place in to {
-            let (now, later) = rest.split_at(rest.len().min(place.iov_len));
-            if !drop {
-                // SAFETY: the caller's promise.
-                unsafe { copy(now, place, 0) };
-            }
-            rest = later;
-        }
-        len
-    }
-}
-
-/// # Safety
-/// The place is writable from `at` on, for as many bytes.
-unsafe fn copy(bytes: &[u8], place: &libc::iovec, at: usize) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        std::ptr::copy_nonoverlapping(bytes.as_ptr(), place.iov_base.cast::<u8>().add(at), bytes.len())
-    };
-}
-
 pub(crate) struct Socket {
     pub(crate) fd: RawFd,
     pub(crate) generation: u32,
@@ -94,9 +46,13 @@ pub(crate) struct Socket {
     pub(crate) released: bool,
     /// Closed by the program; what it has written is still being sent.
     pub(crate) closed: bool,
+    /// An option of it makes the kernel do what a ring does not: it does not come back to one.
+    pub(crate) odd: bool,
     chunks: VecDeque<Chunk>,
     shared: Option<Shared>,
     pub(crate) bytes: usize,
+    /// SO_RCVLOWAT. The kernel has it only of what is handed back.
+    low_water: usize,
     pub(crate) armed: bool,
     /// More than the bound was not read; the receive is stopped until half of it is.
     pub(crate) paused: bool,
@@ -120,7 +76,8 @@ pub(crate) struct Socket {
     pub(crate) end_armed: bool,
     /// The kernel has bytes of a socket whose receive is stopped for good.
     pub(crate) readable: bool,
-    /// The write side is to be shut down when the queue is empty.
+    /// The write side is shut down, or is to be when the queue is empty.
+    pub(crate) shut: bool,
     pub(crate) shut_later: bool,
     pub(crate) listed: bool,
     pub(crate) dirty: bool,
@@ -137,9 +94,11 @@ impl Socket {
             fired: false,
             released: false,
             closed: false,
+            odd: false,
             chunks: VecDeque::new(),
             shared: None,
             bytes: 0,
+            low_water: 1,
             armed: false,
             paused: false,
             eof: false,
@@ -156,6 +115,7 @@ impl Socket {
             end_watched: false,
             end_armed: false,
             readable: false,
+            shut: false,
             shut_later: false,
             listed: false,
             dirty: false,
@@ -169,7 +129,7 @@ impl Socket {
             return 0;
         }
         let mut is = 0;
-        if self.bytes > 0 || self.eof || self.error != 0 || self.readable {
+        if self.has_enough() || self.eof || self.error != 0 || self.readable {
             is |= IN;
         }
         if self.eof {
@@ -187,6 +147,42 @@ impl Socket {
         is & ((self.events & !PRIVATE) | HUP | ERR)
     }
 
+    /// Whether so much lies here that the socket is readable.
+    pub(crate) fn has_enough(&self) -> bool {
+        self.bytes >= self.low_water || self.paused
+    }
+
+    pub(crate) fn low_water(&self) -> usize {
+        self.low_water
+    }
+
+    /// Takes over what the kernel has made of SO_RCVLOWAT.
+    pub(crate) fn set_low_water(&mut self, low_water: usize) {
+        self.low_water = low_water.max(1);
+        self.place_low_water();
+    }
+
+    /// Lets the kernel wait for as many bytes as are missing, once it is the kernel that receives.
+    pub(crate) fn place_low_water(&self) {
+        let missing = if self.released {
+            self.low_water.saturating_sub(self.bytes).max(1)
+        } else {
+            1
+        };
+        let missing = missing as libc::c_int;
+        let len = size_of::<libc::c_int>() as libc::socklen_t;
+        // SAFETY: a live number of that length.
+        unsafe {
+            crate::real::setsockopt(
+                self.fd,
+                libc::SOL_SOCKET,
+                libc::SO_RCVLOWAT,
+                (&raw const missing).cast(),
+                len,
+            )
+        };
+    }
+
     pub(crate) fn is_edge(&self) -> bool {
         self.events & libc::EPOLLET as u32 != 0
     }
@@ -197,6 +193,11 @@ impl Socket {
 
     pub(crate) fn wants_out(&self) -> bool {
         self.member && !self.fired && self.events & OUT != 0
+    }
+
+    /// Whether only the kernel knows when a connection that has ended is reset or hung up.
+    pub(crate) fn watches_end(&self) -> bool {
+        self.eof && self.member && !self.hung_up && !self.released
     }
 
     /// Whether the socket stays here at its end: the real set would report it once more.
@@ -346,7 +347,7 @@ impl Socket {
     #[inline]
     pub(crate) fn refresh(&mut self) {
         if let Some(shared) = &self.shared {
-            self.bytes = shared.bytes.len() - shared.cursor.load(Ordering::Acquire) as usize;
+            self.bytes = shared.left();
         }
         if self.broken {
             self.ask();
@@ -463,8 +464,8 @@ impl Socket {
         self.ask();
     }
 
-    /// Asks the kernel for what only it knows.
-    pub(crate) fn ask(&mut self) {
+    /// Asks the kernel for what only it knows. True: the connection has got worse.
+    pub(crate) fn ask(&mut self) -> bool {
         let mut entry = libc::pollfd {
             fd: self.fd,
             events: libc::POLLIN | libc::POLLRDHUP,
@@ -472,13 +473,13 @@ impl Socket {
         };
         // SAFETY: one live entry.
         let found = unsafe { crate::real::poll(&raw mut entry, 1, 0) };
-        self.broken = false;
-        self.readable = self.released && found > 0 && entry.revents & libc::POLLIN != 0;
-        if found > 0 {
-            self.broken = entry.revents & libc::POLLERR != 0;
-            self.hung_up |= entry.revents & libc::POLLHUP != 0;
-            self.eof |= entry.revents & libc::POLLHUP != 0;
-        }
+        let is = if found > 0 { entry.revents } else { 0 };
+        let before = (self.broken, self.hung_up);
+        self.broken = is & libc::POLLERR != 0;
+        self.readable = self.released && is & libc::POLLIN != 0;
+        self.hung_up |= is & libc::POLLHUP != 0;
+        self.eof |= is & libc::POLLHUP != 0;
+        self.broken && !before.0 || self.hung_up && !before.1
     }
 }
 

@@ -18,6 +18,9 @@ const OWN: u32 = 1 << 30;
 /// A descriptor that is in a real epoll set, or that shares its socket with another one.
 const PLAIN: u32 = 1 << 29;
 
+/// A descriptor with an option that no ring does justice to.
+const ODD: u32 = 1 << 28;
+
 static TABLE: [AtomicU32; MAX_DESCRIPTORS] = [const { AtomicU32::new(0) }; MAX_DESCRIPTORS];
 static SETS: [AtomicPtr<Set>; MAX_SETS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_SETS];
 
@@ -47,7 +50,7 @@ fn numbered(number: u32) -> Option<&'static Set> {
 #[inline]
 pub(crate) fn socket(fd: RawFd) -> Option<&'static Set> {
     let value = load(fd);
-    if value == 0 || value >= PLAIN {
+    if value == 0 || value >= ODD {
         return None;
     }
     numbered(value)
@@ -77,7 +80,20 @@ pub(crate) fn is_own(fd: RawFd) -> bool {
 }
 
 pub(crate) fn is_plain(fd: RawFd) -> bool {
-    load(fd) == PLAIN
+    matches!(load(fd), PLAIN | ODD)
+}
+
+pub(crate) fn is_odd(fd: RawFd) -> bool {
+    load(fd) == ODD
+}
+
+/// Says that the descriptor is never to be put on a ring. What is on one already stays what it is.
+pub(crate) fn set_odd(fd: RawFd) {
+    if let Some(entry) = entry(fd) {
+        for before in [0, PLAIN] {
+            let _ = entry.compare_exchange(before, ODD, Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
 }
 
 pub(crate) fn set_own(fd: RawFd) {

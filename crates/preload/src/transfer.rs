@@ -151,9 +151,14 @@ impl Inner {
         }
         if socket.shut_later {
             // The program has said that it writes no more.
+            if flags & libc::MSG_NOSIGNAL == 0 {
+                // SAFETY: no pointer is passed. A handler that uses a socket now gets EAGAIN.
+                unsafe { libc::raise(libc::SIGPIPE) };
+            }
             return Answer::Fail(libc::EPIPE);
         }
-        let can_wait = !(at_once || socket.blocked || socket.eof || socket.released || socket.hung_up);
+        let is_open = !(socket.shut || socket.eof || socket.released || socket.hung_up);
+        let can_wait = is_open && !at_once && !socket.blocked;
         let fits = |len: &usize| *len <= COPIED_BYTES && socket.queued() + len <= QUEUE_BYTES;
         if let Some(len) = len.filter(|len| can_wait && fits(len) && flags & !SEND_FLAGS == 0) {
             if len > 0 {

@@ -179,9 +179,7 @@ impl Inner {
             }
             What::End => {
                 socket.end_armed &= more;
-                let before = socket.hung_up;
-                socket.ask();
-                if socket.hung_up != before {
+                if socket.ask() {
                     self.mark(fd);
                 }
             }
@@ -368,7 +366,7 @@ fn settle_one(socket: &mut Socket, ring: &mut Ring, sends: &mut u32) -> bool {
         }
         socket.watched = true;
     }
-    if socket.keeps_edges() && !socket.end_watched && !socket.hung_up {
+    if socket.watches_end() && !socket.end_watched {
         let tag = tag(What::End, socket.fd, socket.generation);
         if !push(ring, &poll_entry(socket.fd, 0, true, tag)) {
             return false;

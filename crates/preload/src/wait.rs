@@ -250,7 +250,7 @@ unsafe fn plain(set: &'static Set, wait: Wait) -> End {
                     socket.blocked = false;
                     socket.flush();
                 }
-                if socket.bytes == 0 {
+                if !socket.has_enough() {
                     socket.ask();
                 }
             }

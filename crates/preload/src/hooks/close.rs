@@ -115,6 +115,7 @@ pub unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
             if let Some(socket) = held.socket(fd) {
                 if how != libc::SHUT_RD && !socket.flush() {
                     // The end comes after the bytes.
+                    socket.shut = true;
                     socket.shut_later = true;
                     held.touch(fd);
                     if how == libc::SHUT_RDWR {
@@ -128,6 +129,7 @@ pub unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
             let result = unsafe { real::shutdown(fd, how) };
             let after = errno();
             if let Some(socket) = held.socket(fd) {
+                socket.shut |= result == 0 && how != libc::SHUT_RD;
                 socket.ask();
             }
             held.mark(fd);

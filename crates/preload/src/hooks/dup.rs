@@ -1,7 +1,7 @@
 //! Second names of descriptors, and streams of the C library on them.
 
 use super::close::before;
-use crate::interest::{hand_back_descriptor, hand_back_socket};
+use crate::interest::{hand_back_descriptor, keep_off};
 use crate::report::Cause;
 use crate::{real, set_errno, table};
 use libc::{c_char, c_int};
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
 #[no_mangle]
 pub unsafe extern "C" fn fdopen(fd: c_int, mode: *const c_char) -> *mut libc::FILE {
     // A stream reads inside the C library, where there is no hook.
-    hand_back_socket(fd, Cause::Stdio);
+    keep_off(fd, Cause::Stdio);
     // SAFETY: the caller's promise.
     unsafe { real::fdopen(fd, mode) }
 }

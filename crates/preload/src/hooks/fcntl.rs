@@ -1,10 +1,18 @@
 //! fcntl and ioctl. Their third argument is passed as one word, as every caller does on the machines that Rust's stable
 //! compiler cannot define a variadic function for.
 
-use crate::interest::{hand_back_descriptor, hand_back_socket};
+use crate::interest::{hand_back_descriptor, hand_back_socket, keep_off};
 use crate::report::Cause;
+use crate::set::Held;
 use crate::{real, table};
 use libc::{c_int, c_ulong};
+
+// Values of the kernel's interface (include/uapi/asm-generic/fcntl.h, sockios.h, linux/sockios.h).
+const F_SETOWN_EX: c_int = 15;
+const FIOSETOWN: c_ulong = 0x8901;
+const SIOCSPGRP: c_ulong = 0x8902;
+const SIOCATMARK: c_ulong = 0x8905;
+const SIOCOUTQNSD: c_ulong = 0x894b;
 
 fn before(fd: c_int, command: c_int, arg: usize) {
     match command {
@@ -14,6 +22,10 @@ fn before(fd: c_int, command: c_int, arg: usize) {
             if flags & libc::O_NONBLOCK == 0 || flags & libc::O_ASYNC != 0 {
                 hand_back_socket(fd, Cause::Blocking);
             }
+        }
+        // Whoever wants to hear of urgent data by a signal reads it then: before the bytes around it.
+        libc::F_SETOWN | F_SETOWN_EX => {
+            keep_off(fd, Cause::Urgent);
         }
         _ => {}
     }
@@ -59,28 +71,46 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, arg: usize) -> c_int
             hand_back_socket(fd, Cause::Blocking);
         }
     }
-    if request == libc::FIOASYNC {
-        hand_back_socket(fd, Cause::Blocking);
-    }
-    // SAFETY: the caller's promise.
-    let result = unsafe { real::ioctl(fd, request, arg) };
-    let counts = matches!(request, libc::FIONREAD | libc::TIOCOUTQ);
-    if result == 0 && counts {
-        let before = crate::errno();
-        if let Some(mut held) = set.lock(Cause::OtherThread) {
-            held.look();
-            // SAFETY: the kernel has written a number there.
-            let (here, count) = (held.socket(fd), unsafe { &mut *(arg as *mut c_int) });
-            if let Some(socket) = here {
-                socket.refresh();
-                let more = if request == libc::FIONREAD {
-                    socket.bytes
-                } else {
-                    socket.queued()
-                };
-                *count = count.saturating_add(more as c_int);
+    match request {
+        libc::FIOASYNC => {
+            hand_back_socket(fd, Cause::Blocking);
+        }
+        SIOCATMARK | FIOSETOWN | SIOCSPGRP => {
+            keep_off(fd, Cause::Urgent);
+        }
+        libc::FIONREAD | libc::TIOCOUTQ | SIOCOUTQNSD => {
+            if let Some(mut held) = set.lock(Cause::OtherThread) {
+                // SAFETY: the caller's promise.
+                return unsafe { counted(&mut held, fd, request, arg) };
             }
         }
+        _ => {}
+    }
+    // SAFETY: the caller's promise.
+    unsafe { real::ioctl(fd, request, arg) }
+}
+
+/// Adds what lies here to the kernel's count of bytes.
+///
+/// # Safety
+/// `arg` is where the kernel writes the count.
+unsafe fn counted(held: &mut Held, fd: c_int, request: c_ulong, arg: usize) -> c_int {
+    let before = crate::errno();
+    // Before the kernel counts, or bytes that arrive in between would be counted twice.
+    held.look();
+    crate::set_errno(before);
+    // SAFETY: the caller's promise.
+    let result = unsafe { real::ioctl(fd, request, arg) };
+    if let (0, Some(socket)) = (result, held.socket(fd)) {
+        socket.refresh();
+        let more = if request == libc::FIONREAD {
+            socket.bytes
+        } else {
+            socket.queued()
+        };
+        // SAFETY: the kernel has written a number there.
+        let count = unsafe { &mut *(arg as *mut c_int) };
+        *count = count.saturating_add(more as c_int);
         crate::set_errno(before);
     }
     result
