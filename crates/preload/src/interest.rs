@@ -61,7 +61,18 @@ fn is_eligible(fd: RawFd) -> bool {
     if fd < FIRST_SOCKET || !table::has_room(fd) {
         return false;
     }
-    if option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL) != Some(libc::IPPROTO_TCP) || !is_connected(fd) {
+    let Some(protocol) = option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL) else {
+        return false;
+    };
+    if protocol != libc::IPPROTO_TCP {
+        // A receive in the ring has no place for descriptors, and closes those that come with a byte. The peer may send them at
+        // any time, and only the call that reads the byte says whether the program wants them.
+        if option(fd, libc::SOL_SOCKET, libc::SO_DOMAIN) == Some(libc::AF_UNIX) && is_connected(fd) {
+            report::count_unix_socket();
+        }
+        return false;
+    }
+    if !is_connected(fd) {
         return false;
     }
     // SAFETY: no pointer is passed.

@@ -59,6 +59,14 @@ const CAUSES: [(Cause, &str); 18] = [
 
 static COUNTS: [AtomicU64; CAUSES.len()] = [const { AtomicU64::new(0) }; CAUSES.len()];
 
+/// Connected Unix sockets, which stay on epoll.
+static UNIX_SOCKETS: AtomicU64 = AtomicU64::new(0);
+const WHY_NOT_UNIX: &str = "their peers may send descriptors with any byte, which a ring would drop";
+
+pub(crate) fn count_unix_socket() {
+    UNIX_SOCKETS.fetch_add(1, Ordering::Relaxed);
+}
+
 /// Counts a socket or a set that is handed back.
 pub(crate) fn count(cause: Cause) {
     COUNTS[cause as usize].fetch_add(1, Ordering::Relaxed);
@@ -207,6 +215,7 @@ pub(crate) fn note_process() {
     for count in &COUNTS {
         count.store(0, Ordering::Relaxed);
     }
+    UNIX_SOCKETS.store(0, Ordering::Relaxed);
 }
 
 fn total() -> Stats {
@@ -227,7 +236,7 @@ fn name() -> String {
 fn as_json(total: &Stats) -> String {
     let mut text = format!(
         "{{\"program\":\"{}\",\"pid\":{},\"sockets\":{},\"received_bytes\":{},\"queued_sends\":{},\"direct_sends\":{},\
-         \"waits\":{},\"enters\":{},\"handed_back\":{{",
+         \"waits\":{},\"enters\":{},\"unix_sockets_on_epoll\":{},\"handed_back\":{{",
         name(),
         std::process::id(),
         total.adopted,
@@ -235,7 +244,8 @@ fn as_json(total: &Stats) -> String {
         total.queued_sends,
         total.direct_sends,
         total.waits,
-        total.enters
+        total.enters,
+        UNIX_SOCKETS.load(Ordering::Relaxed)
     );
     let counted = CAUSES
         .iter()
@@ -260,6 +270,13 @@ fn explained(total: &Stats) -> String {
         if count > 0 {
             let _ = writeln!(text, "proactor run: handed back to epoll {count} times: {why}");
         }
+    }
+    let count = UNIX_SOCKETS.load(Ordering::Relaxed);
+    if count > 0 {
+        let _ = writeln!(
+            text,
+            "proactor run: {count} Unix sockets stayed on epoll: {WHY_NOT_UNIX}"
+        );
     }
     text
 }
