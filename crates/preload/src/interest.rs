@@ -98,6 +98,7 @@ pub(crate) fn make_set(epfd: RawFd) -> Option<&'static Set> {
     let (set, number) = match reused {
         Some((set, mut held)) => {
             held.epfd = epfd;
+            held.names = vec![epfd];
             held.phase = Phase::Idle;
             held.owner = 0;
             (set, held.number)
@@ -126,7 +127,7 @@ pub(crate) unsafe fn control(epfd: RawFd, op: c_int, fd: RawFd, event: *const ep
         let Some(mut held) = set.lock(Cause::OtherThread) else {
             return Control::Real;
         };
-        if held.epfd == epfd {
+        if table::epoll(epfd).is_some_and(|of| std::ptr::eq(of, set)) {
             // SAFETY: the caller's promise.
             return unsafe { change(held, op, fd, event) };
         }
@@ -166,7 +167,7 @@ unsafe fn adopt(epfd: RawFd, fd: RawFd, event: epoll_event) -> Control {
     let Some(mut held) = set.hold() else {
         return Control::Real;
     };
-    if held.phase == Phase::Plain || held.phase == Phase::Closed || held.epfd != epfd {
+    if held.phase == Phase::Plain || held.phase == Phase::Closed || held.epfd < 0 {
         return Control::Real;
     }
     if set.is_waited_on() {
@@ -213,7 +214,7 @@ fn take_over(epfd: RawFd, mut socket: Socket, event: epoll_event) -> Control {
     held.touch(fd);
     held.mark(fd);
     if set.is_waited_on() {
-        held.poke(set);
+        held.add_flag(set);
     }
     Control::Done
 }
@@ -275,6 +276,9 @@ pub(crate) fn hand_back_set(set: &'static Set, cause: Cause) {
         Phase::Idle => held.give_up(cause),
         Phase::Plain | Phase::Closed => {}
     }
+    if cause == Cause::Nested && held.count > 0 {
+        held.add_flag(set);
+    }
 }
 
 /// Hands a socket back from whichever thread this is. True: bytes of it lie here still.
@@ -312,10 +316,11 @@ pub(crate) fn keep_off(fd: RawFd, cause: Cause) -> bool {
     false
 }
 
-/// Hands back a socket or a set that gets a second name.
-pub(crate) fn hand_back_descriptor(fd: RawFd) {
-    hand_back_socket(fd, Cause::Duplicated);
+/// Hands back what is sent to another process. Bytes that lie here stay in this one.
+pub(crate) fn hand_back_sent(fd: RawFd) {
     if let Some(set) = table::epoll(fd) {
-        hand_back_set(set, Cause::SetDuplicated);
+        hand_back_set(set, Cause::SetSent);
+    } else {
+        keep_off(fd, Cause::Sent);
     }
 }

@@ -8,11 +8,11 @@
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 
+mod flag;
 mod handback;
 mod hooks;
 mod interest;
 mod parked;
-mod poke;
 mod real;
 mod report;
 mod ring;

@@ -20,8 +20,9 @@ pub(crate) enum Cause {
     SecondThread,
     OtherThread,
     Nested,
-    SetDuplicated,
+    SetSent,
     Duplicated,
+    Sent,
     Blocking,
     Fork,
     Splice,
@@ -36,13 +37,14 @@ pub(crate) enum Cause {
     RingLost,
 }
 
-const CAUSES: [(Cause, &str); 18] = [
+const CAUSES: [(Cause, &str); 19] = [
     (Cause::NoRing, "no ring could be made"),
     (Cause::SecondThread, "a second thread waits on the set"),
     (Cause::OtherThread, "another thread uses a socket of the set"),
     (Cause::Nested, "the set is in another set, or is polled"),
-    (Cause::SetDuplicated, "the set's descriptor is duplicated"),
+    (Cause::SetSent, "the set's descriptor is sent to another process"),
     (Cause::Duplicated, "the socket's descriptor is duplicated"),
+    (Cause::Sent, "the socket's descriptor is sent to another process"),
     (Cause::Blocking, "the socket is made blocking, or signals input"),
     (Cause::Fork, "the process forks"),
     (Cause::Splice, "splice or sendfile takes from the socket"),

@@ -47,13 +47,16 @@ pub(crate) struct Set {
     changed: Condvar,
     /// Threads that wait for the real set alone. Grows only under the lock.
     in_real_wait: AtomicU32,
-    /// An eventfd in the real set has ended such a wait, and is among the real events.
-    pub(crate) is_poked: AtomicBool,
+    /// An eventfd of ours may be among the real events.
+    pub(crate) has_flag: AtomicBool,
 }
 
 pub(crate) struct Inner {
     pub(crate) number: u32,
+    /// One of `names`, or -1.
     pub(crate) epfd: RawFd,
+    /// The descriptors of the real set.
+    pub(crate) names: Vec<RawFd>,
     pub(crate) phase: Phase,
     pub(crate) owner: u32,
     /// The owner waits in the kernel, without the lock.
@@ -81,8 +84,9 @@ pub(crate) struct Inner {
     /// Until then the kernel may interrupt a thread because a ring of its is taken down.
     pub(crate) noisy_until: Option<Instant>,
     pub(crate) generations: u32,
-    /// An eventfd in the real set, with [`POKE`](crate::poke) for its data; or -1.
-    pub(crate) poke: RawFd,
+    /// The eventfd of `flag.rs`, or -1.
+    pub(crate) flag: RawFd,
+    pub(crate) flagged: bool,
     pub(crate) stats: Stats,
 }
 
@@ -177,6 +181,9 @@ impl DerefMut for Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
+        if let Some(set) = self.guard.as_deref_mut().filter(|set| set.flag >= 0) {
+            set.fly();
+        }
         self.guard = None;
         BUSY.with(|busy| busy.set(false));
     }
@@ -187,6 +194,7 @@ impl Set {
         let inner = Inner {
             number,
             epfd,
+            names: vec![epfd],
             phase: Phase::Idle,
             owner: 0,
             waiting: false,
@@ -206,14 +214,23 @@ impl Set {
             turn: 0,
             noisy_until: None,
             generations: 0,
-            poke: -1,
+            flag: -1,
+            flagged: false,
             stats: Stats::default(),
         };
         Set {
             inner: Mutex::new(inner),
             changed: Condvar::new(),
             in_real_wait: AtomicU32::new(0),
-            is_poked: AtomicBool::new(false),
+            has_flag: AtomicBool::new(false),
+        }
+    }
+
+    /// Takes note of a second descriptor of the real set.
+    pub(crate) fn add_name(&'static self, fd: RawFd) {
+        if let Some(mut held) = self.hold() {
+            held.names.push(fd);
+            table::set_epoll(fd, held.number);
         }
     }
 

@@ -211,7 +211,7 @@ impl Inner {
         // SAFETY: the caller's promise.
         let count = unsafe { real::epoll_wait(self.epfd, events, max as c_int, 0) };
         // SAFETY: as many were written.
-        let count = unsafe { self.without_pokes(events, count.max(0) as usize) };
+        let count = unsafe { self.without_flag(events, count.max(0) as usize) };
         // What is reported may be ready still: only a look that finds nothing says that the poll in the ring will tell of more.
         self.real_ready = count > 0;
         count

@@ -23,7 +23,15 @@ pub(super) fn before(fd: c_int) -> bool {
             held.close(fd);
         }
     } else if let Some(set) = table::epoll(fd) {
+        let name = fd;
         if let Some(mut held) = set.lock(Cause::OtherThread) {
+            held.names.retain(|one| *one != name);
+            if let Some(other) = held.names.first().copied() {
+                held.epfd = other;
+                table::clear(name);
+                set_errno(saved);
+                return true;
+            }
             for fd in held.all() {
                 if let Some(socket) = held.socket(fd) {
                     socket.member = false;
@@ -39,7 +47,7 @@ pub(super) fn before(fd: c_int) -> bool {
             } else {
                 Phase::Plain
             };
-            held.end_pokes(set);
+            held.drop_flag(set);
             held.epfd = -1;
         }
         table::clear(fd);

@@ -3,7 +3,7 @@
 use crate::interest::{self, Control};
 use crate::set::Set;
 use crate::wait::{wait, Deadline, End, Wait};
-use crate::{errno, poke, real, set_errno, table};
+use crate::{errno, flag, real, set_errno, table};
 use libc::{c_int, epoll_event, sigset_t, timespec};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -101,23 +101,23 @@ unsafe fn hooked(
             let deadline = Deadline::new(asked.timeout);
             let count = real();
             set.end_real_wait();
-            if !set.is_poked.load(Ordering::Acquire) {
+            if !set.has_flag.load(Ordering::Acquire) {
                 return count;
             }
             // SAFETY: the caller's promise.
-            unsafe { poked(set, ep, asked, &deadline, count) }
+            unsafe { flagged(set, ep, asked, &deadline, count) }
         }
     }
 }
 
-/// Goes on after a wait for the real set that may have been ended by a poke.
+/// Goes on after a wait for the real set that a flag of ours may have ended.
 #[cold]
-unsafe fn poked(set: &'static Set, ep: c_int, asked: Wait, deadline: &Deadline, count: c_int) -> c_int {
+unsafe fn flagged(set: &'static Set, ep: c_int, asked: Wait, deadline: &Deadline, count: c_int) -> c_int {
     let mut count = count;
     while count > 0 {
         let Some(held) = set.hold() else { return count };
         // SAFETY: as many were written.
-        let kept = unsafe { held.without_pokes(asked.events, count as usize) };
+        let kept = unsafe { held.without_flag(asked.events, count as usize) };
         drop(held);
         if kept > 0 {
             return kept as c_int;
@@ -134,7 +134,7 @@ unsafe fn poked(set: &'static Set, ep: c_int, asked: Wait, deadline: &Deadline, 
                 return -1;
             }
             End::Real => {
-                let left = poke::milliseconds(rest.timeout);
+                let left = flag::milliseconds(rest.timeout);
                 // SAFETY: the caller's promise.
                 let count =
                     unsafe { real::epoll_pwait(ep, asked.events, asked.max as c_int, left, asked.mask) };

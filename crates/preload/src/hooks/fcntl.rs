@@ -1,7 +1,7 @@
 //! fcntl and ioctl. Their third argument is passed as one word, as every caller does on the machines that Rust's stable
 //! compiler cannot define a variadic function for.
 
-use crate::interest::{hand_back_descriptor, hand_back_socket, keep_off};
+use crate::interest::{hand_back_socket, keep_off};
 use crate::report::Cause;
 use crate::set::Held;
 use crate::{real, table};
@@ -16,7 +16,9 @@ const SIOCOUTQNSD: c_ulong = 0x894b;
 
 fn before(fd: c_int, command: c_int, arg: usize) {
     match command {
-        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => hand_back_descriptor(fd),
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
+            hand_back_socket(fd, Cause::Duplicated);
+        }
         libc::F_SETFL if table::socket(fd).is_some() => {
             let flags = arg as c_int;
             if flags & libc::O_NONBLOCK == 0 || flags & libc::O_ASYNC != 0 {

@@ -2,18 +2,34 @@
 
 use crate::interest::{hand_back_set, hand_back_socket};
 use crate::report::Cause;
-use crate::{real, table};
-use libc::{c_int, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
+use crate::{errno, real, set_errno, table};
+use libc::{c_int, c_short, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
 
-/// Hands back what is asked about. True: bytes lie here.
-fn hand_back(fd: c_int) -> bool {
+const READABLE: c_short = libc::POLLIN | libc::POLLRDNORM;
+
+/// Hands back what is asked about. Returns the conditions that only this library knows of.
+fn hand_back(fd: c_int) -> c_short {
     if let Some(set) = table::epoll(fd) {
         hand_back_set(set, Cause::Nested);
     }
-    hand_back_socket(fd, Cause::Polled)
+    hand_back_socket(fd, Cause::Polled);
+    let before = errno();
+    let mut known = 0;
+    if let Some(mut held) = table::socket(fd).and_then(|set| set.lock(Cause::Polled)) {
+        if let Some(socket) = held.socket(fd) {
+            if socket.has_enough() {
+                known |= READABLE;
+            }
+            if socket.error != 0 {
+                known |= READABLE | libc::POLLERR;
+            }
+        }
+    }
+    set_errno(before);
+    known
 }
 
-/// Answers a poll of which some descriptors have bytes here. None: none has.
+/// Answers a poll of which some descriptors have something here. None: none has.
 ///
 /// # Safety
 /// `fds` points to `count` entries.
@@ -25,22 +41,22 @@ unsafe fn polled(fds: *mut pollfd, count: nfds_t) -> Option<c_int> {
     let entries = unsafe { std::slice::from_raw_parts_mut(fds, count as usize) };
     let mut here = Vec::new();
     for (at, entry) in entries.iter().enumerate() {
-        if (table::socket(entry.fd).is_some() || table::epoll(entry.fd).is_some()) && hand_back(entry.fd) {
-            here.push(at);
+        if table::socket(entry.fd).is_some() || table::epoll(entry.fd).is_some() {
+            let known = hand_back(entry.fd) & (entry.events | libc::POLLERR);
+            if known != 0 {
+                here.push((at, known));
+            }
         }
     }
-    if !here
-        .iter()
-        .any(|at| entries[*at].events & (libc::POLLIN | libc::POLLRDNORM) != 0)
-    {
+    if here.is_empty() {
         return None;
     }
     // SAFETY: the caller's promise.
     if unsafe { real::poll(fds, count, 0) } < 0 {
         return Some(-1);
     }
-    for at in here {
-        entries[at].revents |= entries[at].events & (libc::POLLIN | libc::POLLRDNORM);
+    for (at, known) in here {
+        entries[at].revents |= known;
     }
     Some(entries.iter().filter(|entry| entry.revents != 0).count() as c_int)
 }
@@ -87,7 +103,7 @@ unsafe fn selected(count: c_int, sets: [*mut fd_set; 3]) -> Vec<c_int> {
         }
         // SAFETY: the caller's promise; the number is below the set's size.
         let asked = sets.map(|set| !set.is_null() && unsafe { libc::FD_ISSET(fd, set) });
-        if asked.contains(&true) && hand_back(fd) && asked[0] {
+        if asked.contains(&true) && hand_back(fd) != 0 && asked[0] {
             here.push(fd);
         }
     }

@@ -1,7 +1,7 @@
 //! What gives bytes to a socket.
 
 use super::read::slice;
-use crate::interest::hand_back_socket;
+use crate::interest::{hand_back_sent, hand_back_socket};
 use crate::report::Cause;
 use crate::transfer::{send as transfer, send_directly};
 use crate::{real, table};
@@ -123,12 +123,14 @@ pub unsafe extern "C" fn sendto(
 #[no_mangle]
 pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the caller's promise.
-    let real = || unsafe { real::sendmsg(fd, message, flags) };
-    let Some(set) = table::socket(fd) else {
-        return real();
-    };
+    let header = unsafe { message.as_ref() };
+    if let Some(header) = header.filter(|header| header.msg_controllen > 0) {
+        // SAFETY: the caller's promise.
+        unsafe { hand_back_sent_with(header) };
+    }
     // SAFETY: the caller's promise.
-    let Some(header) = (unsafe { message.as_ref() }) else {
+    let real = || unsafe { real::sendmsg(fd, message, flags) };
+    let (Some(set), Some(header)) = (table::socket(fd), header) else {
         return real();
     };
     // SAFETY: the caller's promise.
@@ -147,11 +149,42 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int
 /// As the function of this name in the C library.
 #[no_mangle]
 pub unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
+    for at in 0..if messages.is_null() { 0 } else { count as usize } {
+        // SAFETY: the caller's promise.
+        let header = unsafe { &(*messages.add(at)).msg_hdr };
+        if header.msg_controllen > 0 {
+            // SAFETY: the caller's promise.
+            unsafe { hand_back_sent_with(header) };
+        }
+    }
     // SAFETY: the caller's promise.
     let real = || unsafe { real::sendmmsg(fd, messages, count, flags) };
     match table::socket(fd) {
         Some(set) => send_directly(set, fd, 0, || real() as ssize_t) as c_int,
         None => real(),
+    }
+}
+
+/// Hands back the sockets and sets whose descriptors go along with a message.
+///
+/// # Safety
+/// The header is one.
+#[cold]
+unsafe fn hand_back_sent_with(header: &msghdr) {
+    // SAFETY: the caller's promise; these stay within the control messages.
+    unsafe {
+        let mut at = libc::CMSG_FIRSTHDR(header);
+        while let Some(control) = at.as_ref() {
+            if control.cmsg_level == libc::SOL_SOCKET && control.cmsg_type == libc::SCM_RIGHTS {
+                let head = libc::CMSG_LEN(0) as usize;
+                let count = control.cmsg_len.saturating_sub(head) / size_of::<c_int>();
+                let first = libc::CMSG_DATA(at).cast::<c_int>();
+                for number in 0..count {
+                    hand_back_sent(first.add(number).read_unaligned());
+                }
+            }
+            at = libc::CMSG_NXTHDR(header, at);
+        }
     }
 }
 
