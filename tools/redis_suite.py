@@ -37,7 +37,7 @@ TOOLS = ("redis-benchmark", "redis-check-aof", "redis-check-rdb", "redis-cli")
 # What CI runs.
 SMOKE = ("unit/type/string", "unit/type/list", "unit/multi", "unit/pubsub", "integration/aof")
 # The suite gives up a test that makes no progress for so long; a unit takes minutes at most.
-IDLE_S, LIMIT_S = 240, 900
+IDLE_S, LIMIT_S = 600, 1800
 # Below the ports that the kernel gives out; servers of a cluster use those 10,000 above theirs as well.
 PORTS, PORTS_A_JOB = range(10_000, 22_000), 600
 UNIT = "(the unit)"
