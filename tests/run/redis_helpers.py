@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
+import time
 from pathlib import Path
 from typing import BinaryIO
 
@@ -38,6 +39,11 @@ class Client:
         if kind == b"*":
             return [self.reply() for _ in range(int(rest))]
         return int(rest) if kind == b":" else rest
+
+    def wait_until_loaded(self) -> None:
+        """A server answers while it loads its data, that it does so."""
+        while b"LOADING" in bytes(self("PING")):  # type: ignore[call-overload]
+            time.sleep(0.005)
 
     def __call__(self, *words: str | bytes) -> object:
         self.send(*words)

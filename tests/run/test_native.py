@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from capabilities import needs
+from redis_helpers import Client
 from run_helpers import free_port, program, server
-from test_redis import Client
 
 pytestmark = needs("io_uring", "native binary")
 

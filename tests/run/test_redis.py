@@ -97,8 +97,8 @@ def test_append_only_file_and_background_save(tmp_path: Path) -> None:
     found = stats(tmp_path)
     assert "the process forks" in str(found["handed_back"])
     with server(redis(port, tmp_path, *options), port), Client(port) as client:
-        while (size := client("DBSIZE")) != 2000:
-            assert size == b"LOADING Redis is loading the dataset in memory"
+        client.wait_until_loaded()
+        assert client("DBSIZE") == 2000
         for number in range(2000):
             client.send("GET", f"key {number}")
         assert [client.reply() for _ in range(2000)] == [f"value {number}".encode() for number in range(2000)]

@@ -149,9 +149,11 @@ def test_appending_and_saving_under_load(tmp_path: Path) -> None:
         load.check(client)
     # From the append-only file, then from the dump.
     with server(redis(port, tmp_path, *options), port), Client(port) as client:
+        client.wait_until_loaded()
         load.check(client)
         assert client("SAVE") == b"OK"
     with server(redis(port, tmp_path), port), Client(port) as client:
+        client.wait_until_loaded()
         load.check(client)
 
 
