@@ -24,6 +24,7 @@ from pathlib import Path
 import lib
 import report
 import servers_lib
+import servers_peers
 import tables
 
 MINUTES, ROUNDS = 15.0, 3
@@ -50,7 +51,8 @@ RUNS = {
     "linux_aio_rounds": Run(50, ("--files", "1", "--files", "24")),
     "perop": Run(90, needs="cargo"),
     "randread": Run(21, ("--seconds", "2"), "fio"),
-    "servers_lockstep": Run(30, ("--rounds", "9"), needs="cc"),
+    "servers_lockstep": Run(40, ("--rounds", "9"), needs="cc"),
+    "servers_live": Run(90, ("--rounds", "9"), needs="cc"),
     "servers_streams": Run(10, ("--rounds", "7")),
     "copier": Run(60, ("--add", "--fs", "ext4", "--tree", "50,000 x 4 KB in 500 directories"), "cargo"),
 }
@@ -92,12 +94,15 @@ def run(name: str, minutes: float, results: Path, *, smoke: bool) -> bool:
 
 
 def build(names: list[str]) -> None:
-    """The binaries of perop, randread, servers_lockstep and copier, out of their time."""
+    """The binaries of perop, randread, servers_lockstep, servers_live and copier, out of their time."""
     wanted = set(names) if shutil.which("cargo") else set()
     if {"perop", "randread"} & wanted:
         subprocess.run(["cargo", "build", "--release", "-p", "proactor-bench"], cwd=lib.ROOT, check=True)
     if "servers_lockstep" in wanted:
         servers_lib.cargo_build(*servers_lib.LOCKSTEP)
+    if "servers_live" in wanted:
+        servers_lib.cargo_build(*servers_lib.COMMAND)
+        servers_peers.build()
     if "copier" in wanted:
         subprocess.run(["make", "native"], cwd=lib.ROOT, check=True)
 

@@ -36,6 +36,7 @@ COMPARISONS = {
     "randread_zram": "Random reads, from Rust, of a file in memory",
     "copier": "Trees, copied",
     "servers_lockstep": "Echo servers at an exact batch",
+    "servers_live": "Echo servers under load",
     "servers_streams": "Echo servers in Python at an exact batch",
 }
 # Results by the same module, of another device or another Python.

@@ -15,6 +15,7 @@ ENGINES = ("epoll", "ring")
 PROGRAMS = ("lockstep", "server")
 # Our own: crates/net/examples/lockstep.rs.
 LOCKSTEP = ("--package", "proactor-net", "--example", "lockstep")
+COMMAND = ("--package", "proactor-cli", "--bin", "proactor")
 FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror")
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
+import pytest
+import servers_live
 import servers_lockstep
 import servers_streams
 from capabilities import require
@@ -41,6 +44,61 @@ def test_servers_streams(tmp_path: Path) -> None:
     found = data["setups"][setup]
     assert set(found) == {servers_streams.STREAMS, "proactor.net, epoll"}
     assert all(rounds[0]["cpu_us"] > 0 for rounds in found.values())
+
+
+def test_servers_live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library that cannot be built says why, and the rest runs."""
+    ours = tmp_path / "ours"
+    ours.write_text(f'#!/bin/sh\nexec {sys.executable} -m proactor "$@"\n')
+    cargo = tmp_path / "cargo"
+    cargo.write_text("#!/bin/sh\necho 'error: no network' >&2\nexit 101\n")
+    for program in (ours, cargo):
+        program.chmod(0o755)
+    monkeypatch.setenv("CARGO", str(cargo))
+    arguments = ("--binary", str(ours), "--only", "proactor, epoll|two processes|mio")
+    text, data = smoke(tmp_path, "servers_live.py", *arguments)
+    assert data["missing"] == dict.fromkeys(("mio", "monoio", "compio"), "error: no network")
+    assert "mio is not there: error: no network." in text
+    two = "25 connections, two processors"
+    assert set(data["setups"]) == set(servers_live.SETUPS)
+    for setup, found in data["setups"].items():
+        own = "C epoll, two processes" if setup == two else "proactor, epoll"
+        assert set(found) == {servers_live.EPOLL, own}
+        for (one,) in found.values():
+            assert one["requests_per_s"] > 0
+            assert one["cpu_us"] > 0
+            assert 0 < one["p50_us"] <= one["p99_us"]
+    assert f"## {two}: CPU\n" in text
+
+
+def test_client_and_server_have_processors_of_their_own() -> None:
+    place = servers_live.Place.of
+    assert place([2, 3, 5], 1) == servers_live.Place((2,), (3, 5))
+    assert place([2, 3, 5], 2) == servers_live.Place((2, 3), (5,))
+    # A machine that is too small: the client shares the last one.
+    assert place([2, 3], 2) == servers_live.Place((2, 3), (3,))
+    assert place([2], 2) == servers_live.Place((2,), (2,))
+
+
+def test_the_kernel_worker_is_not_on_the_server_s_processor(tmp_path: Path) -> None:
+    programs = servers_live.Programs(tmp_path, ("proactor",), {})
+    command = servers_live.with_worker(programs, servers_live.Place((0, 3), (5,)), 7000)
+    assert command == [
+        *("proactor", "serve", "echo", "--port=7000"),
+        *("--kernel-workers=1", "--user-cpus=0", "--kernel-cpus=3"),
+    ]
+
+
+def test_the_summary_of_live_servers_is_of_rounds() -> None:
+    epoll = [{"cpu_us": 4.0, "p99_us": 10.0}, {"cpu_us": 8.0, "p99_us": 10.0}]
+    ours = [{"cpu_us": 2.0, "p99_us": 11.0}, {"cpu_us": 4.0, "p99_us": 11.0}]
+    setups = {"a": {servers_live.EPOLL: epoll, "proactor": ours}, "b": {servers_live.EPOLL: epoll}}
+    assert servers_live.summary({"setups": setups}).splitlines() == [
+        "| CPU / p99 of C epoll |           a |           b |",
+        "| -------------------- | ----------: | ----------: |",
+        "| C epoll              | 1.00 / 1.00 | 1.00 / 1.00 |",
+        "| proactor             | 0.50 / 1.10 |             |",
+    ]
 
 
 def test_the_summary_of_servers_is_in_ratios() -> None:
