@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -155,6 +157,43 @@ def test_appending_and_saving_under_load(tmp_path: Path) -> None:
     with server(redis(port, tmp_path), port), Client(port) as client:
         client.wait_until_loaded()
         load.check(client)
+
+
+def in_the_kernels_set(process: int) -> set[int]:
+    """The descriptors in the epoll sets of a process."""
+    found = set()
+    for entry in Path(f"/proc/{process}/fdinfo").iterdir():
+        with suppress(FileNotFoundError):
+            found |= {int(line.split()[1]) for line in entry.read_text().splitlines() if line[:4] == "tfd:"}
+    return found
+
+
+def test_connections_return_to_the_ring_after_a_save(tmp_path: Path) -> None:
+    port = free_port()
+    with server(redis(port, tmp_path), port) as process, Client(port) as client, Load(port) as load:
+        others = in_the_kernels_set(process.pid)
+        # A child lives until it is ended: each key takes it a second.
+        assert client("CONFIG", "SET", "rdb-key-save-delay", "1000000") == b"OK"
+        for _ in range(3):
+            assert client("BGSAVE") == b"Background saving started"
+            load.wait_for_more()
+            assert len(in_the_kernels_set(process.pid) - others) == WRITERS + 1
+            # A connection that the child does not have.
+            with Client(port) as other:
+                assert other("PING") == b"PONG"
+                assert len(in_the_kernels_set(process.pid) - others) == WRITERS + 1
+            child = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+            os.kill(int(child), signal.SIGUSR1)
+            wait_until(lambda: info(client, "persistence")["rdb_bgsave_in_progress"] == "0")
+            wait_until(lambda: in_the_kernels_set(process.pid) == others)
+            load.wait_for_more()
+        load.is_over.set()
+        for thread in load.threads:
+            thread.join()
+        load.check(client)
+    found = stats(tmp_path)
+    assert found["returned"] == 3 * (WRITERS + 1)
+    assert found["handed_back"] == {"the process forks": 3}
 
 
 @needs("redis-tools")

@@ -40,6 +40,9 @@ impl Inner {
 
     /// Makes the eventfd readable, or not.
     pub(crate) fn fly(&mut self) {
+        if self.flag_is_parents {
+            return;
+        }
         let is_ready = self.phase != Phase::Ring && self.has_ready();
         if std::mem::replace(&mut self.flagged, is_ready) == is_ready {
             return;
@@ -81,6 +84,7 @@ impl Inner {
     /// Closes the eventfd with its set.
     pub(crate) fn drop_flag(&mut self, set: &Set) {
         let fd = std::mem::replace(&mut self.flag, -1);
+        self.flag_is_parents = false;
         set.has_flag.store(false, Ordering::Release);
         if fd >= 0 {
             table::clear(fd);

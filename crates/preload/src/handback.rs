@@ -24,6 +24,14 @@ impl Inner {
         if self.socket(fd).is_some_and(|socket| !socket.released) {
             report::count(cause);
         }
+        if self.socket(fd).is_some_and(|socket| socket.lent) {
+            report::count(cause);
+            self.forget_one(fd);
+            return;
+        }
+        if let Some(socket) = self.socket(fd) {
+            socket.returns = false;
+        }
         self.stop(fd, FLUSH_MS);
         self.release(fd);
     }
@@ -63,10 +71,10 @@ impl Inner {
 
     /// Gives a socket of which nothing is left here to the real set, if it is a member.
     pub(crate) fn release(&mut self, fd: RawFd) {
-        let epfd = self.epfd;
+        let (epfd, lending, phase) = (self.epfd, self.lending, self.phase);
         let Some(socket) = self.socket(fd) else { return };
         socket.refresh();
-        if socket.in_kernel() || socket.has_rest() {
+        if socket.lent || socket.in_kernel() || socket.has_rest() {
             return;
         }
         if socket.closed {
@@ -74,6 +82,16 @@ impl Inner {
             // SAFETY: no pointer is passed; the descriptor is this library's own.
             unsafe { real::close(fd) };
             return;
+        }
+        if socket.returns && socket.member && socket.low_water() == 1 {
+            if lending {
+                self.lend(fd);
+                return;
+            }
+            if phase == Phase::Ring {
+                self.renew(fd);
+                return;
+            }
         }
         if socket.low_water() > 1 {
             socket.released = true;
@@ -176,6 +194,7 @@ impl Inner {
 
     /// Hands the whole set back. Only the owner may.
     pub(crate) fn hand_back(&mut self, cause: Cause) {
+        self.stop_lending(cause);
         if self.phase == Phase::Ring {
             self.cancel_all();
             for fd in self.all() {
@@ -191,8 +210,18 @@ impl Inner {
         self.become_plain();
     }
 
+    fn stop_lending(&mut self, cause: Cause) {
+        if cause != Cause::Fork {
+            self.forget_lent();
+            for socket in self.sockets.iter_mut().flatten() {
+                socket.returns = false;
+            }
+        }
+    }
+
     /// Leaves the ring because the set is closed.
     pub(crate) fn leave(&mut self) {
+        self.forget_lent();
         self.cancel_all();
         for fd in self.all() {
             if !self.cancel(fd) {
@@ -204,6 +233,7 @@ impl Inner {
 
     /// Hands the set back from any thread, while its owner is not in the kernel. See `ring.rs` for why that is sound.
     pub(crate) fn give_up(&mut self, cause: Cause) {
+        self.stop_lending(cause);
         self.reap();
         self.real_armed = false;
         self.wake_armed = false;

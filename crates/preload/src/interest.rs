@@ -3,14 +3,15 @@
 use crate::report::{self, options, Cause};
 use crate::set::{Held, Phase, Set};
 use crate::socket::Socket;
-use crate::{real, table};
+use crate::{fork, real, table};
 use libc::{c_int, epoll_event, socklen_t};
 use std::os::fd::RawFd;
 
 /// Standard streams may be used by code that no hook sees.
 const FIRST_SOCKET: RawFd = 3;
 /// Flags of which only the kernel's epoll can make sense.
-const KERNEL_ONLY: u32 = libc::EPOLLEXCLUSIVE as u32 | libc::EPOLLWAKEUP as u32 | libc::EPOLLPRI as u32;
+pub(crate) const KERNEL_ONLY: u32 =
+    libc::EPOLLEXCLUSIVE as u32 | libc::EPOLLWAKEUP as u32 | libc::EPOLLPRI as u32;
 
 const EXCLUSIVE: u32 = libc::EPOLLEXCLUSIVE as u32;
 /// What an interest with EPOLLEXCLUSIVE may have beside it (fs/eventpoll.c).
@@ -57,7 +58,7 @@ fn is_connected(fd: RawFd) -> bool {
 }
 
 /// Whether a descriptor is a connected, non-blocking TCP socket of a port that was asked for.
-fn is_eligible(fd: RawFd) -> bool {
+pub(crate) fn is_eligible(fd: RawFd) -> bool {
     if fd < FIRST_SOCKET || !table::has_room(fd) {
         return false;
     }
@@ -117,7 +118,7 @@ pub(crate) fn make_set(epfd: RawFd) -> Option<&'static Set> {
 
 /// # Safety
 /// `event` is null or an event.
-pub(crate) unsafe fn control(epfd: RawFd, op: c_int, fd: RawFd, event: *const epoll_event) -> Control {
+pub(crate) unsafe fn control(epfd: RawFd, op: c_int, fd: RawFd, event: *mut epoll_event) -> Control {
     if op == libc::EPOLL_CTL_ADD {
         if let Some(inner) = table::epoll(fd) {
             hand_back_set(inner, Cause::Nested);
@@ -134,6 +135,12 @@ pub(crate) unsafe fn control(epfd: RawFd, op: c_int, fd: RawFd, event: *const ep
         if op != libc::EPOLL_CTL_ADD {
             return Control::Real;
         }
+        if held.socket(fd).is_some_and(|socket| socket.lent) {
+            // Another process has it, too.
+            held.forget_one(fd);
+            table::set_odd(fd);
+            return Control::Real;
+        }
         let is_member = held.epfd >= 0 && held.socket(fd).is_some_and(|socket| socket.member);
         if is_member {
             held.hand_back_socket(fd, Cause::TwoSets);
@@ -147,7 +154,8 @@ pub(crate) unsafe fn control(epfd: RawFd, op: c_int, fd: RawFd, event: *const ep
             }
         }
     }
-    if op != libc::EPOLL_CTL_ADD || event.is_null() || table::is_plain(fd) || !is_eligible(fd) {
+    let is_new = op == libc::EPOLL_CTL_ADD && !event.is_null() && !table::is_plain(fd) && fork::is_alone(fd);
+    if !is_new || !is_eligible(fd) {
         return Control::Real;
     }
     // SAFETY: the caller's promise.
@@ -199,6 +207,7 @@ fn take_over(epfd: RawFd, mut socket: Socket, event: epoll_event) -> Control {
         && !set.is_waited_on()
         && event.events & KERNEL_ONLY == 0
         && !(socket.is_shared() || socket.odd)
+        && fork::is_alone(fd)
         && is_eligible(fd);
     socket.generation = held.new_generation();
     socket.events = event.events;
@@ -221,10 +230,13 @@ fn take_over(epfd: RawFd, mut socket: Socket, event: epoll_event) -> Control {
 
 /// # Safety
 /// `event` is null or an event.
-unsafe fn change(mut held: Held, op: c_int, fd: RawFd, event: *const epoll_event) -> Control {
+unsafe fn change(mut held: Held, op: c_int, fd: RawFd, event: *mut epoll_event) -> Control {
     let Some(socket) = held.socket(fd) else {
         return Control::Real;
     };
+    if socket.lent {
+        return held.change_lent(op, fd, event);
+    }
     if op == libc::EPOLL_CTL_DEL {
         if !socket.member {
             return Control::Fail(libc::ENOENT);

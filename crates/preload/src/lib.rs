@@ -9,9 +9,11 @@
 #![deny(clippy::undocumented_unsafe_blocks)]
 
 mod flag;
+mod fork;
 mod handback;
 mod hooks;
 mod interest;
+mod lend;
 mod parked;
 mod real;
 mod report;
@@ -52,9 +54,9 @@ extern "C" fn start() {
     // SAFETY: functions that live as long as the process.
     unsafe {
         libc::pthread_atfork(
-            Some(set::before_fork),
-            Some(set::after_fork_in_parent),
-            Some(set::after_fork_in_child),
+            Some(fork::before_fork),
+            Some(fork::after_fork_in_parent),
+            Some(fork::after_fork_in_child),
         );
     }
 }

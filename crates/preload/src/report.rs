@@ -78,6 +78,8 @@ pub(crate) fn count(cause: Cause) {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Stats {
     pub(crate) adopted: u64,
+    /// Sockets that have come back after a fork.
+    pub(crate) returned: u64,
     pub(crate) received: u64,
     pub(crate) queued_sends: u64,
     pub(crate) direct_sends: u64,
@@ -88,6 +90,7 @@ pub(crate) struct Stats {
 impl Stats {
     fn add(&mut self, other: &Stats) {
         self.adopted += other.adopted;
+        self.returned += other.returned;
         self.received += other.received;
         self.queued_sends += other.queued_sends;
         self.direct_sends += other.direct_sends;
@@ -237,11 +240,12 @@ fn name() -> String {
 
 fn as_json(total: &Stats) -> String {
     let mut text = format!(
-        "{{\"program\":\"{}\",\"pid\":{},\"sockets\":{},\"received_bytes\":{},\"queued_sends\":{},\"direct_sends\":{},\
+        "{{\"program\":\"{}\",\"pid\":{},\"sockets\":{},\"returned\":{},\"received_bytes\":{},\"queued_sends\":{},\"direct_sends\":{},\
          \"waits\":{},\"enters\":{},\"unix_sockets_on_epoll\":{},\"handed_back\":{{",
         name(),
         std::process::id(),
         total.adopted,
+        total.returned,
         total.received,
         total.queued_sends,
         total.direct_sends,

@@ -6,7 +6,7 @@
 use crate::report::{Cause, Stats};
 use crate::ring::Ring;
 use crate::socket::Socket;
-use crate::{real, report, table};
+use crate::{real, table};
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::RawFd;
@@ -16,7 +16,7 @@ use std::time::Instant;
 
 thread_local! {
     /// This thread holds a set's lock. A signal handler that comes then must not wait for it.
-    static BUSY: Cell<bool> = const { Cell::new(false) };
+    pub(crate) static BUSY: Cell<bool> = const { Cell::new(false) };
     static THREAD: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Set {
     inner: Mutex<Inner>,
     changed: Condvar,
     /// Threads that wait for the real set alone. Grows only under the lock.
-    in_real_wait: AtomicU32,
+    pub(crate) in_real_wait: AtomicU32,
     /// An eventfd of ours may be among the real events.
     pub(crate) has_flag: AtomicBool,
 }
@@ -87,6 +87,11 @@ pub(crate) struct Inner {
     /// The eventfd of `flag.rs`, or -1.
     pub(crate) flag: RawFd,
     pub(crate) flagged: bool,
+    pub(crate) flag_is_parents: bool,
+    /// Sockets are lent to the real set (`lend.rs`) until the processes that were forked are gone.
+    pub(crate) lending: bool,
+    /// How many sockets are lent.
+    pub(crate) lent: usize,
     pub(crate) stats: Stats,
 }
 
@@ -133,6 +138,7 @@ impl Inner {
         debug_assert!(!socket.in_flight || self.ring.is_none());
         socket.discard(self.ring.as_mut().map(|ring| &mut ring.pool));
         self.count -= 1;
+        self.lent -= usize::from(socket.lent);
         if self.count == 0 && self.epfd < 0 {
             self.phase = Phase::Closed;
         }
@@ -216,6 +222,9 @@ impl Set {
             generations: 0,
             flag: -1,
             flagged: false,
+            flag_is_parents: false,
+            lending: false,
+            lent: 0,
             stats: Stats::default(),
         };
         Set {
@@ -296,60 +305,4 @@ impl Set {
     pub(crate) fn stats(&'static self) -> Option<Stats> {
         self.hold().map(|held| held.stats)
     }
-}
-
-thread_local! {
-    /// Of the handlers around a fork: the locks of all sets, so that none is held by a thread that the child does not have.
-    static FORKING: Cell<Vec<Held>> = const { Cell::new(Vec::new()) };
-}
-
-pub(crate) extern "C" fn before_fork() {
-    // A handler of a signal that came while this thread held a lock cannot have it.
-    if table::sets().next().is_none() || BUSY.with(Cell::get) {
-        return;
-    }
-    let mut all = Vec::new();
-    for set in table::sets() {
-        // Another one of this thread's: the flag is for handlers of signals.
-        BUSY.with(|busy| busy.set(false));
-        let Some(mut held) = set.lock(Cause::Fork) else {
-            continue;
-        };
-        if held.phase == Phase::Ring {
-            held.hand_back(Cause::Fork);
-        }
-        crate::handback::share(&mut held);
-        all.push(held);
-    }
-    FORKING.set(all);
-}
-
-pub(crate) extern "C" fn after_fork_in_parent() {
-    drop(FORKING.take());
-}
-
-pub(crate) extern "C" fn after_fork_in_child() {
-    crate::parked::forget_in_child();
-    let mut all = FORKING.take();
-    for held in &mut all {
-        // The parent sends what it has accepted.
-        let fds = held.all();
-        for fd in fds {
-            if let Some(socket) = held.socket(fd) {
-                socket.drop_queue();
-                socket.shut_later = false;
-                if !socket.is_shared() {
-                    // There was no memory to share them in: the parent reads them.
-                    socket.drop_received();
-                }
-            }
-        }
-        held.stats = Stats::default();
-    }
-    drop(all);
-    for set in table::sets() {
-        // The threads that waited are the parent's.
-        set.in_real_wait.store(0, Ordering::Release);
-    }
-    report::note_process();
 }

@@ -46,6 +46,10 @@ pub(crate) struct Socket {
     pub(crate) released: bool,
     /// Closed by the program; what it has written is still being sent.
     pub(crate) closed: bool,
+    /// The real set has it, until no other process does (`lend.rs`).
+    pub(crate) lent: bool,
+    /// It was handed back because of a fork alone.
+    pub(crate) returns: bool,
     /// An option of it makes the kernel do what a ring does not: it does not come back to one.
     pub(crate) odd: bool,
     chunks: VecDeque<Chunk>,
@@ -94,6 +98,8 @@ impl Socket {
             fired: false,
             released: false,
             closed: false,
+            lent: false,
+            returns: false,
             odd: false,
             chunks: VecDeque::new(),
             shared: None,
@@ -125,7 +131,7 @@ impl Socket {
     /// What epoll_wait reports of it now: 0 for nothing.
     #[inline]
     pub(crate) fn ready(&self) -> u32 {
-        if !self.member || self.fired {
+        if !self.member || self.fired || self.lent {
             return 0;
         }
         let mut is = 0;

@@ -21,6 +21,10 @@ const PLAIN: u32 = 1 << 29;
 /// A descriptor with an option that no ring does justice to.
 const ODD: u32 = 1 << 28;
 
+/// A descriptor that was opened after a fork; the rest is which one.
+const YOUNG: u32 = 1 << 27;
+const FORKS: u32 = YOUNG - 1;
+
 static TABLE: [AtomicU32; MAX_DESCRIPTORS] = [const { AtomicU32::new(0) }; MAX_DESCRIPTORS];
 static SETS: [AtomicPtr<Set>; MAX_SETS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_SETS];
 
@@ -50,7 +54,7 @@ fn numbered(number: u32) -> Option<&'static Set> {
 #[inline]
 pub(crate) fn socket(fd: RawFd) -> Option<&'static Set> {
     let value = load(fd);
-    if value == 0 || value >= ODD {
+    if value == 0 || value >= YOUNG {
         return None;
     }
     numbered(value)
@@ -90,9 +94,9 @@ pub(crate) fn is_odd(fd: RawFd) -> bool {
 /// Says that the descriptor is never to be put on a ring. What is on one already stays what it is.
 pub(crate) fn set_odd(fd: RawFd) {
     if let Some(entry) = entry(fd) {
-        for before in [0, PLAIN] {
-            let _ = entry.compare_exchange(before, ODD, Ordering::AcqRel, Ordering::Relaxed);
-        }
+        let _ = entry.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |value| {
+            (is_nothing(value) || value == PLAIN).then_some(ODD)
+        });
     }
 }
 
@@ -100,11 +104,30 @@ pub(crate) fn set_own(fd: RawFd) {
     store(fd, OWN);
 }
 
+/// Whether a value says nothing but when a descriptor was opened.
+fn is_nothing(value: u32) -> bool {
+    value == 0 || value & !FORKS == YOUNG
+}
+
 /// Says that the descriptor is not to be put on a ring. What is on one already stays what it is.
 pub(crate) fn set_plain(fd: RawFd) {
     if let Some(entry) = entry(fd) {
-        let _ = entry.compare_exchange(0, PLAIN, Ordering::AcqRel, Ordering::Relaxed);
+        let _ = entry.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |value| {
+            is_nothing(value).then_some(PLAIN)
+        });
     }
+}
+
+/// Says after which fork a descriptor was opened.
+pub(crate) fn set_young(fd: RawFd, fork: u32) {
+    if let Some(entry) = entry(fd) {
+        let young = YOUNG | fork & FORKS;
+        let _ = entry.compare_exchange(0, young, Ordering::AcqRel, Ordering::Relaxed);
+    }
+}
+
+pub(crate) fn is_young(fd: RawFd, fork: u32) -> bool {
+    load(fd) == YOUNG | fork & FORKS
 }
 
 pub(crate) fn unset_plain(fd: RawFd) {

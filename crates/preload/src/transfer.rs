@@ -72,6 +72,9 @@ impl Inner {
         let (Some(socket), Some(room)) = (self.socket(fd), total(to)) else {
             return Answer::Real;
         };
+        if socket.lent {
+            return Answer::Real;
+        }
         socket.refresh();
         if socket.bytes == 0 && socket.armed {
             self.look();
@@ -196,7 +199,7 @@ impl Inner {
         };
         let before = errno();
         if is_full && self.phase == Phase::Ring {
-            if let Some(socket) = self.socket(fd) {
+            if let Some(socket) = self.socket(fd).filter(|socket| !socket.lent) {
                 socket.blocked = true;
                 self.touch(fd);
             }

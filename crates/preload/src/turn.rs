@@ -314,6 +314,9 @@ impl Inner {
 
 /// Queues what one socket needs. False: the queue is full.
 fn settle_one(socket: &mut Socket, ring: &mut Ring, sends: &mut u32) -> bool {
+    if socket.lent {
+        return true;
+    }
     let types_fd = types::Fd(socket.fd);
     let bound = options().per_socket.unwrap_or(PER_SOCKET);
     let wants_more = !(socket.released || socket.closed || socket.eof || socket.error != 0);

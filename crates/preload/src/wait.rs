@@ -61,12 +61,13 @@ pub(crate) unsafe fn wait(set: &'static Set, wait: Wait) -> End {
     };
     // After an interruption without a signal ppoll goes on; the real wait does not.
     let is_noisy = held.noisy_until.is_some_and(|until| Instant::now() < until);
-    if held.count == 0 && held.ring.is_none() && !is_noisy {
+    held.look_for_return();
+    if held.count == held.lent && held.ring.is_none() && !is_noisy {
         held.noisy_until = None;
         set.begin_real_wait();
         return End::Real;
     }
-    if held.phase == Phase::Idle {
+    if held.phase == Phase::Idle && !set.is_waited_on() {
         held.start();
     }
     let deadline = Deadline::new(wait.timeout);
@@ -220,7 +221,7 @@ impl Inner {
     /// What a plain wait has to look at beside the real set.
     fn rest(&mut self) -> Vec<pollfd> {
         let mut entries = Vec::new();
-        for socket in self.sockets.iter_mut().flatten() {
+        for socket in self.sockets.iter_mut().flatten().filter(|socket| !socket.lent) {
             socket.refresh();
             let events = if socket.queued() > 0 { libc::POLLOUT } else { 0 };
             entries.push(pollfd {
@@ -244,7 +245,7 @@ unsafe fn plain(set: &'static Set, wait: Wait) -> End {
             return End::Fail(libc::EINTR);
         };
         for fd in held.all() {
-            if let Some(socket) = held.socket(fd) {
+            if let Some(socket) = held.socket(fd).filter(|socket| !socket.lent) {
                 socket.refresh();
                 if socket.queued() > 0 {
                     socket.blocked = false;
@@ -269,9 +270,11 @@ unsafe fn plain(set: &'static Set, wait: Wait) -> End {
         }
         let epfd = held.epfd;
         let mut entries = held.rest();
+        set.begin_real_wait();
         drop(held);
         let left = deadline.left(wait.timeout);
         if left.is_some_and(|left| left.is_zero()) {
+            set.end_real_wait();
             return End::Events(0);
         }
         entries.push(pollfd {
@@ -282,8 +285,11 @@ unsafe fn plain(set: &'static Set, wait: Wait) -> End {
         let time = left.map(timespec);
         let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
         // SAFETY: live entries and times, and the caller's mask.
-        if unsafe { real::ppoll(entries.as_mut_ptr(), entries.len() as u64, time, wait.mask) } < 0 {
-            return End::Fail(crate::errno());
+        let found = unsafe { real::ppoll(entries.as_mut_ptr(), entries.len() as u64, time, wait.mask) };
+        let error = crate::errno();
+        set.end_real_wait();
+        if found < 0 {
+            return End::Fail(error);
         }
     }
 }

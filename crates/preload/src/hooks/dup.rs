@@ -3,7 +3,7 @@
 use super::close::before;
 use crate::interest::{hand_back_socket, keep_off};
 use crate::report::Cause;
-use crate::{errno, real, report, set_errno, table};
+use crate::{errno, fork, real, report, set_errno, table};
 use libc::{c_char, c_int};
 
 /// Says that two descriptors share what they are.
@@ -12,6 +12,7 @@ pub(super) fn shared(fd: c_int, copy: c_int) {
         return;
     }
     let before = errno();
+    fork::outlive_exec(fd);
     match table::epoll(fd) {
         Some(set) => set.add_name(copy),
         None => {

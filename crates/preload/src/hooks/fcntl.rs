@@ -4,7 +4,7 @@
 use crate::interest::{hand_back_socket, keep_off};
 use crate::report::Cause;
 use crate::set::Held;
-use crate::{real, table};
+use crate::{fork, real, table};
 use libc::{c_int, c_ulong};
 
 // Values of the kernel's interface (include/uapi/asm-generic/fcntl.h, sockios.h, linux/sockios.h).
@@ -19,6 +19,7 @@ fn before(fd: c_int, command: c_int, arg: usize) {
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
             hand_back_socket(fd, Cause::Duplicated);
         }
+        libc::F_SETFD if arg as c_int & libc::FD_CLOEXEC == 0 => fork::outlive_exec(fd),
         libc::F_SETFL if table::socket(fd).is_some() => {
             let flags = arg as c_int;
             if flags & libc::O_NONBLOCK == 0 || flags & libc::O_ASYNC != 0 {

@@ -2,18 +2,21 @@
 
 use crate::interest::hand_back_socket;
 use crate::report::Cause;
-use crate::{real, table};
+use crate::{fork, real, table};
 use libc::{c_int, sockaddr, socklen_t};
 
 /// A connection has the options of its listener.
 fn fresh(listener: c_int, fd: c_int) -> c_int {
-    if fd >= 0 && (table::socket(fd).is_some() || table::is_plain(fd)) {
+    if fd >= 0 && table::is_known(fd) && !table::is_own(fd) {
         let before = crate::errno();
         super::close::before(fd);
         crate::set_errno(before);
     }
-    if fd >= 0 && table::is_odd(listener) {
-        table::set_odd(fd);
+    if fd >= 0 {
+        fork::opened(fd);
+        if table::is_odd(listener) {
+            table::set_odd(fd);
+        }
     }
     fd
 }
