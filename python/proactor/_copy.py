@@ -29,7 +29,8 @@ def same_file(src: Any, dst: Any) -> bool:
         return False
 
 
-def copyfile(src: Any, dst: Any, follow_symlinks: bool) -> Steps:
+def copyfile(src: Any, dst: Any, follow_symlinks: bool, opened: Callable[[], object]) -> Steps:
+    """It opens two descriptors, and then calls `opened`."""
     sys.audit("shutil.copyfile", src, dst)
     if same_file(src, dst):
         raise shutil.SameFileError(f"{src!r} and {dst!r} are the same file")
@@ -49,6 +50,7 @@ def copyfile(src: Any, dst: Any, follow_symlinks: bool) -> Steps:
                 raise
             raise FileNotFoundError(f"Directory does not exist: {dst!s}") from error
         with target:
+            opened()
             try:
                 yield from _copy_bytes(source.fileno(), target.fileno())
             except OSError as error:
@@ -84,11 +86,13 @@ def _copy_bytes(source: int, target: int) -> Steps:
             yield
 
 
-def copy(src: Any, dst: Any, follow_symlinks: bool, about: Callable[..., None]) -> Steps:
+def copy(
+    src: Any, dst: Any, follow_symlinks: bool, opened: Callable[[], object], about: Callable[..., None]
+) -> Steps:
     """`copyfile`, into a directory too, and then `about`: `copymode` or `copystat`."""
     if os.path.isdir(dst):
         dst = os.path.join(dst, os.path.basename(src))
-    yield from copyfile(src, dst, follow_symlinks)
+    yield from copyfile(src, dst, follow_symlinks, opened)
     about(src, dst, follow_symlinks=follow_symlinks)
     return dst
 
@@ -135,13 +139,19 @@ class _Folder:
         self.entries: Iterator[os.DirEntry[str]] = iter(())
 
 
-def remove_tree(path: str | os.PathLike[Any], dir_fd: int | None, failed: Failed) -> Steps:
-    """Empties and removes a directory, through descriptors: no link is followed, not even a new one."""
+def remove_tree(
+    path: str | os.PathLike[Any], dir_fd: int | None, failed: Failed, opened: Callable[[], object]
+) -> Steps:
+    """Empties and removes a directory, through descriptors: no link is followed, not even a new one.
+
+    `opened` is called when the top is open.
+    """
     sys.audit("shutil.rmtree", path, dir_fd)
     # From the top to the one at hand, all open.
     folders: list[_Folder] = []
     try:
         _enter(folders, _Folder(path, path, dir_fd), failed)
+        opened()
         while folders:
             folder = folders[-1]
             for entry in folder.entries:

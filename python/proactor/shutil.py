@@ -11,6 +11,8 @@ import inspect
 import os
 import shutil as _shutil
 from collections.abc import Awaitable, Callable, Iterable
+from errno import EMFILE, ENFILE
+from functools import partial
 from shutil import (
     Error,
     ExecError,
@@ -31,7 +33,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from proactor import _copy
 from proactor._copytree import Tree, by_copier
-from proactor._native import BinaryFile
+from proactor._native import BinaryFile, Reservation
 from proactor._pool import run, threaded
 from proactor._steps import in_steps, once
 from proactor._text import TextFile
@@ -91,18 +93,41 @@ async def copyfile(src: StrOrBytesPath, dst: D, *, follow_symlinks: bool = True)
     Raises SameFileError, SpecialFileError for a FIFO, and OSError. The kernel copies, 16 MiB at a time.
     Cancelled, it leaves the part that was copied.
     """
-    copied: D = await in_steps(_copy.copyfile(src, dst, follow_symlinks))
+    copied: D = await _with_two_files(src, partial(_copy.copyfile, src, dst, follow_symlinks))
     return copied
 
 
 async def copy(src: StrOrBytesPath, dst: StrOrBytesPath, *, follow_symlinks: bool = True) -> Any:
     """`copyfile`, into `dst` if that is a directory, with the permissions; returns the file's path."""
-    return await in_steps(_copy.copy(src, dst, follow_symlinks, _shutil.copymode))
+    return await _with_two_files(
+        src, lambda opened: _copy.copy(src, dst, follow_symlinks, opened, _shutil.copymode)
+    )
 
 
 async def copy2(src: StrOrBytesPath, dst: StrOrBytesPath, *, follow_symlinks: bool = True) -> Any:
     """`copy` with the times and extended attributes too, as `copystat` copies them."""
-    return await in_steps(_copy.copy(src, dst, follow_symlinks, _shutil.copystat))
+    return await _with_two_files(
+        src, lambda opened: _copy.copy(src, dst, follow_symlinks, opened, _shutil.copystat)
+    )
+
+
+async def _with_two_files(src: StrOrBytesPath, work: Callable[[Callable[[], object]], _copy.Steps]) -> Any:
+    """Steps that keep two files open, once there are descriptors for these."""
+    files = Reservation(2)
+    found_none = False
+    try:
+        while True:
+            if found_none or not files.take():
+                await files.wait(src)
+            try:
+                return await in_steps(work(files.opened))
+            except OSError as error:
+                # Nothing has been copied: it was an open that found no descriptor.
+                if error.errno not in (EMFILE, ENFILE):
+                    raise
+                found_none = True
+    finally:
+        files.release()
 
 
 # The standard library's functions would go on for as long as they like.
@@ -195,7 +220,14 @@ async def rmtree(
             raise error
 
     top = os.fsdecode(path) if isinstance(path, bytes) else path
-    await in_steps(_copy.remove_tree(top, dir_fd, failed))
+    # The top's and what it is listed by; those below it are not waited for.
+    folder = Reservation(2)
+    try:
+        if not folder.take():
+            await folder.wait(path)
+        await in_steps(_copy.remove_tree(top, dir_fd, failed, folder.opened))
+    finally:
+        folder.release()
 
 
 rmtree.avoids_symlink_attacks = True  # type: ignore[attr-defined]

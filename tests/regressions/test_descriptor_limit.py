@@ -20,10 +20,11 @@ from typing import Any
 
 import proactor
 import proactor.os
+import proactor.shutil
 import proactor.tempfile
 import pytest
 from conftest import LoopFactory, Run
-from proactor import _native
+from proactor import _native, _steps
 
 LIMIT = 128
 RESERVE = 64
@@ -392,5 +393,72 @@ def test_no_descriptor_for_a_temporary_file(run: Run, path: Path, engine: str) -
                     await temporary(path, engine, number)
                 assert caught.value.errno == errno.EMFILE
         assert os.listdir(path.parent) == ["file"]
+
+    run(in_time(main()))
+
+
+async def copied(path: Path, engine: str, number: int) -> int:
+    copies: list[Any] = [proactor.shutil.copyfile, proactor.shutil.copy, proactor.shutil.copy2]
+    copy = copies[number % 3]
+    await copy(path, path.parent / f"new{number}")
+    return 1
+
+
+async def removed(path: Path, engine: str, number: int) -> int:
+    folder = path.parent / f"folder{number}"
+    folder.mkdir()
+    (folder / "file").touch()
+    await proactor.shutil.rmtree(folder)
+    return int(not folder.exists())
+
+
+@pytest.mark.parametrize("way", [copied, removed], ids=lambda way: way.__name__)
+def test_what_threads_do_in_steps(
+    run: Run,
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    way: Callable[[Path, str, int], Coroutine[Any, Any, int]],
+) -> None:
+    # Each step is a thread's call of its own, so that all are under way at once.
+    monkeypatch.setattr(_steps, "SLICE_S", 0)
+
+    async def main() -> None:
+        most = 0
+        calls = asyncio.gather(*(way(path, "", number) for number in range(80)))
+        while not calls.done():
+            most = max(most, open_count())
+            await turns(1)
+        assert await calls == [1] * 80
+        # Threads open them, a moment after they were counted.
+        assert most <= LIMIT - RESERVE // 2
+
+    run(in_time(main()))
+
+
+def test_a_copy_waits_for_what_the_program_has(run: Run, path: Path) -> None:
+    async def main() -> None:
+        await copied(path, "", 0)
+        # It makes the engine's helper.
+        await proactor.os.listdir(path.parent)
+        with Taken() as taken:
+            # It needs two.
+            taken.give_back(1)
+            waiting = asyncio.ensure_future(copied(path, "", 1))
+            cancelled = asyncio.ensure_future(copied(path, "", 2))
+            await turns()
+            assert not waiting.done()
+            cancelled.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await cancelled
+            taken.give_back(8)
+            assert await waiting == 1
+        assert sorted(os.listdir(path.parent)) == ["file", "new0", "new1"]
+        _native.set_descriptor_wait(0.02)
+        try:
+            with Taken(), pytest.raises(OSError, match="Too many open files") as caught:
+                await copied(path, "", 3)
+        finally:
+            _native.set_descriptor_wait(30)
+        assert (caught.value.errno, caught.value.filename) == (errno.EMFILE, path)
 
     run(in_time(main()))

@@ -70,7 +70,7 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    fn new(opens: Opens) -> Self {
+    pub(crate) fn new(opens: Opens) -> Self {
         OPENING.fetch_add(1, Relaxed);
         opens.permits().fetch_add(1, Relaxed);
         Permit {

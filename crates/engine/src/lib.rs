@@ -35,6 +35,7 @@ mod inflight;
 mod inline;
 pub mod op;
 pub mod probe;
+mod reservation;
 pub mod ring;
 mod sys;
 
@@ -46,5 +47,6 @@ pub use error::{Error, Refusal, SubmitError};
 pub use inflight::Token;
 pub use op::{Options, Priority, PriorityClass};
 pub use probe::{Chosen, Engine, Support};
+pub use reservation::Reservation;
 pub use sys::fork::generation as fork_generation;
 pub use sys::{errno_of, is_forbidden, strerror};

@@ -14,6 +14,7 @@ mod read_many;
 mod read_many_step;
 mod reader;
 mod registry;
+mod reservation;
 mod scandir;
 mod scandir_step;
 mod stat;
@@ -32,6 +33,7 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<read_many::ReadMany>()?;
     module.add_class::<read_many_step::ReadManyStep>()?;
     module.add_class::<entry::DirEntry>()?;
+    module.add_class::<reservation::Reservation>()?;
     module.add_class::<scandir::ScandirIterator>()?;
     module.add_class::<scandir_step::ScandirStep>()?;
     module.add_class::<status::StatCall>()?;

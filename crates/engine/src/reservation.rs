@@ -1,0 +1,149 @@
+//! Descriptors for calls that are no ops, and take their turn with those that are.
+
+use crate::descriptors::{self, Opens, Permit};
+use crate::op::Blocking;
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The op's name in errors.
+const NAME: &str = "open";
+
+/// The right to open some descriptors, for a call that closes them by itself: it must not wait for a caller in between.
+///
+/// ```
+/// let copy = proactor::Reservation::new(2);
+/// if !copy.take() {
+///     proactor::Driver::new()?.run(copy.wait())?.result?;
+/// }
+/// // Now open two files, and close them.
+/// copy.release();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Reservation {
+    count: usize,
+    held: Arc<Mutex<Held>>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    permits: Vec<Permit>,
+    /// Nobody needs them any more.
+    released: bool,
+}
+
+impl Reservation {
+    /// A reservation of `count` descriptors, none of which is granted yet.
+    pub fn new(count: usize) -> Self {
+        Reservation {
+            count,
+            held: Arc::default(),
+        }
+    }
+
+    /// Whether they could be had without waiting.
+    pub fn take(&self) -> bool {
+        let permits: Option<Vec<_>> = (0..self.count)
+            .map(|_| descriptors::take_at_once(Opens::Passing))
+            .collect();
+        permits.is_some_and(|permits| locked(&self.held).grant(permits))
+    }
+
+    /// Waits for them as ops do: it fails with EMFILE when no op of the process has got one for long enough. Those that
+    /// were granted before, and were not there, are given back.
+    pub fn wait(&self) -> Blocking {
+        let before = std::mem::take(&mut locked(&self.held).permits);
+        drop(before);
+        let (count, held) = (self.count, Arc::clone(&self.held));
+        let mut op = Blocking::new(NAME, move |_| {
+            // The kernel knows whether there are so many.
+            let tried = (0..count).map(|_| any()).collect::<io::Result<Vec<OwnedFd>>>()?;
+            let permits = (0..count).map(|_| Permit::new(Opens::Passing)).collect();
+            drop(tried);
+            locked(&held).grant(permits);
+            Ok(0)
+        });
+        op.opens = Some(Opens::Passing);
+        op
+    }
+
+    /// Says that the descriptors exist now: the kernel counts them.
+    pub fn opened(&self) {
+        for permit in &mut locked(&self.held).permits {
+            permit.opened();
+        }
+    }
+
+    /// Gives them back, and those that come later too.
+    pub fn release(&self) {
+        let mut held = locked(&self.held);
+        held.released = true;
+        let permits = std::mem::take(&mut held.permits);
+        drop(held);
+        drop(permits);
+    }
+}
+
+impl Held {
+    fn grant(&mut self, permits: Vec<Permit>) -> bool {
+        if !self.released {
+            self.permits = permits;
+        }
+        !self.released
+    }
+}
+
+fn locked(held: &Mutex<Held>) -> MutexGuard<'_, Held> {
+    held.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The root directory.
+fn any() -> io::Result<OwnedFd> {
+    // SAFETY: the path is static; a descriptor that is returned is ours.
+    unsafe {
+        match libc::open(c"/".as_ptr(), libc::O_PATH | libc::O_CLOEXEC) {
+            -1 => Err(io::Error::last_os_error()),
+            fd => Ok(OwnedFd::from_raw_fd(fd)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Config, Engine};
+
+    #[test]
+    fn what_is_waited_for_is_held_until_it_is_released() {
+        let mut driver = Config::default()
+            .engine(Engine::Threads)
+            .build()
+            .expect("a driver");
+        let reservation = Reservation::new(3);
+        driver
+            .run(reservation.wait())
+            .expect("taken")
+            .result
+            .expect("granted");
+        assert_eq!(locked(&reservation.held).permits.len(), 3);
+        reservation.opened();
+        assert_eq!(locked(&reservation.held).permits.len(), 3);
+        reservation.release();
+        assert_eq!(locked(&reservation.held).permits.len(), 0);
+    }
+
+    #[test]
+    fn what_comes_too_late_is_given_back() {
+        let mut driver = Config::default()
+            .engine(Engine::Threads)
+            .build()
+            .expect("a driver");
+        let reservation = Reservation::new(2);
+        let op = reservation.wait();
+        reservation.release();
+        driver.run(op).expect("taken").result.expect("granted");
+        assert_eq!(locked(&reservation.held).permits.len(), 0);
+        assert!(!reservation.take());
+    }
+}
