@@ -7,8 +7,13 @@ use crate::op::Op;
 use std::ffi::CString;
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 
 /// A failed op: the kernel's errno, the op that met it, and the path it named.
+///
+/// Its source is the error that the function of a [`Blocking`](crate::op::Blocking) has returned, if that failed. Made
+/// into an [`io::Error`] it keeps all of this: the text is the same, `get_ref` gives the `Error` itself, and
+/// [`errno_of`](crate::errno_of) its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     errno: i32,
@@ -16,7 +21,29 @@ pub struct Error {
     path: Option<CString>,
     hint: Option<&'static str>,
     lacks_memory: bool,
+    cause: Option<Arc<Cause>>,
 }
+
+/// Why the function of a `Blocking` has failed.
+#[derive(Debug)]
+pub(crate) enum Cause {
+    Error(io::Error),
+    /// It panicked, with this message.
+    Panic(String),
+}
+
+/// Two causes are equal if they say the same: an `io::Error` cannot be compared otherwise.
+impl PartialEq for Cause {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Cause::Error(a), Cause::Error(b)) => a.kind() == b.kind() && a.to_string() == b.to_string(),
+            (Cause::Panic(a), Cause::Panic(b)) => a == b,
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Cause {}
 
 impl Error {
     /// The error `errno` of the op with this name.
@@ -27,6 +54,7 @@ impl Error {
             path: None,
             hint: None,
             lacks_memory: false,
+            cause: None,
         }
     }
 
@@ -48,6 +76,20 @@ impl Error {
     pub(crate) fn with_path(mut self, path: Option<CString>) -> Self {
         self.path = path;
         self
+    }
+
+    pub(crate) fn with_cause(mut self, cause: Option<Cause>) -> Self {
+        self.cause = cause.map(Arc::new);
+        self
+    }
+
+    /// The message of the panic in the function of a [`Blocking`](crate::op::Blocking), if that is why the op failed.
+    /// [`Blocking::take_panic`](crate::op::Blocking::take_panic) gives the payload.
+    pub fn panic_message(&self) -> Option<&str> {
+        match self.cause.as_deref() {
+            Some(Cause::Panic(message)) => Some(message),
+            _ => None,
+        }
     }
 
     /// The same error, with what to do about it.
@@ -84,7 +126,11 @@ impl fmt::Display for Error {
         if let Some(path) = &self.path {
             write!(f, " {:?}", path.to_string_lossy())?;
         }
-        write!(f, ": {}", io::Error::from_raw_os_error(self.errno))?;
+        match self.cause.as_deref() {
+            Some(Cause::Error(error)) => write!(f, ": {error}")?,
+            Some(Cause::Panic(message)) => write!(f, ": the function panicked: {message}")?,
+            None => write!(f, ": {}", io::Error::from_raw_os_error(self.errno))?,
+        }
         match self.hint {
             Some(hint) => write!(f, ": {hint}"),
             None => Ok(()),
@@ -92,11 +138,18 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self.cause.as_deref() {
+            Some(Cause::Error(error)) => Some(error),
+            _ => None,
+        }
+    }
+}
 
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
-        io::Error::from_raw_os_error(error.errno)
+        io::Error::new(io::Error::from_raw_os_error(error.errno).kind(), error)
     }
 }
 

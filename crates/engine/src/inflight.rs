@@ -191,7 +191,7 @@ mod tests {
             let (mut live, mut dead) = (Vec::new(), Vec::new());
             for (serial, (insert, which)) in choices.into_iter().enumerate() {
                 if insert || live.is_empty() {
-                    let op = crate::op::Truncate { file: 0.into(), len: serial as u64 };
+                    let op = crate::op::Truncate { file: crate::op::Handle::NONE, len: serial as u64 };
                     let token = slab.insert(op.into(), Options::default());
                     let address = std::ptr::from_mut(slab.get_mut(token).unwrap()) as usize;
                     live.push((token, serial, address));

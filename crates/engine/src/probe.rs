@@ -355,9 +355,10 @@ fn explain_failure(error: crate::Error) -> io::Error {
     let thread = error.op() == OpKind::Fsync.name()
         // io_uring's own answer when the kernel gives it no worker.
         && matches!(error.errno(), libc::EAGAIN | libc::ECANCELED);
+    let error = io::Error::from_raw_os_error(error.errno());
     match thread {
-        true => sys::explained(error.into(), "no worker thread can be made (try ulimit -u)"),
-        false => error.into(),
+        true => sys::explained(error, "no worker thread can be made (try ulimit -u)"),
+        false => error,
     }
 }
 

@@ -226,7 +226,7 @@ fn one_refused_op_does_not_stop_the_batch() {
     for engine in BOTH {
         let mut driver = driver(engine);
         let bad_flags = read(&files.direct, 1).flags(RwFlags(1 << 30));
-        let bad_file = Read::at(Handle::Fd(1_000_000), 0, block());
+        let bad_file = Read::at(Handle::NONE, 0, block());
         let misaligned = Read::at(&files.direct, 1, block());
         driver.submit(read(&files.direct, 0)).unwrap();
         let wrong = [

@@ -7,7 +7,7 @@ use crate::part::{Rest, Room};
 use crate::span::Span;
 use crate::transfer::Transfer;
 use proactor::buffer::{Buf, Memory};
-use proactor::op::{Op, Read, Write};
+use proactor::op::{Handle, Op, Read, Write};
 use proactor::{Error, Output};
 use std::sync::Arc;
 
@@ -82,9 +82,9 @@ impl Running {
         Some(match of {
             Whole::Read(room) => {
                 let room: Box<dyn Memory> = Box::new(Arc::into_inner(room)?);
-                Read::new(-1, Buf::from(room)).into()
+                Read::new(Handle::NONE, Buf::from(room)).into()
             }
-            Whole::Write(rest) => Write::new(-1, Arc::into_inner(rest)?.into_whole()).into(),
+            Whole::Write(rest) => Write::new(Handle::NONE, Arc::into_inner(rest)?.into_whole()).into(),
             Whole::Callers => return None,
         })
     }

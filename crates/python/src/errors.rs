@@ -18,6 +18,9 @@ pub(crate) fn os_error(py: Python<'_>, error: &Error, filename: Option<&Bound<'_
         return PyMemoryError::new_err(());
     }
     let mut message = strerror(error.errno());
+    if let Some(panic) = error.panic_message() {
+        message = format!("{message}: the function panicked: {panic}");
+    }
     if let Some(hint) = error.hint() {
         message = format!("{message}: {hint}");
     }

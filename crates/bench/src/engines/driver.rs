@@ -10,6 +10,7 @@ use proactor::op::{File, Fsync, Handle, Op, Read, Write};
 use proactor::{Completion, Config, Driver, Engine, SqPoll, Token};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::io;
 use std::time::Duration;
 
 /// How long an SQPOLL thread polls without work: fio's default.
@@ -179,7 +180,10 @@ impl Transport for OnDriver {
         let mut done = std::mem::take(&mut self.done);
         for completion in done.drain(..) {
             let slot = self.slots.remove(&completion.token).expect("every op is noted");
-            let result = completion.count().map_err(Into::into);
+            // The caller names the op.
+            let result = completion
+                .count()
+                .map_err(|e| io::Error::from_raw_os_error(e.errno()));
             if let (Some(slot), Some(op)) = (slot, completion.op) {
                 let (is_read, mut buffer) = match op {
                     Op::Read(op) => (true, op.buffer),
@@ -220,7 +224,7 @@ fn bytes_of(buffer: &mut Buf) -> &mut [u8] {
     }
 }
 
-pub(super) fn memlock(cell: &Cell, error: &std::io::Error) -> String {
+pub(super) fn memlock(cell: &Cell, error: &io::Error) -> String {
     let hint = match error.raw_os_error() {
         Some(libc::ENOMEM) => ": RLIMIT_MEMLOCK (ulimit -l) bounds registered memory",
         _ => "",

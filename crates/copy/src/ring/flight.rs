@@ -15,7 +15,7 @@ use crate::run::{Outcome, Worker};
 use crate::sys::{self, Stat};
 use crate::verify::{self, Verdict};
 use proactor::buffer::AlignedBuf;
-use proactor::op::{self, Close, File, Open, Read, Write};
+use proactor::op::{self, Close, File, Handle, Open, Read, Write};
 use proactor::Output;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FileType, OFlags, ResolveFlags};
@@ -100,8 +100,14 @@ pub(super) fn entry<'e>(at: &'e Opened, name: &'e CString) -> Entry<'e> {
 fn open(at: BorrowedFd<'_>, name: &std::ffi::CStr, flags: OFlags) -> Open {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
     Open::new(name, flags.bits() as i32)
-        .dir(at.as_raw_fd())
+        .dir(handle(at))
         .resolve(resolve.bits())
+}
+
+/// The handle of a descriptor that a flight or its folder owns.
+fn handle(fd: impl AsFd) -> Handle {
+    // SAFETY: the flight, which owns both files and shares the folder, ends only after its op has.
+    unsafe { Handle::from_raw(fd.as_fd().as_raw_fd()) }
 }
 
 fn own(file: File) -> OwnedFd {
@@ -185,7 +191,7 @@ impl Worker<'_> {
         match self.prepare_in_ring(&flight.entry(), fd, stat) {
             Ok(Some(task)) => {
                 let buffer = self.ring().buffer(stat.size as usize);
-                let op = Read::at(task.source.fd.as_raw_fd(), 0, buffer);
+                let op = Read::at(handle(&task.source.fd), 0, buffer);
                 self.launch(flight.with(Stage::Read(task)), op);
             }
             Ok(None) | Err(_) => self.end(flight),
@@ -311,7 +317,7 @@ impl Worker<'_> {
             return self.discard(flight, &name);
         }
         self.learn_owner(&flight.entry(), to.as_fd());
-        let op = Write::at(to.as_raw_fd(), 0, bytes);
+        let op = Write::at(handle(&to), 0, bytes);
         let new = New {
             name,
             to,
@@ -332,7 +338,7 @@ impl Worker<'_> {
         }
         self.run.observer.progress(new.moved.written);
         if self.options().verify {
-            let op = op::Fsync::data(new.to.as_raw_fd());
+            let op = op::Fsync::data(handle(&new.to));
             self.launch(flight.with(Stage::Flush(task, new)), op);
         } else {
             self.complete(flight, task, new, Verdict::None);
@@ -346,7 +352,7 @@ impl Worker<'_> {
         }
         verify::drop_cached(new.to.as_fd());
         let buffer = self.ring().buffer(task.source.stat.size as usize);
-        let op = Read::at(new.to.as_raw_fd(), 0, buffer);
+        let op = Read::at(handle(&new.to), 0, buffer);
         self.launch(flight.with(Stage::ReadBack(task, new)), op);
     }
 
@@ -402,7 +408,7 @@ impl Worker<'_> {
         self.dress_file(&entry, source.fd.as_fd(), &source.stat, new.to.as_fd(), &dress);
         new.whole = self.report.failures == failures;
         if self.options().fsync == Fsync::Each {
-            let op = op::Fsync::new(new.to.as_raw_fd());
+            let op = op::Fsync::new(handle(&new.to));
             self.launch(flight.with(Stage::Sync(task, new)), op);
         } else {
             self.close_in_ring(flight, task, new);

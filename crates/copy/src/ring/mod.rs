@@ -183,7 +183,10 @@ impl Worker<'_> {
         for completion in done.drain(..) {
             let flight = self.ring().flights.remove(&completion.token);
             let landing = Landing {
-                result: completion.result.map_err(io::Error::from),
+                // The copier names file and step itself.
+                result: completion
+                    .result
+                    .map_err(|error| io::Error::from_raw_os_error(error.errno())),
                 op: completion.op,
             };
             self.landed(flight.expect("each op has a flight"), landing);

@@ -242,7 +242,12 @@ pub(crate) fn outcome(op: &mut Op, res: i32, skip: usize) -> Result<Output, Erro
         (_, Op::Timeout(_)) if res == -libc::ETIME => Ok(Output::Count(0)),
         (..0, _) => {
             perform::filled(op, 0);
-            Err(op.error(-res))
+            let error = op.error(-res);
+            Err(match op {
+                // What ends a cancelled op is no error of the function's.
+                Op::Blocking(o) if res != -libc::ECANCELED => error.with_cause(o.take_cause()),
+                _ => error,
+            })
         }
         (_, Op::Open(_)) => Ok(Output::File(File::counted(sys::owned(res)))),
         (_, Op::Poll(poll)) => Ok(Output::Events(poll.asked_for(res))),

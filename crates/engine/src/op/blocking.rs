@@ -1,16 +1,24 @@
 //! A call that no other op is: a function of the caller's, run by a worker.
 
 use crate::descriptors::Opens;
+use crate::error::Cause;
+use crate::sys::errno_of;
+use std::any::Any;
 use std::fmt;
 use std::io;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Runs a function on a worker thread; every backend does. The result is the count that it returns, or its error: an
-/// [`io::ErrorKind::OutOfMemory`] without an errno is [`Error::out_of_memory`](crate::Error::out_of_memory).
+/// [`io::ErrorKind::OutOfMemory`] without an errno is [`Error::out_of_memory`](crate::Error::out_of_memory), any other
+/// error without an errno is EIO. The error itself is the source of the op's.
+///
+/// A panic of the function fails the op with EIO; see [`take_panic`](Self::take_panic).
 ///
 /// When the op is cancelled, a system call in which the function is blocked fails with EINTR, and [`Stop::is_set`] says
 /// so from then on. A function that returns EINTR is called again, unless the op was cancelled, and so is one that returns
-/// EMFILE or ENFILE, when there may be a descriptor: what it has done so far it keeps to itself. It must not panic.
+/// EMFILE or ENFILE, when there may be a descriptor: what it has done so far it keeps to itself.
 pub struct Blocking {
     name: &'static str,
     work: Box<Work>,
@@ -23,7 +31,12 @@ pub struct Blocking {
     pub(crate) count: usize,
     /// The function had no memory.
     pub(crate) lacks_memory: bool,
+    cause: Option<Cause>,
+    /// Behind a lock because a payload need not be `Sync`, and ops are.
+    panic: Mutex<Option<Payload>>,
 }
+
+type Payload = Box<dyn Any + Send>;
 
 type Work = dyn FnMut(&Stop<'_>) -> io::Result<usize> + Send + Sync;
 
@@ -50,6 +63,8 @@ impl Blocking {
             opens: None,
             count: 0,
             lacks_memory: false,
+            cause: None,
+            panic: Mutex::new(None),
         }
     }
 
@@ -68,8 +83,32 @@ impl Blocking {
         self.name
     }
 
+    /// The payload of the function's panic, if it panicked, for [`std::panic::resume_unwind`]. The op gives it once.
+    pub fn take_panic(&mut self) -> Option<Box<dyn Any + Send>> {
+        self.panic
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+    }
+
+    pub(crate) fn take_cause(&mut self) -> Option<Cause> {
+        self.cause.take()
+    }
+
     pub(crate) fn perform(&mut self, stop: &AtomicBool) -> i32 {
-        match (self.work)(&Stop(stop)) {
+        // What the function leaves half done is its own: it is not called again after a panic.
+        match catch_unwind(AssertUnwindSafe(|| (self.work)(&Stop(stop)))) {
+            Ok(result) => self.ended(result),
+            Err(payload) => {
+                self.cause = Some(Cause::Panic(message_of(&*payload)));
+                self.panic = Mutex::new(Some(payload));
+                -libc::EIO
+            }
+        }
+    }
+
+    fn ended(&mut self, result: io::Result<usize>) -> i32 {
+        match result {
             Ok(count) => {
                 self.count = count;
                 0
@@ -78,9 +117,23 @@ impl Blocking {
                 self.lacks_memory = true;
                 -libc::ENOMEM
             }
-            Err(e) => -e.raw_os_error().unwrap_or(libc::EIO),
+            Err(e) => match e.raw_os_error() {
+                Some(errno) => -errno,
+                None => {
+                    let errno = errno_of(&e).unwrap_or(libc::EIO);
+                    self.cause = Some(Cause::Error(e));
+                    -errno
+                }
+            },
         }
     }
+}
+
+/// The text of a panic, for those made by `panic!` and its like.
+fn message_of(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&'static str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("a payload that is no text").to_owned()
 }
 
 impl fmt::Debug for Blocking {

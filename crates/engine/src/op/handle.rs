@@ -90,6 +90,14 @@ impl File {
         Self::make(fd.into(), None)
     }
 
+    /// Another descriptor of a file that somebody else owns, by `dup(2)`: `File::duplicate(&std_file)`.
+    ///
+    /// # Errors
+    /// What dup says, such as EMFILE.
+    pub fn duplicate(file: impl AsFd) -> io::Result<Self> {
+        file.as_fd().try_clone_to_owned().map(Self::new)
+    }
+
     /// Takes ownership of a descriptor that an op has opened, and counts it until it is closed. Beyond some such files, ops
     /// that wait for a descriptor of their own leave the last ones to the program.
     pub fn counted(fd: OwnedFd) -> Self {
@@ -236,34 +244,53 @@ impl FixedFile {
     }
 }
 
-/// The file that an op names.
+/// The file that an op names, kept open by the op.
+///
+/// Whatever owns a descriptor becomes one: a [`File`] or a [`FixedFile`] (shared, by reference count), a
+/// [`std::fs::File`], a socket, an end of a pipe, an [`OwnedFd`]. [`File::duplicate`] serves what is only borrowed.
 #[derive(Debug, Clone)]
-#[non_exhaustive]
-pub enum Handle {
-    /// A bare descriptor. The caller keeps it open until the op is complete; if not, the op meets EBADF or another
-    /// file, as with `read(2)`.
-    Fd(RawFd),
-    /// A shared open file, kept open by the op.
+pub struct Handle(Which);
+
+#[derive(Debug, Clone)]
+enum Which {
+    /// Somebody else keeps it open.
+    Raw(RawFd),
     File(File),
-    /// A registered file: no reference counting in the kernel per op.
+    /// No reference counting in the kernel per op.
     Fixed(FixedFile),
 }
 
 impl Handle {
     /// The current directory, for ops that take a directory and a path.
-    pub const CWD: Handle = Handle::Fd(libc::AT_FDCWD);
+    pub const CWD: Handle = Handle(Which::Raw(libc::AT_FDCWD));
+
+    /// No file. An op on it fails with EBADF.
+    pub const NONE: Handle = Handle(Which::Raw(-1));
+
+    /// The descriptor with this number, which the caller keeps open.
+    ///
+    /// # Safety
+    /// If the number is that of an open descriptor, it must stay that of the same one until the op has completed. After a
+    /// `close` the number may be given to another file, which the op would then read or write.
+    pub unsafe fn from_raw(fd: RawFd) -> Self {
+        Handle(Which::Raw(fd))
+    }
+
+    pub(crate) fn raw(fd: RawFd) -> Self {
+        Handle(Which::Raw(fd))
+    }
 
     pub(crate) fn fd(&self) -> RawFd {
-        match self {
-            Handle::Fd(fd) => *fd,
-            Handle::File(file) => file.as_raw_fd(),
-            Handle::Fixed(fixed) => fixed.0.file.as_raw_fd(),
+        match &self.0 {
+            Which::Raw(fd) => *fd,
+            Which::File(file) => file.as_raw_fd(),
+            Which::Fixed(fixed) => fixed.0.file.as_raw_fd(),
         }
     }
 
     pub(crate) fn fixed_index(&self, driver_id: u64) -> Option<u32> {
-        match self {
-            Handle::Fixed(FixedFile(fixed)) if fixed.driver_id == driver_id => {
+        match &self.0 {
+            Which::Fixed(FixedFile(fixed)) if fixed.driver_id == driver_id => {
                 fixed.registered.load(Ordering::Relaxed).then_some(fixed.index)
             }
             _ => None,
@@ -271,10 +298,10 @@ impl Handle {
     }
 
     fn file(&self) -> Option<&File> {
-        match self {
-            Handle::Fd(_) => None,
-            Handle::File(file) => Some(file),
-            Handle::Fixed(fixed) => Some(&fixed.0.file),
+        match &self.0 {
+            Which::Raw(_) => None,
+            Which::File(file) => Some(file),
+            Which::Fixed(fixed) => Some(&fixed.0.file),
         }
     }
 
@@ -308,39 +335,39 @@ impl Handle {
     }
 }
 
-impl From<RawFd> for Handle {
-    fn from(fd: RawFd) -> Self {
-        Handle::Fd(fd)
+impl AsRawFd for Handle {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd()
+    }
+}
+
+impl<T: Into<OwnedFd>> From<T> for Handle {
+    fn from(owner: T) -> Self {
+        File::new(owner).into()
     }
 }
 
 impl From<File> for Handle {
     fn from(file: File) -> Self {
-        Handle::File(file)
+        Handle(Which::File(file))
     }
 }
 
 impl From<&File> for Handle {
     fn from(file: &File) -> Self {
-        Handle::File(file.clone())
+        file.clone().into()
     }
 }
 
-impl From<OwnedFd> for Handle {
-    fn from(fd: OwnedFd) -> Self {
-        Handle::File(File::new(fd))
-    }
-}
-
-impl From<std::fs::File> for Handle {
-    fn from(file: std::fs::File) -> Self {
-        Handle::File(File::new(file))
+impl From<&Handle> for Handle {
+    fn from(handle: &Handle) -> Self {
+        handle.clone()
     }
 }
 
 impl From<FixedFile> for Handle {
     fn from(fixed: FixedFile) -> Self {
-        Handle::Fixed(fixed)
+        Handle(Which::Fixed(fixed))
     }
 }
 

@@ -259,7 +259,7 @@ mod tests {
             let whole = parts.concat();
             let skip = at.index(whole.len() + 1);
             let buffers = || parts.iter().map(|part| Buf::from(part.clone())).collect();
-            let mut write = WriteV { offset, ..WriteV::new(0, buffers()) };
+            let mut write = WriteV { offset, ..WriteV::new(Handle::NONE, buffers()) };
             prop_assert_eq!(write.total_len(), whole.len());
             prop_assert_eq!(write.raw_offset(skip), offset.map_or(POSITION, |offset| (offset as usize + skip) as i64));
             // Twice: the second must not build upon the first.
@@ -267,7 +267,7 @@ mod tests {
                 prop_assert_eq!(gathered(write.prepare(skip)), &whole[skip..]);
             }
             prop_assert!(write.prepare(skip).len() <= parts.len());
-            let single = Write { offset, ..Write::new(0, whole.clone()) };
+            let single = Write { offset, ..Write::new(Handle::NONE, whole.clone()) };
             let (ptr, len, _) = single.prepare(skip);
             prop_assert_eq!(gathered(&[crate::sys::perform::iovec(ptr, len)]), &whole[skip..]);
         }
@@ -282,7 +282,7 @@ mod tests {
                 0 => Buf::Vec(Vec::new()),
                 n => crate::buffer::AlignedBuf::new(*n, 1).into(),
             };
-            let mut read = ReadV::new(0, capacities.iter().map(aligned).collect());
+            let mut read = ReadV::new(Handle::NONE, capacities.iter().map(aligned).collect());
             let total: usize = capacities.iter().sum();
             prop_assert_eq!(read.total_len(), total);
             let count = at.index(total + 1);

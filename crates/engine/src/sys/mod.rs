@@ -10,6 +10,7 @@ mod overlay;
 pub(crate) mod perform;
 pub(crate) mod ring;
 
+use crate::error::Error;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
@@ -67,13 +68,17 @@ pub fn strerror(errno: i32) -> String {
     text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
-/// The errno behind an error of this crate, also where it has been put into words (by [`Config::build`](crate::Config::build)).
+/// The errno behind an error of this crate, also where `io::Error` has no room for it: an [`Error`](crate::Error), or one
+/// put into words (by [`Config::build`](crate::Config::build)).
 pub fn errno_of(error: &io::Error) -> Option<i32> {
-    let explained = || {
-        let inner = error.get_ref()?.downcast_ref::<Explained>()?;
-        errno_of(&inner.source)
+    let inner = || {
+        let inner = error.get_ref()?;
+        match inner.downcast_ref::<Explained>() {
+            Some(explained) => errno_of(&explained.source),
+            None => inner.downcast_ref::<Error>().map(Error::errno),
+        }
     };
-    error.raw_os_error().or_else(explained)
+    error.raw_os_error().or_else(inner)
 }
 
 /// Whether a system call that has worked until now is forbidden for good: a seccomp filter or a closed descriptor. What the

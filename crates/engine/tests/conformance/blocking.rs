@@ -1,8 +1,9 @@
 //! Functions of the caller's on a worker.
 
 use crate::testkit::{collect, outcome, outcomes, pipe, run, Case, LONG};
-use proactor::op::{Blocking, Nop, OpKind, Stop, Write};
+use proactor::op::{Blocking, Nop, Op, OpKind, Open, Stop, Write};
 use proactor::{CancelOutcome, Config, Engine};
+use std::error::Error as _;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,6 +20,8 @@ conformance! {
         cancelled_before_it_began,
         those_that_wait_take_no_worker_away,
         dropped_with_the_driver,
+        a_panic_ends_its_op_alone,
+        an_error_keeps_its_words,
     }
 }
 
@@ -39,6 +42,69 @@ fn counts_and_errors(t: &Case) {
     assert_eq!((error.op(), error.errno()), ("work", libc::EXDEV));
     let unknown = Blocking::new("work", |_| Err(io::Error::other("no number")));
     assert_eq!(run(&mut d, unknown), Err(libc::EIO));
+}
+
+/// The panics of this test are not printed; those of other tests are.
+fn quiet_panics() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let hook = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let text = info.payload().downcast_ref::<&str>().copied().unwrap_or_default();
+            if text != "on purpose" {
+                hook(info);
+            }
+        }));
+    });
+}
+
+fn a_panic_ends_its_op_alone(t: &Case) {
+    quiet_panics();
+    for waits in [false, true] {
+        let mut d = t.driver();
+        let mut op = Blocking::new("work", |_| panic!("on purpose"));
+        op.waits = waits;
+        let panics = d.submit(op).unwrap();
+        let works = d.submit(Blocking::new("work", |_| Ok(7))).unwrap();
+        let mut done: Vec<_> = collect(&mut d, 2);
+        done.sort_by_key(|completion| completion.token != panics);
+        assert_eq!((done[1].token, outcome(&done[1])), (works, Ok(7)));
+        let failed = done.swap_remove(0);
+        let error = failed.result.unwrap_err();
+        assert_eq!(
+            (error.errno(), error.panic_message()),
+            (libc::EIO, Some("on purpose"))
+        );
+        assert_eq!(error.to_string(), "work: the function panicked: on purpose");
+        let Some(Op::Blocking(mut op)) = failed.op else {
+            panic!("the op comes back");
+        };
+        let payload = op.take_panic().expect("the payload");
+        assert_eq!(payload.downcast_ref(), Some(&"on purpose"));
+        assert!(op.take_panic().is_none(), "given once");
+    }
+    // Nobody collects it: the drop ends.
+    let mut d = t.driver();
+    d.submit(Blocking::new("work", |_| panic!("on purpose"))).unwrap();
+    d.flush().unwrap();
+    drop(d);
+}
+
+fn an_error_keeps_its_words(t: &Case) {
+    let mut d = t.driver();
+    let broken = || Blocking::new("work", |_| Err(io::Error::other("the disk is on fire")));
+    let error = d.run(broken()).unwrap().result.unwrap_err();
+    assert_eq!(error.to_string(), "work: the disk is on fire");
+    assert_eq!(error.source().unwrap().to_string(), "the disk is on fire");
+    let missing = Open::new(c"/nowhere/at all", libc::O_RDONLY);
+    let error = d.run(missing).unwrap().result.unwrap_err();
+    let as_io = io::Error::from(error.clone());
+    assert_eq!(as_io.kind(), io::ErrorKind::NotFound);
+    assert_eq!(as_io.to_string(), error.to_string());
+    assert!(as_io.to_string().contains("/nowhere/at all"));
+    assert_eq!(proactor::errno_of(&as_io), Some(libc::ENOENT));
+    let inner = as_io.get_ref().and_then(|inner| inner.downcast_ref());
+    assert_eq!(inner, Some(&error));
 }
 
 fn called_again_when_interrupted(t: &Case) {

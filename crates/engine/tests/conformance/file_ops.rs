@@ -1,6 +1,6 @@
 //! Ops on open files that carry no data.
 
-use crate::testkit::{pipe, run, Case};
+use crate::testkit::{bare, pipe, run, Case};
 use proactor::op::{Advise, Allocate, Fsync, Handle, Op, OpKind, SyncRange, Truncate};
 
 pub const COVERS: &[OpKind] = &[
@@ -158,7 +158,7 @@ fn each_on(handle: &Handle) -> Vec<Op> {
 
 fn bad_descriptors(t: &Case) {
     let mut d = t.driver();
-    for op in each_on(&Handle::Fd(1_000_000)) {
+    for op in each_on(&bare(1_000_000)) {
         let name = op.name();
         assert_eq!(run(&mut d, op), Err(libc::EBADF), "{name}");
     }

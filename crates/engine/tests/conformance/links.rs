@@ -2,8 +2,8 @@
 
 use crate::testkit::{collect, outcome, pipe, run, Case};
 use proactor::op::{
-    Close, Fsync, GetXattr, Link, ListXattr, Mkdir, Nop, Op, Open, Poll, Read, ReadFile, Rename, SetXattr,
-    Splice, Statx, Symlink, Timeout, Truncate, Unlink, Write, WriteFile, XattrTarget,
+    Close, Fsync, GetXattr, Handle, Link, ListXattr, Mkdir, Nop, Op, Open, Poll, Read, ReadFile, Rename,
+    SetXattr, Splice, Statx, Symlink, Timeout, Truncate, Unlink, Write, WriteFile, XattrTarget,
 };
 use proactor::{CancelOutcome, Driver, Refusal, Token};
 use std::os::fd::FromRawFd;
@@ -50,7 +50,7 @@ fn while_the_driver_is_watched(t: &Case) {
     assert_eq!(in_token_order(&mut d, &tokens), [Ok(8), Ok(4)]);
     // What comes after a chain is not a part of it.
     let ops = vec![
-        Fsync::new(1_000_000).into(),
+        Fsync::new(Handle::NONE).into(),
         Poll::new(&bell, libc::POLLIN).into(),
     ];
     let mut tokens = d.submit_linked(ops).expect("accepted");
@@ -86,7 +86,7 @@ fn failure_breaks_the_chain(t: &Case) {
     let file = t.file("f", b"");
     let ops = vec![
         Write::at(&file, 0, b"x").into(),
-        Fsync::new(1_000_000).into(),
+        Fsync::new(Handle::NONE).into(),
         Write::at(&file, 0, b"never").into(),
         Nop::new().into(),
     ];
@@ -98,7 +98,7 @@ fn every_failure_breaks_the_chain(t: &Case) {
     let mut d = t.driver();
     t.file("f", b"");
     let missing = || t.c_path("missing/x");
-    let bad = 1_000_000;
+    let bad = || Handle::NONE;
     let target = || XattrTarget::Path(missing());
     let ops: Vec<Op> = vec![
         Open::new(missing(), libc::O_RDONLY).into(),
@@ -108,27 +108,23 @@ fn every_failure_breaks_the_chain(t: &Case) {
         Mkdir::new(missing(), 0o700).into(),
         Link::new(missing(), t.c_path("x")).into(),
         Symlink::new(c"x", missing()).into(),
-        Truncate {
-            file: bad.into(),
-            len: 1,
-        }
-        .into(),
+        Truncate { file: bad(), len: 1 }.into(),
         proactor::op::Allocate {
-            file: bad.into(),
+            file: bad(),
             mode: 0,
             offset: 0,
             len: 1,
         }
         .into(),
         proactor::op::Advise {
-            file: bad.into(),
+            file: bad(),
             offset: 0,
             len: 1,
             advice: 0,
         }
         .into(),
         proactor::op::SyncRange {
-            file: bad.into(),
+            file: bad(),
             offset: 0,
             len: 1,
             flags: 0,
@@ -153,17 +149,17 @@ fn every_failure_breaks_the_chain(t: &Case) {
         }
         .into(),
         Splice {
-            from: bad.into(),
+            from: bad(),
             from_offset: None,
-            to: bad.into(),
+            to: bad(),
             to_offset: None,
             len: 1,
             flags: 0,
         }
         .into(),
-        Poll::new(bad, libc::POLLIN).into(),
-        Read::at(bad, 0, Vec::with_capacity(1)).into(),
-        Write::at(bad, 0, b"x").into(),
+        Poll::new(bad(), libc::POLLIN).into(),
+        Read::at(bad(), 0, Vec::with_capacity(1)).into(),
+        Write::at(bad(), 0, b"x").into(),
         ReadFile::new(missing()).into(),
         WriteFile::new(missing(), b"x").into(),
     ];
@@ -264,7 +260,7 @@ fn longer_than_the_queue(t: &Case) {
 
 fn very_long_and_broken(t: &Case) {
     let mut d = t.driver();
-    let mut ops: Vec<Op> = vec![Fsync::new(1_000_000).into()];
+    let mut ops: Vec<Op> = vec![Fsync::new(Handle::NONE).into()];
     ops.extend((0..50_000).map(|_| Op::from(Nop::new())));
     let res = chain(&mut d, ops);
     assert_eq!(res[0], Err(libc::EBADF));
@@ -278,7 +274,7 @@ fn several_chains(t: &Case) {
         .submit_linked((0..3).map(|_| Nop::new().into()).collect())
         .unwrap();
     let broken = d
-        .submit_linked(vec![Fsync::new(1_000_000).into(), Nop::new().into()])
+        .submit_linked(vec![Fsync::new(Handle::NONE).into(), Nop::new().into()])
         .unwrap();
     let single = d.submit(Read::at(&file, 0, Vec::with_capacity(4))).unwrap();
     let all: Vec<Token> = [good, broken, vec![single]].concat();

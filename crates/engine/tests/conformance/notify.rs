@@ -1,7 +1,7 @@
 //! A notification eventfd per op: it counts completions, whether or not anybody waits on the driver.
 
 use crate::testkit::{collect, outcomes, pipe, polls, Case, LONG};
-use proactor::op::{Fsync, Nop, Op, Poll, Read, Timeout, Write};
+use proactor::op::{Fsync, Handle, Nop, Op, Poll, Read, Timeout, Write};
 use proactor::{Driver, Options, Token};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -58,7 +58,7 @@ fn counts(t: &Case) {
 fn failures_count(t: &Case) {
     let mut d = t.driver();
     let event = Arc::new(crate::testkit::event());
-    let token = submit(&mut d, Fsync::new(1_000_000), &event);
+    let token = submit(&mut d, Fsync::new(Handle::NONE), &event);
     assert_eq!(outcomes(&mut d, 1)[&token], Err(libc::EBADF));
     expect(&event, 1);
 }

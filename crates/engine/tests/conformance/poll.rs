@@ -1,6 +1,6 @@
 //! Polls, timeouts, nops.
 
-use crate::testkit::{collect, outcome, outcomes, pipe, run, Case, LONG};
+use crate::testkit::{bare, collect, outcome, outcomes, pipe, run, Case, LONG};
 use proactor::op::{Nop, OpKind, Poll, Read, Timeout, Write};
 use proactor::{CancelOutcome, Config, Driver};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -55,8 +55,10 @@ fn socket_hang_up(t: &Case) {
     const EVENTS: usize = (libc::POLLIN | libc::POLLHUP) as usize;
     let mut d = t.driver();
     let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
-    let once = d.submit(Poll::new(ours.as_raw_fd(), libc::POLLIN)).unwrap();
-    let many = d.submit(Poll::multishot(ours.as_raw_fd(), libc::POLLIN)).unwrap();
+    let once = d.submit(Poll::new(bare(ours.as_raw_fd()), libc::POLLIN)).unwrap();
+    let many = d
+        .submit(Poll::multishot(bare(ours.as_raw_fd()), libc::POLLIN))
+        .unwrap();
     d.flush().unwrap();
     drop(theirs);
     let told = collect(&mut d, 2);
@@ -64,7 +66,10 @@ fn socket_hang_up(t: &Case) {
         let first = told.iter().find(|c| c.token == token).map(outcome);
         assert_eq!(first, Some(Ok(EVENTS)));
     }
-    assert_eq!(run(&mut d, Poll::new(ours.as_raw_fd(), libc::POLLIN)), Ok(EVENTS));
+    assert_eq!(
+        run(&mut d, Poll::new(bare(ours.as_raw_fd()), libc::POLLIN)),
+        Ok(EVENTS)
+    );
 }
 
 /// poll(2): a regular file is always ready.
@@ -81,12 +86,15 @@ fn polling_a_file(t: &Case) {
 
 fn bad_descriptor(t: &Case) {
     let mut d = t.driver();
-    assert_eq!(run(&mut d, Poll::new(1_000_000, libc::POLLIN)), Err(libc::EBADF));
     assert_eq!(
-        run(&mut d, Poll::multishot(1_000_000, libc::POLLIN)),
+        run(&mut d, Poll::new(bare(1_000_000), libc::POLLIN)),
         Err(libc::EBADF)
     );
-    assert_eq!(run(&mut d, Poll::new(-1, libc::POLLIN)), Err(libc::EBADF));
+    assert_eq!(
+        run(&mut d, Poll::multishot(bare(1_000_000), libc::POLLIN)),
+        Err(libc::EBADF)
+    );
+    assert_eq!(run(&mut d, Poll::new(bare(-1), libc::POLLIN)), Err(libc::EBADF));
 }
 
 fn timeout_passes(t: &Case) {
@@ -184,7 +192,7 @@ fn more_events_than_the_queue_holds(t: &Case) {
         .unwrap();
     let events: Vec<OwnedFd> = (0..POLLS).map(|_| crate::testkit::event()).collect();
     for event in &events {
-        d.submit(Poll::multishot(event.as_raw_fd(), libc::POLLIN))
+        d.submit(Poll::multishot(bare(event.as_raw_fd()), libc::POLLIN))
             .unwrap();
     }
     d.flush().unwrap();

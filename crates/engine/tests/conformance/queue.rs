@@ -1,6 +1,6 @@
 //! The queue, what stands behind it, and how much `wait` hands out.
 
-use crate::testkit::{collect, drop_capabilities, outcomes, pipe, run, Case, LONG};
+use crate::testkit::{bare, collect, drop_capabilities, outcomes, pipe, run, Case, LONG};
 use proactor::op::{Nop, Op, Read, Timeout, Write};
 use proactor::{Priority, PriorityClass, Refusal};
 use std::collections::VecDeque;
@@ -245,7 +245,7 @@ fn files_of_bare_descriptors(t: &Case) {
     let file = t.file("f", b"0123456789");
     let (reader, _writer) = pipe();
     for fd in [file.as_raw_fd(), reader.as_raw_fd(), file.as_raw_fd()] {
-        let token = d.submit(Read::at(fd, 0, Vec::with_capacity(3))).unwrap();
+        let token = d.submit(Read::at(bare(fd), 0, Vec::with_capacity(3))).unwrap();
         if fd == reader.as_raw_fd() {
             d.cancel(token);
         }

@@ -1,6 +1,6 @@
 //! Reads and writes that fail: the same errno everywhere.
 
-use crate::testkit::{finish, pipe, run, Case};
+use crate::testkit::{bare, finish, pipe, run, Case};
 use proactor::buffer::{Buf, Memory};
 use proactor::op::{Fsync, Handle, Op, Read, ReadV, RwFlags, Write, WriteV};
 use proactor::Refusal;
@@ -19,22 +19,26 @@ fn bad_descriptor(t: &Case) {
     let mut d = t.driver();
     for fd in [NOBODY, -1, -7] {
         assert_eq!(
-            run(&mut d, Read::at(fd, 0, Vec::with_capacity(1))),
+            run(&mut d, Read::at(bare(fd), 0, Vec::with_capacity(1))),
             Err(libc::EBADF),
             "fd {fd}"
         );
         assert_eq!(
-            run(&mut d, Read::new(fd, Vec::with_capacity(1))),
+            run(&mut d, Read::new(bare(fd), Vec::with_capacity(1))),
             Err(libc::EBADF),
             "fd {fd}"
         );
-        assert_eq!(run(&mut d, Write::at(fd, 0, b"x")), Err(libc::EBADF), "fd {fd}");
         assert_eq!(
-            run(&mut d, ReadV::at(fd, 0, vec![Vec::with_capacity(1).into()])),
+            run(&mut d, Write::at(bare(fd), 0, b"x")),
+            Err(libc::EBADF),
+            "fd {fd}"
+        );
+        assert_eq!(
+            run(&mut d, ReadV::at(bare(fd), 0, vec![Vec::with_capacity(1).into()])),
             Err(libc::EBADF)
         );
         assert_eq!(
-            run(&mut d, WriteV::at(fd, 0, vec![b"x".into()])),
+            run(&mut d, WriteV::at(bare(fd), 0, vec![b"x".into()])),
             Err(libc::EBADF)
         );
     }
@@ -194,10 +198,10 @@ fn buffer_survives_an_error(t: &Case) {
     let (res, op) = finish(&mut d, Write::at(&read_only, 0, b"mine"));
     assert_eq!(res, Err(libc::EBADF));
     assert!(matches!(op, Some(Op::Write(op)) if op.buffer.as_slice() == b"mine"));
-    let (res, op) = finish(&mut d, Read::at(NOBODY, 0, Vec::with_capacity(100)));
+    let (res, op) = finish(&mut d, Read::at(bare(NOBODY), 0, Vec::with_capacity(100)));
     assert_eq!(res, Err(libc::EBADF));
     assert!(matches!(op, Some(Op::Read(op)) if op.buffer.is_empty() && op.buffer.capacity() >= 100));
-    let completion = d.run(Fsync::new(NOBODY)).unwrap();
+    let completion = d.run(Fsync::new(bare(NOBODY))).unwrap();
     let error = completion.result.unwrap_err();
     assert_eq!((error.op(), error.errno()), ("fsync", libc::EBADF));
 }

@@ -1,7 +1,7 @@
 //! Pipes, sockets and eventfds: transfers that wait for a peer.
 
-use crate::testkit::{bytes_of, collect, finish, outcome, outcomes, pipe, run, Case};
-use proactor::op::{File, Nop, Op, OpKind, Read, ReadV, RwFlags, Splice, Write, WriteV};
+use crate::testkit::{bare, bytes_of, collect, finish, outcome, outcomes, pipe, run, Case};
+use proactor::op::{File, Handle, Nop, Op, OpKind, Read, ReadV, RwFlags, Splice, Write, WriteV};
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -13,7 +13,7 @@ conformance! {
     inline {
         pipe_round_trip, read_waits_for_data, offset_is_ignored, closed_peer, no_wait_flag, nonblocking_descriptor, full_pipe, full_terminal,
         sockets, eventfds, timerfds, closed_descriptor_in_flight, refused_at_once, splice, splice_waits, splice_errors,
-        two_readers,
+        two_readers, owners_and_borrowed,
     }
 }
 
@@ -217,15 +217,38 @@ fn refused_at_once(t: &Case) {
 }
 
 /// An op in flight on a stream keeps the file open, whatever happens to the number.
+/// What owns a descriptor is the op's from then on; what is borrowed is duplicated.
+fn owners_and_borrowed(t: &Case) {
+    let mut d = t.driver();
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    let duplicate = File::duplicate(&theirs).unwrap();
+    assert_eq!(run(&mut d, Write::new(ours, b"socket")), Ok(6));
+    let (res, op) = finish(&mut d, Read::new(&duplicate, Vec::with_capacity(9)));
+    assert_eq!(res, Ok(6));
+    assert!(matches!(op, Some(Op::Read(op)) if op.buffer.as_slice() == b"socket"));
+    let (reader, writer) = std::io::pipe().unwrap();
+    assert_eq!(run(&mut d, Write::new(writer, b"pipe")), Ok(4));
+    assert_eq!(run(&mut d, Read::new(reader, Vec::with_capacity(9))), Ok(4));
+    // `ours` is closed with its op, `theirs` is still open.
+    assert_eq!(run(&mut d, Read::new(theirs, Vec::with_capacity(9))), Ok(0));
+    assert_eq!(
+        run(&mut d, Read::new(Handle::NONE, Vec::with_capacity(9))),
+        Err(libc::EBADF)
+    );
+}
+
 fn closed_descriptor_in_flight(t: &Case) {
     let mut d = t.driver();
     let (reader, writer) = std::io::pipe().unwrap();
     let (poll_reader, _poll_writer) = std::io::pipe().unwrap();
     let token = d
-        .submit(Read::new(reader.as_raw_fd(), Vec::with_capacity(16)))
+        .submit(Read::new(bare(reader.as_raw_fd()), Vec::with_capacity(16)))
         .unwrap();
     let poll = d
-        .submit(proactor::op::Poll::new(poll_reader.as_raw_fd(), libc::POLLIN))
+        .submit(proactor::op::Poll::new(
+            bare(poll_reader.as_raw_fd()),
+            libc::POLLIN,
+        ))
         .unwrap();
     d.flush().unwrap();
     drop((reader, poll_reader));
@@ -323,7 +346,7 @@ fn splice_errors(t: &Case) {
         run(
             &mut d,
             Splice {
-                from: 1_000_000.into(),
+                from: Handle::NONE,
                 ..splice_op(&f, None, &writer, 4)
             }
         ),
@@ -333,7 +356,7 @@ fn splice_errors(t: &Case) {
         run(
             &mut d,
             Splice {
-                to: 1_000_000.into(),
+                to: Handle::NONE,
                 ..splice_op(&f, None, &writer, 4)
             }
         ),

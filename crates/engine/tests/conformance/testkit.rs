@@ -249,9 +249,7 @@ pub fn finish(driver: &mut Driver, op: impl Into<Op>) -> (Result<usize, i32>, Op
     match driver.run(op) {
         Ok(completion) => (outcome(&completion), completion.op),
         Err(e) => (
-            Err(e
-                .raw_os_error()
-                .unwrap_or_else(|| panic!("refused without errno: {e}"))),
+            Err(proactor::errno_of(&e).unwrap_or_else(|| panic!("refused without errno: {e}"))),
             None,
         ),
     }

@@ -1,7 +1,7 @@
 //! Whole files in one op.
 
 use crate::testkit::{bytes_of, collect, finish, outcome, run, with, writer_that_waits, Case};
-use proactor::op::{Op, OpKind, Open, ReadCached, ReadFile, WriteFile};
+use proactor::op::{Handle, Op, OpKind, Open, ReadCached, ReadFile, WriteFile};
 use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 
@@ -82,14 +82,14 @@ fn errors(t: &Case) {
         run(
             &mut d,
             WriteFile {
-                dir: 1_000_000.into(),
+                dir: Handle::NONE,
                 ..WriteFile::new(c"f", b"x")
             }
         ),
         Err(libc::EBADF)
     );
     assert_eq!(
-        run(&mut d, with(ReadFile::new(c"f"), |op| op.dir = 1_000_000.into())),
+        run(&mut d, with(ReadFile::new(c"f"), |op| op.dir = Handle::NONE)),
         Err(libc::EBADF)
     );
     let full = WriteFile {

@@ -2,7 +2,7 @@
 //! ops in flight, forks, registers files and buffers, watches the driver's descriptor, and has a poll that goes on.
 
 use super::{Chain, Completion, Intent, Place, Program, Rules, Token, LONG};
-use proactor::op::{Nop, Poll};
+use proactor::op::{File, Nop, Poll};
 use proactor::{CancelOutcome, Refusal};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -20,7 +20,7 @@ pub(super) struct Lost {
 
 /// An eventfd, and the multishot poll that listens to it.
 pub(super) struct Bell {
-    fd: OwnedFd,
+    fd: File,
     pub(super) poll: Option<Token>,
     events: usize,
 }
@@ -30,7 +30,7 @@ impl Bell {
         // SAFETY: no pointers; the descriptor is nobody else's.
         let fd = unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK)) };
         Bell {
-            fd,
+            fd: File::new(fd),
             poll: None,
             events: 0,
         }
@@ -159,7 +159,7 @@ impl Program {
         if self.bell.poll.is_none() {
             // It takes the place of an op for as long as it goes on: the others need one too.
             if self.depth > 1 {
-                let poll = Poll::multishot(self.bell.fd.as_raw_fd(), libc::POLLIN);
+                let poll = Poll::multishot(&self.bell.fd, libc::POLLIN);
                 self.bell.poll = Some(self.driver.submit(poll).expect("there is room"));
             }
             return;

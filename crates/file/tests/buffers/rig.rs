@@ -1,6 +1,6 @@
 //! A buffered file and what drives it.
 
-use proactor::op::{Handle, Op, Open};
+use proactor::op::{Op, Open};
 use proactor::{Completion, Driver, Error};
 use proactor_file::{Buffered, Options, Step, Transfer};
 use std::ffi::CString;
@@ -58,7 +58,7 @@ impl Rig {
             Op::ReadV(_) => panic!("several buffers are never aligned"),
             _ => return,
         };
-        if matches!(file, Handle::File(file) if file.as_raw_fd() == fd) {
+        if file.as_raw_fd() == fd {
             assert!(offset.unwrap().is_multiple_of(direct.block() as u64));
             assert!(buffer.capacity().is_multiple_of(direct.block()));
             assert!(buffer.as_slice().as_ptr().addr().is_multiple_of(MEMORY_ALIGNMENT));

@@ -29,7 +29,8 @@ pub(super) fn check(kind: Kind, file: &Bound<'_, PyAny>) -> PyResult<()> {
 /// owns what is opened.
 pub(super) fn handle(kind: Kind, file: &Bound<'_, PyAny>) -> PyResult<Handle> {
     if !is_path(file)? {
-        return descriptor(file).map(Handle::from);
+        // SAFETY: as with `os.read`, the caller keeps open what the number means.
+        return descriptor(file).map(|fd| unsafe { Handle::from_raw(fd) });
     }
     let access = match kind {
         Kind::Write | Kind::WriteV => libc::O_WRONLY,

@@ -180,10 +180,12 @@ impl Call {
     fn submit(&mut self, driver: &Bound<'_, LoopDriver>) -> PyResult<Outcome> {
         let py = driver.py();
         let op = match self.subject()? {
-            Subject::Descriptor { fd, .. } => Statx::of(*fd),
+            // SAFETY: the caller keeps it open, as with `os.fstat`; statx only looks.
+            Subject::Descriptor { fd, .. } => Statx::of(unsafe { Handle::from_raw(*fd) }),
             Subject::Path { path, dir, follow } => {
                 let mut op = Statx::new(c_path(path.bind(py))?);
-                op.dir = Handle::from(*dir);
+                // SAFETY: as above, as with `dir_fd`.
+                op.dir = unsafe { Handle::from_raw(*dir) };
                 op.flags = flags(*follow);
                 op
             }

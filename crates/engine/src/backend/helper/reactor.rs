@@ -233,7 +233,7 @@ fn without_waiting(op: &mut Op, skip: usize, fd: RawFd) -> i32 {
     let Some((file, flags)) = target(op) else {
         return -libc::EINVAL;
     };
-    let own = (std::mem::replace(file, Handle::Fd(fd)), *flags);
+    let own = (std::mem::replace(file, Handle::raw(fd)), *flags);
     *flags = own.1 | RwFlags::NOWAIT;
     let res = perform::perform(op, skip);
     if let Some((file, flags)) = target(op) {

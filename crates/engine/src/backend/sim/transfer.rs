@@ -96,8 +96,8 @@ pub(super) fn splice(op: &mut Op, from: RawFd, to: RawFd, fate: &Fate) -> Option
         unreachable!("only splices need two pipes")
     };
     let mut once = crate::op::Splice {
-        from: Handle::Fd(from),
-        to: Handle::Fd(to),
+        from: Handle::raw(from),
+        to: Handle::raw(to),
         len: fate.cut(o.len as usize) as u32,
         flags: o.flags | libc::SPLICE_F_NONBLOCK,
         ..*o

@@ -5,7 +5,7 @@ use crate::backend::Taken;
 use crate::driver::*;
 use crate::error::Error;
 use crate::inflight::Slot;
-use crate::op::{Close, Fsync, OpKind, Poll, Read, Write};
+use crate::op::{Close, Fsync, Handle, OpKind, Poll, Read, Write};
 use std::cell::RefCell;
 use std::io::{PipeReader, Read as _};
 use std::os::fd::AsRawFd;
@@ -138,9 +138,19 @@ fn an_interrupted_close_has_closed_and_says_so() {
 
 #[test]
 fn an_interrupted_read_was_cancelled() {
-    let done = completion(Read::new(0, Vec::with_capacity(8)), 0, true, -libc::EINTR);
+    let done = completion(
+        Read::new(Handle::NONE, Vec::with_capacity(8)),
+        0,
+        true,
+        -libc::EINTR,
+    );
     assert_eq!(errno(&done), Some(libc::ECANCELED));
-    let done = completion(Read::new(0, Vec::with_capacity(8)), 0, false, -libc::EINTR);
+    let done = completion(
+        Read::new(Handle::NONE, Vec::with_capacity(8)),
+        0,
+        false,
+        -libc::EINTR,
+    );
     assert_eq!(errno(&done), Some(libc::EINTR));
 }
 
@@ -148,13 +158,18 @@ fn an_interrupted_read_was_cancelled() {
 fn a_partial_transfer_counts_whatever_comes_after_it() {
     for error in [libc::EIO, libc::ENOSPC, libc::ECANCELED, libc::EINTR, 0] {
         for cancel in [false, true] {
-            let done = completion(Read::new(0, Vec::with_capacity(8)), 3, cancel, -error);
+            let done = completion(Read::new(Handle::NONE, Vec::with_capacity(8)), 3, cancel, -error);
             assert!(matches!(done.result, Ok(Output::Count(3))), "{error}");
-            let done = completion(Write::new(1, b"12345678"), 5, cancel, -error);
+            let done = completion(Write::new(Handle::NONE, b"12345678"), 5, cancel, -error);
             assert!(matches!(done.result, Ok(Output::Count(5))), "{error}");
         }
     }
-    let done = completion(Read::new(0, Vec::with_capacity(8)), 0, false, -libc::EIO);
+    let done = completion(
+        Read::new(Handle::NONE, Vec::with_capacity(8)),
+        0,
+        false,
+        -libc::EIO,
+    );
     assert_eq!(errno(&done), Some(libc::EIO));
 }
 
@@ -162,7 +177,7 @@ fn a_partial_transfer_counts_whatever_comes_after_it() {
 fn a_cancelled_multishot_poll_is_not_started_again() {
     let poll = Poll {
         multishot: true,
-        ..Poll::new(0, libc::POLLIN)
+        ..Poll::new(Handle::NONE, libc::POLLIN)
     };
     let done = completion(poll, 0, true, i32::from(libc::POLLIN));
     assert!(!done.more);
@@ -173,7 +188,7 @@ fn a_chain_behind_a_backlog_is_not_the_kernels() {
     let (mut driver, script) = scripted();
     script.borrow_mut().full = true;
     let first = driver.submit(Nop).expect("accepted");
-    let chain = vec![Fsync::new(0).into(), Nop.into()];
+    let chain = vec![Fsync::new(Handle::NONE).into(), Nop.into()];
     let chain = driver.submit_linked(chain).expect("accepted");
     script.borrow_mut().full = false;
     driver.flush().expect("room");

@@ -1,7 +1,7 @@
 //! System calls that tests make beside the engine, and looks at what a process has.
 
 use super::LONG;
-use proactor::op::File;
+use proactor::op::{File, Handle};
 use std::ffi::CString;
 use std::io::{self, Write as _};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -57,6 +57,12 @@ pub fn polls(fd: i32, events: i16, timeout: Duration) -> bool {
     };
     // SAFETY: one live pollfd.
     unsafe { libc::poll(&raw mut entry, 1, timeout.as_millis() as i32) == 1 }
+}
+
+/// The handle of a number, which need not be a descriptor's.
+pub fn bare(fd: i32) -> Handle {
+    // SAFETY: the tests keep what is open under this number, or see that nothing is, until the op has ended.
+    unsafe { Handle::from_raw(fd) }
 }
 
 pub fn pipe() -> (File, File) {
