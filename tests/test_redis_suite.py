@@ -53,3 +53,12 @@ def test_who_is_to_blame(tmp_path: Path, where: str, said: list[str]) -> None:
 
 def test_a_unit_that_cannot_be_run() -> None:
     assert dict(redis_suite.outcomes_of("Can't find a non busy port\n")) == {}
+
+
+@pytest.mark.parametrize(("times", "allowed", "status"), [(1, 0, 1), (1, 1, 0), (2, 1, 1)])
+def test_what_a_smoke_run_allows(times: int, allowed: int, status: int) -> None:
+    ours, plain = redis_suite.Results(), redis_suite.Results()
+    for run in range(3):
+        ours.add("unit/one", {"A test": "it was late" if run < times else None})
+        plain.add("unit/one", {"A test": None})
+    assert redis_suite.report(ours, plain, 5, allowed=allowed, verbose=False) == status

@@ -19,6 +19,7 @@ def fetch(package: str, place: Path) -> Path:
     (apt / "apt.conf").write_text(
         f'Dir::Etc::sourcelist "{apt}/sources.list"; Dir::Etc::sourceparts "-"; Dir::State "{apt}/state";\n'
         f'Dir::State::status "/var/lib/dpkg/status"; Dir::Cache "{apt}/cache"; APT::Sandbox::User "root";\n'
+        'Acquire::Retries "3";\n'
     )
     subprocess.run(["apt-get", "-qq", "update"], env=environment, check=True)
     get = ["apt-get", "-qq", "source", "--download-only", package]

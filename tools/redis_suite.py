@@ -4,7 +4,10 @@ The tests come with Debian's source package of the installed version of redis-se
 configuration of our own: the machine's stays as it is. A program takes the place of src/redis-server and
 starts the installed server under `proactor run`, or plain. Each unit of the suite runs by itself, `--jobs` of
 them at once. The units in which a test fails are run again without us, as often as with us. The exit status
-is 1 if a test has failed with us that has never failed without, or if no connection was on a ring.
+is 1 if a test has failed with us that has never failed without, or if no connection was on a ring. A smoke
+run has each unit once, and three times those in which a test fails. One failure in three is only shown
+there, as some of Redis's tests depend on the time that a machine takes. The exit status is 3 if the source
+package cannot be fetched.
 """
 
 from __future__ import annotations
@@ -34,13 +37,15 @@ from descendants import adopt_orphans, descendants, end_descendants
 
 SERVER = "/usr/bin/redis-server"
 TOOLS = ("redis-benchmark", "redis-check-aof", "redis-check-rdb", "redis-cli")
-# What CI runs.
+# What CI runs, and how often a unit in which a test fails.
+SMOKE_RUNS = 3
 SMOKE = ("unit/type/string", "unit/type/list", "unit/multi", "unit/pubsub", "integration/aof")
 # The suite gives up a test that makes no progress for so long; a unit takes minutes at most.
 IDLE_S, LIMIT_S = 600, 1800
 # Below the ports that the kernel gives out; servers of a cluster use those 10,000 above theirs as well.
 PORTS, PORTS_A_JOB = range(10_000, 22_000), 600
 UNIT = "(the unit)"
+NO_SOURCE = 3
 
 RESULT = re.compile(r"\[(ok|err|exception|TIMEOUT)\]: ?(.*)")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -91,7 +96,7 @@ def main() -> int:
         default=min(os.cpu_count() or 1, 8),
         help="units at once (default: the CPUs, at most 8)",
     )
-    parser.add_argument("--smoke", action="store_true", help="one run of the units that CI runs")
+    parser.add_argument("--smoke", action="store_true", help="the units that CI runs, once")
     parser.add_argument("--verbose", action="store_true", help="show what failing tests say")
     parser.add_argument("units", nargs="*", help="only these, such as unit/multi")
     options = parser.parse_args()
@@ -114,12 +119,16 @@ def main() -> int:
             run_all(source, place / "ring", ring, units, runs, options.jobs, ours)
             plain = Results()
             again = sorted({unit for unit, _ in ours.failed})
+            if options.smoke:
+                run_all(source, place / "again", ring, again, SMOKE_RUNS - runs, options.jobs, ours)
+                runs = SMOKE_RUNS
             run_all(source, place / "plain", [SERVER], again, runs, options.jobs, plain)
         finally:
             end_descendants(subprocess.Popen(["true"]))
         lines = stats.read_text().splitlines() if stats.exists() else []
         sockets = sum(json.loads(line)["sockets"] for line in lines)
-    return report(ours, plain, sockets, verbose=options.verbose)
+    allowed = 1 if options.smoke else 0
+    return report(ours, plain, sockets, allowed=allowed, verbose=options.verbose)
 
 
 def fetch(place: Path) -> Path:
@@ -127,7 +136,11 @@ def fetch(place: Path) -> Path:
     form = "${source:Package}=${source:Version}"
     asked = ["dpkg-query", "--show", f"--showformat={form}", "redis-server"]
     version = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
-    packages = debian_source.fetch(version, place)
+    try:
+        packages = debian_source.fetch(version, place)
+    except subprocess.CalledProcessError as error:
+        print(f"redis_suite.py: apt cannot fetch the source package {version}: {error}", file=sys.stderr)
+        sys.exit(NO_SOURCE)
     (description,) = packages.glob("*.dsc")
     unpack = ["dpkg-source", "--no-check", "-x", description.name, "unpacked"]
     subprocess.run(unpack, cwd=packages, check=True, stdout=subprocess.DEVNULL)
@@ -145,6 +158,8 @@ def run_all(
     source: Path, place: Path, command: list[str], units: list[str], runs: int, jobs: int, results: Results
 ) -> None:
     """Run each unit so often, in trees of their own."""
+    if not units:
+        return
     trees: queue.SimpleQueue[tuple[Path, int]] = queue.SimpleQueue()
     # At random, so that two runs of this tool rarely meet.
     ports = random.sample(PORTS[::PORTS_A_JOB], jobs)
@@ -227,7 +242,7 @@ def outcomes_of(text: str) -> Iterator[tuple[str, str | None]]:
             yield name, "\n".join(lines[start:end])
 
 
-def report(ours: Results, plain: Results, sockets: int, *, verbose: bool) -> int:
+def report(ours: Results, plain: Results, sockets: int, *, allowed: int, verbose: bool) -> int:
     print(f"on rings: {ours.summary()}; {sockets} connections were on a ring")
     faults = []
     for test, times in sorted(ours.failed.items()):
@@ -235,7 +250,7 @@ def report(ours: Results, plain: Results, sockets: int, *, verbose: bool) -> int
         print(f"{' '.join(test)}: failed {times} times with us, {without} times without")
         if verbose:
             print(ours.said[test])
-        if without == 0:
+        if without == 0 and times > allowed:
             faults.append(test)
     print(f"fail with us alone: {len(faults)}")
     return 1 if faults or sockets == 0 else 0
