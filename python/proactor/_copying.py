@@ -136,7 +136,7 @@ async def copy(
       "flags" are those of chattr, and are never kept unless they are named: docs/copy.md has the reason.
     - `exclude`: patterns of what is left out, such as "*.o", "/build" or "cache/"; an excluded directory is
       not read. docs/copy.md has the rules.
-    - `include`: patterns of what is copied although `exclude` has it.
+    - `include`: patterns of what is copied although `exclude` has it; not without `exclude`.
     - `dereference`: which symbolic links of the source are followed.
     - `update`: which existing files are replaced; with "none-fail" each one is a failure.
     - `resume`: go on where a copy with the same paths and options was killed or cancelled, without copying

@@ -144,7 +144,7 @@ def read_many(
       file's bytes.
     - `workers`: threads that help with cached files, at least 0. They take chunks of up to 8 files off the
       calling thread: with two processors one makes a batch of thousands of cached files 1.3 to 1.7 times as
-      fast, for a fifth more processor time. It helps from a `concurrency` of 32 on.
+      fast, for a fifth more processor time. It helps from a `concurrency` of 32 on, and needs 4.
     - `engine`: as in `proactor.aio.Context`.
 
     Without `workers` cached files are read in the calling thread, without suspending; the loop gets its turn

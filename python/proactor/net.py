@@ -406,15 +406,15 @@ async def serve(
     `readline` and `readuntil`, and twice as much is received before it is read. `engine` "epoll"
     does without io_uring.
 
-    Errors: OSError if an address cannot be had (nothing is listened on then), ValueError for an
-    unknown `engine`.
+    Errors: OSError if an address cannot be had (then none is), ValueError for an unknown `engine`.
     """
     _check_port(port)
     server = _server(handler, limit, engine)
     loop = asyncio.get_running_loop()
     hosts = [host] if host is None or isinstance(host, str) else list(host)
-    flags = socket.AI_PASSIVE
-    kind = socket.SOCK_STREAM
+    if not hosts:
+        raise ValueError("host: an empty sequence names no address; None is for all interfaces")
+    kind, flags = socket.SOCK_STREAM, socket.AI_PASSIVE
     infos = await asyncio.gather(
         *(loop.getaddrinfo(one or None, port, family=family, type=kind, flags=flags) for one in hosts)
     )

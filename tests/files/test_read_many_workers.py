@@ -62,7 +62,7 @@ def test_content(run: Run, engine: str, tree: list[Path], workers: int) -> None:
         assert dict(pairs) == contents
 
     async def main() -> None:
-        for concurrency in (1, 7, 8, 64, 10_000):
+        for concurrency in (4, 7, 8, 64, 10_000):
             await check(True, concurrency)
             await check(False, concurrency)
 

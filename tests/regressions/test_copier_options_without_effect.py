@@ -129,13 +129,22 @@ OTHERS = [
     ),
     ("--keep-directory-symlink", "--keep-directory-symlink has no effect without -r"),
 ]
+PATTERNS = [
+    (
+        f"-r {options}",
+        "--include has no effect where no --exclude comes after it: the first pattern that matches decides",
+    )
+    for options in ("--include=a", "--exclude=* --include=a", "--include=a --exclude=b --include=c")
+]
 PLANS = [
     (f"-r --plan=plan {option}", "-v, --debug and --stats have no effect with --plan, which copies nothing")
     for option in ("-v", "--debug", "--stats")
 ]
 
 
-@pytest.mark.parametrize(("options", "warning"), WITHOUT_CONTENTS + OTHERS + PLANS, ids=lambda text: text)
+@pytest.mark.parametrize(
+    ("options", "warning"), WITHOUT_CONTENTS + OTHERS + PATTERNS + PLANS, ids=lambda text: text
+)
 def test_an_option_without_effect(cp: Ours, tmp_path: Path, options: str, warning: str) -> None:
     (tmp_path / "d").mkdir()
     (tmp_path / "a").touch()
@@ -155,6 +164,8 @@ def test_an_option_without_effect(cp: Ours, tmp_path: Path, options: str, warnin
         "-r --keep-directory-symlink",
         "--in-place -u",
         "-r --plan=plan --json",
+        "-r --include=a --exclude=b",
+        "-r --include=a --exclude=b --include=c --exclude=*",
     ],
 )
 def test_an_option_with_effect(cp: Ours, tmp_path: Path, options: str) -> None:

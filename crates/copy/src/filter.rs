@@ -43,6 +43,11 @@ impl Rule {
             pattern: pattern.into(),
         })
     }
+
+    /// Returns what becomes of what the pattern matches.
+    pub fn action(&self) -> Action {
+        self.action
+    }
 }
 
 impl TryFrom<(Action, OsString)> for Rule {

@@ -325,6 +325,10 @@ impl Wishes {
         ];
         let of_output = [
             (
+                matches!(options.filter.last(), Some(rule) if rule.action() == Action::Include),
+                "--include has no effect where no --exclude comes after it: the first pattern that matches decides",
+            ),
+            (
                 flags.json && flags.stats,
                 "--stats has no effect with --json, whose report says the same",
             ),

@@ -8,13 +8,14 @@ use super::waiting::Deadline;
 use crate::errors;
 use crate::thread_bound::{AssertSend, ThreadBound};
 use proactor::{CancelOutcome, Completion, Config, Engine, Refusal, SqPoll, Token};
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning, PyValueError};
 use pyo3::gc::PyVisit;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use pyo3::PyTraverseError;
 use std::collections::{HashMap, VecDeque};
+use std::ffi::CString;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -28,7 +29,8 @@ use std::time::Duration;
 ///   what PROACTOR_ENGINE names. An unknown name raises ValueError, one that cannot be had OSError.
 /// - `sqpoll`: let a kernel thread poll the submission queue (io_uring, Linux 5.13 without privilege): True for an idle
 ///   time of 1 s, or that many seconds; None or False for none. `sqpoll_cpu` binds it to a processor.
-/// - `iopoll`: poll the device for completions (io_uring, O_DIRECT, devices with poll queues).
+/// - `iopoll`: poll the device for completions (io_uring, O_DIRECT, devices with poll queues). With another engine that is named,
+///   it and `sqpoll` raise ValueError; with one that was chosen, RuntimeWarning.
 /// - `backlog`: ops accepted beyond `max_jobs`, which wait in user space.
 /// - `inline`: finish at once what needs no waiting, such as reads of cached pages.
 /// - `max_threads`: the most worker threads for what the engine has no other way to do, 1 to 1024; None is 8 per
@@ -88,6 +90,11 @@ fn parse_sqpoll(sqpoll: Option<&Bound<'_, PyAny>>, cpu: Option<u32>) -> PyResult
         (None, None) => Ok(None),
         (None, Some(_)) => Err(PyValueError::new_err("sqpoll_cpu needs sqpoll")),
     }
+}
+
+fn warn(py: Python<'_>, text: &str) -> PyResult<()> {
+    let category = py.get_type::<PyRuntimeWarning>();
+    PyErr::warn(py, &category, &CString::new(text)?, 1)
 }
 
 fn seconds(name: &str, value: f64) -> PyResult<Duration> {
@@ -191,14 +198,33 @@ impl Context {
                 PyValueError::new_err(format!("max_threads is 1 to {MAX_THREADS}, not {threads}"))
             })?);
         }
-        if let Some(engine) = parse_engine(engine)? {
+        let named = parse_engine(engine)?;
+        let sqpoll = parse_sqpoll(sqpoll, sqpoll_cpu)?;
+        let of_a_ring = match (&sqpoll, iopoll) {
+            (Some(_), _) => Some("sqpoll"),
+            (None, true) => Some("iopoll"),
+            (None, false) => None,
+        };
+        if let (Some(option), Some(engine)) = (of_a_ring, named.filter(|engine| *engine != Engine::IoUring)) {
+            return Err(PyValueError::new_err(format!(
+                "{option} has no effect on the engine {engine}: leave it out, or name io_uring"
+            )));
+        }
+        if let Some(engine) = named {
             config = config.engine(engine);
         }
-        if let Some(sqpoll) = parse_sqpoll(sqpoll, sqpoll_cpu)? {
+        if let Some(sqpoll) = sqpoll {
             config = config.sqpoll(sqpoll);
         }
         let mut driver = config.build().map_err(|e| errors::no_engine(py, &e, "context"))?;
         let chosen = driver.chosen().clone();
+        if let Some(option) = of_a_ring.filter(|_| chosen.engine != Engine::IoUring) {
+            let text = format!(
+                "{option} has no effect: the engine is {} ({})",
+                chosen.engine, chosen.reason
+            );
+            warn(py, &text)?;
+        }
         let shared = if !shared {
             None
         } else if chosen.engine == Engine::IoUring {

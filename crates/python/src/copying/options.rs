@@ -101,10 +101,66 @@ pub(super) fn parse(given: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
             _ => return Err(PyValueError::new_err(format!("no such option: {name}"))),
         }
     }
-    match impossible(&options) {
+    match impossible(&options).or_else(|| without_effect(&options)) {
         Some(problem) => Err(PyValueError::new_err(problem)),
         None => Ok(options),
     }
+}
+
+/// Options of which nothing would come beside the others.
+fn without_effect(options: &Options) -> Option<&'static str> {
+    let copies = options.method == Method::Contents && !options.attributes_only;
+    let excludes = options.filter.iter().any(|rule| rule.action() == Action::Exclude);
+    let leaves_all = matches!(options.overwrite.when, When::None | When::NoneFail);
+    let of_contents = [
+        (
+            options.verify,
+            "verify has no effect with link or attributes_only",
+        ),
+        (
+            options.bwlimit > 0,
+            "bwlimit has no effect with link or attributes_only",
+        ),
+        (
+            options.resume,
+            "resume has no effect with link or attributes_only",
+        ),
+        (
+            options.in_place,
+            "in_place has no effect with link or attributes_only",
+        ),
+        (
+            options.sparse != Sparse::Auto,
+            "sparse has no effect with link or attributes_only",
+        ),
+        (
+            options.reflink != Reflink::Auto,
+            "reflink has no effect with link or attributes_only",
+        ),
+    ];
+    let of_others = [
+        (
+            options.backup != Backup::None && leaves_all,
+            "backup has no effect with update='none' or 'none-fail', which replace nothing",
+        ),
+        (
+            options.keep_directory_symlink && !options.recursive,
+            "keep_directory_symlink has no effect with recursive=False",
+        ),
+        (
+            options.one_file_system && !options.recursive,
+            "one_file_system has no effect with recursive=False",
+        ),
+        (
+            !options.filter.is_empty() && !excludes,
+            "include has no effect without exclude, which leaves out what is not included",
+        ),
+    ];
+    let of_contents = of_contents
+        .into_iter()
+        .map(|(given, text)| (given && !copies, text));
+    let in_vain = of_contents.chain(of_others).find(|(is_so, _)| *is_so);
+    in_vain.map(|(_, text)| text)
 }
 
 /// What no file could be copied with: told before anything is touched.

@@ -10,7 +10,7 @@ use crate::memory::{self, BytesAllocator, Unseen};
 use crate::path::c_path;
 use proactor::op::{Op, ReadFile, WriteFile};
 use proactor::Token;
-use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning};
+use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning, PyValueError};
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::PyTraverseError;
@@ -254,6 +254,11 @@ pub(crate) fn write_bytes(
     sync: bool,
     engine: Option<String>,
 ) -> PyResult<Call> {
+    if append && exclusive {
+        return Err(PyValueError::new_err(
+            "append has no effect with exclusive, which makes a new file: leave it out",
+        ));
+    }
     let mut op = WriteFile::new(c_path(path)?, memory::buffer(data, false)?);
     op.flags = libc::O_WRONLY | libc::O_CREAT | libc::O_CLOEXEC;
     op.flags |= if append { libc::O_APPEND } else { libc::O_TRUNC };

@@ -18,6 +18,10 @@ use std::sync::Arc;
 
 /// Files in a chunk, which is handed over and back in about the time that a small file takes to read.
 const CHUNK: usize = 8;
+/// Of the largest files there are so many in a chunk.
+const SMALLEST_CHUNK: usize = 2;
+/// Files that may be held, below which no chunk is ever handed over: as many as in a chunk are for the calling thread.
+pub(super) const LEAST_CONCURRENCY: usize = 2 * SMALLEST_CHUNK;
 /// Large files go in smaller chunks: what comes after them is held meanwhile.
 const CHUNK_BYTES: usize = 512 * 1024;
 /// A second copy of the contents of files from here on would cost more than the help is worth.
@@ -74,7 +78,7 @@ impl Help {
         if self.chunks >= 2 * self.workers || self.cached_in_a_row < CACHED_IN_A_ROW {
             return None;
         }
-        let size = (CHUNK_BYTES / self.last_bytes.max(1)).clamp(2, CHUNK);
+        let size = (CHUNK_BYTES / self.last_bytes.max(1)).clamp(SMALLEST_CHUNK, CHUNK);
         // As many again are for the calling thread.
         (2 * size <= room).then_some(size)
     }

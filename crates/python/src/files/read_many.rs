@@ -6,7 +6,7 @@
 
 use super::call::{read_now, FILE_BYTES};
 use super::driver::{self, LoopDriver, LoopFuture, Waiter};
-use super::help::Help;
+use super::help::{Help, LEAST_CONCURRENCY};
 use super::read_many_step::ReadManyStep;
 use crate::coroutine::Outcome;
 use crate::errors;
@@ -73,6 +73,11 @@ impl ReadMany {
         }
         let concurrency = at_least("concurrency", 1, concurrency)?;
         let workers = at_least("workers", 0, workers)?;
+        if workers > 0 && concurrency < LEAST_CONCURRENCY {
+            return Err(PyValueError::new_err(format!(
+                "workers has no effect with concurrency={concurrency}, which is less than {LEAST_CONCURRENCY}"
+            )));
+        }
         Ok(ReadMany {
             weak: None,
             paths: paths.try_iter()?.unbind(),
