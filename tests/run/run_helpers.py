@@ -31,12 +31,14 @@ DENIED = [
 ]
 
 
-def compiled(name: str, into: Path, *flags: str) -> Path:
+def compiled(name: str, into: Path, *flags: str, sources: list[str] | None = None) -> Path:
     """The C program whose source files are in the directory `name` beside this file."""
     program = into / name
-    sources = sorted(str(source) for source in (HERE / name).glob("*.c"))
+    files = (
+        [str(HERE / source) for source in sources] if sources else sorted(map(str, (HERE / name).glob("*.c")))
+    )
     subprocess.run(
-        ["cc", "-O1", "-o", str(program), *sources, "-lpthread", *flags],
+        ["cc", "-O1", "-o", str(program), *files, "-lpthread", *flags],
         check=True,
         capture_output=True,
         timeout=60,

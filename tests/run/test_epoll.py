@@ -27,7 +27,7 @@ def output_of(command: list[str], **options: object) -> list[str]:
 @pytest.fixture(scope="module")
 def plain(cases: Path) -> list[str]:
     lines = output_of([str(cases)])
-    assert len(lines) > 350
+    assert len({line.split(":")[0] for line in lines}) >= 190
     return lines
 
 
@@ -35,19 +35,9 @@ def plain(cases: Path) -> list[str]:
 def test_on_a_ring(cases: Path, plain: list[str], tmp_path: Path) -> None:
     stats = tmp_path / "stats"
     assert output_of([*RUN, "--strict", f"--stats={stats}", "--", str(cases)]) == plain
-    # It was on a ring, and all kinds of hand-backs were seen.
-    counted = stats.read_text()
-    assert max(json.loads(line)["sockets"] for line in counted.splitlines()) > 600
-    for cause in (
-        "a second thread",
-        "another thread",
-        "fdopen",
-        "forks",
-        "poll or select",
-        "in two sets",
-        "blocking",
-    ):
-        assert cause in counted
+    counted = [json.loads(line) for line in stats.read_text().splitlines()]
+    assert max(line["sockets"] for line in counted) > 700
+    assert max(line["returned"] for line in counted) > 0
 
 
 @needs("io_uring")

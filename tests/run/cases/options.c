@@ -1,5 +1,7 @@
 #include "common.h"
 
+#include <linux/tls.h>
+
 // Options, counts and errors of a socket.
 
 static int number(int level, int name) {
@@ -327,4 +329,28 @@ CASE(urgent_sent) {
     say_bytes("urgent", recv(b, bytes, 1, MSG_OOB), bytes);
     say_bytes("after", recv(b, bytes, 10, 0), bytes);
     end_batch();
+}
+
+
+CASE(kernel_tls) {
+    // Where the kernel has TLS (CONFIG_TLS), both ends use it with the same key.
+    struct tls12_crypto_info_aes_gcm_128 key = {.info = {TLS_1_2_VERSION, TLS_CIPHER_AES_GCM_128}};
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    put(b, "hello");
+    wait_and_say("in", LONG);
+    say_read("read", a, 10);
+    int has_tls = !setsockopt(a, IPPROTO_TCP, TCP_ULP, "tls", 4) && !setsockopt(b, IPPROTO_TCP, TCP_ULP, "tls", 4);
+    SAY("%s", has_tls ? "encrypted" : "in clear");
+    int ends[2] = {a, b};
+    for (int i = 0; has_tls && i < 2; i++) {
+        CHECK(!setsockopt(ends[i], SOL_TLS, TLS_TX, &key, sizeof key));
+        CHECK(!setsockopt(ends[i], SOL_TLS, TLS_RX, &key, sizeof key));
+    }
+    wait_and_say("none", SHORT);
+    put(b, "record");
+    wait_and_say("in", LONG);
+    say_read("read", a, 3);
+    say_read("read", a, 10);
+    SAY_CALL("write", write(a, "reply", 5));
+    say_peer("peer");
 }
