@@ -1,5 +1,5 @@
-"""What is alive when a program ends: open files, pending calls, loops of other threads, and code that calls us
-in `__del__`, a weakref's callback or atexit. The program must end with its own status, without native errors.
+"""What is alive when a program ends: open files, pending calls, loops of other threads, and code that calls
+us in `__del__`, a weakref's callback or atexit. The program ends with its own status, and does not crash.
 """
 
 from __future__ import annotations
