@@ -237,6 +237,7 @@ fn number(bytes: &[u8], at: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fd::AsFd;
 
     fn head(source: &[u8]) -> Head {
         Head {
@@ -248,6 +249,31 @@ mod tests {
                 options: 3,
             },
             source: source.into(),
+        }
+    }
+
+    #[test]
+    fn a_file_that_has_changed_in_any_way_is_another() {
+        let stat = crate::sys::stat(std::fs::File::open("/").unwrap().as_fd()).unwrap();
+        let of_both: [fn(&mut Stat); 4] = [
+            |stat| stat.id.1 ^= 1,
+            |stat| stat.size ^= 1,
+            |stat| stat.mtime.tv_sec ^= 1,
+            |stat| stat.mtime.tv_nsec ^= 1,
+        ];
+        let of_sources: [fn(&mut Stat); 2] = [|stat| stat.ctime.tv_sec ^= 1, |stat| stat.ctime.tv_nsec ^= 1];
+        let at = Key::TOP;
+        let value = finished(at, &stat, Some(&stat));
+        assert_eq!(value, finished(at, &stat, Some(&stat)));
+        for change in of_both.iter().chain(&of_sources) {
+            let mut other = stat;
+            change(&mut other);
+            assert_ne!(finished(at, &other, Some(&stat)), value);
+        }
+        for change in of_both {
+            let mut other = stat;
+            change(&mut other);
+            assert_ne!(finished(at, &stat, Some(&other)), value);
         }
     }
 
