@@ -4,7 +4,7 @@
 //! is a plain system call is then made directly, because a search would allocate.
 
 use libc::{
-    c_char, c_int, c_long, c_uint, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t, off_t,
+    c_char, c_int, c_long, c_uint, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t, off_t, pid_t,
     pollfd, sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec, timeval,
 };
 use std::ptr::null_mut;
@@ -35,6 +35,7 @@ macro_rules! functions {
             ///
             /// # Safety
             /// As that function.
+            #[allow(non_snake_case)]
             pub(crate) unsafe fn $name($($arg: $type),*) -> $ret {
                 let mut found = at::$name.load(Ordering::Relaxed);
                 if found.is_null() {
@@ -112,6 +113,13 @@ functions! {
     fn execv(path: *const c_char, args: *const *const c_char) -> c_int, -1, NO_CALL;
     fn execvp(file: *const c_char, args: *const *const c_char) -> c_int, -1, NO_CALL;
     fn execvpe(file: *const c_char, args: *const *const c_char, environment: *const *const c_char) -> c_int, -1, NO_CALL;
+    fn execveat(directory: c_int, path: *const c_char, args: *const *const c_char, environment: *const *const c_char, flags: c_int) -> c_int, -1, libc::SYS_execveat;
+    fn fexecve(fd: c_int, args: *const *const c_char, environment: *const *const c_char) -> c_int, -1, NO_CALL;
+    fn posix_spawn(pid: *mut pid_t, path: *const c_char, actions: *const c_void, attributes: *const c_void, args: *const *const c_char, environment: *const *const c_char) -> c_int, libc::ENOSYS, NO_CALL;
+    fn posix_spawnp(pid: *mut pid_t, file: *const c_char, actions: *const c_void, attributes: *const c_void, args: *const *const c_char, environment: *const *const c_char) -> c_int, libc::ENOSYS, NO_CALL;
+    fn system(command: *const c_char) -> c_int, -1, NO_CALL;
+    fn popen(command: *const c_char, mode: *const c_char) -> *mut libc::FILE, null_mut(), NO_CALL;
+    fn _Fork() -> pid_t, -1, NO_CALL;
     fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int, -1, libc::SYS_getsockopt;
     fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int, -1, libc::SYS_setsockopt;
 }

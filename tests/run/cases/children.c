@@ -392,3 +392,91 @@ CASE(piped_children) {
     say_read("read", a, 10);
     serve(10);
 }
+
+CASE(child_writes_after_what_is_queued) {
+    // A program that is started beside the server writes to its connection.
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    put(b, "x");
+    make_batch();
+    char command[60];
+    CHECK(a < 10);  // a shell's numbers have one digit
+    sprintf(command, "printf 'program ' >&%d", a);
+    SAY_CALL("write", write(a, "server ", 7));
+    SAY("system %d", system(command));
+    SAY_CALL("write", write(a, "server ", 7));
+    sprintf(command, "printf 'stream ' >&%d", a);
+    SAY("closed %d", pclose(popen(command, "w")));
+    SAY_CALL("write", write(a, "server", 6));
+    wait_and_say("wait", 0);
+    shutdown(a, SHUT_WR);
+    char bytes[100];
+    size_t total = 0;
+    for (ssize_t got; (got = recv(b, bytes + total, 50, 0)) > 0;) total += (size_t)got;
+    say_bytes("peer", (ssize_t)total, bytes);
+    end_batch();
+}
+
+pid_t _Fork(void);
+
+CASE(forked_without_handlers) {
+    CHECK(!pipe(gate));
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    put(b, "abc");
+    wait_and_say("in", LONG);
+    pid_t child = _Fork();
+    if (!child) {
+        wait_at_gate();
+        say_read("child", a, 2);
+        fflush(stdout);
+        _exit(0);
+    }
+    wait_and_say("in", LONG);
+    open_gate();
+    end_child(child);
+    say_read("parent", a, 10);
+    serve(30);
+    close(gate[0]), close(gate[1]);
+}
+
+CASE(child_without_a_pipe) {
+    // No descriptor is left at the fork.
+    struct rlimit before, none;
+    CHECK(!pipe(gate) && !getrlimit(RLIMIT_NOFILE, &before));
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    put(b, "abc");
+    wait_and_say("in", LONG);
+    none = (struct rlimit){3, before.rlim_max};
+    CHECK(!setrlimit(RLIMIT_NOFILE, &none));
+    pid_t child = fork();
+    if (!child) {
+        wait_at_gate();
+        say_read("child", a, 2);
+        fflush(stdout);
+        _exit(0);
+    }
+    CHECK(!setrlimit(RLIMIT_NOFILE, &before));
+    wait_and_say("in", LONG);
+    open_gate();
+    end_child(child);
+    say_read("parent", a, 10);
+    serve(30);
+    close(gate[0]), close(gate[1]);
+}
+
+CASE(many_children) {
+    CHECK(!pipe(gate));
+    pid_t children[80];
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    wait_and_say("none", 0);
+    for (int i = 0; i < 80; i++) {
+        if (!(children[i] = fork())) {
+            wait_at_gate();
+            _exit(0);
+        }
+        if (i % 20 == 0) serve(2);
+    }
+    for (int i = 0; i < 80; i++) open_gate();
+    for (int i = 0; i < 80; i++) CHECK(waitpid(children[i], 0, 0) == children[i]);
+    serve(30);
+    close(gate[0]), close(gate[1]);
+}

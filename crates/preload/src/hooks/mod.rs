@@ -5,6 +5,7 @@ mod dup;
 mod epoll;
 mod exit;
 mod fcntl;
+mod names;
 mod open;
 mod option;
 mod poll;
