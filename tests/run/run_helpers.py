@@ -21,7 +21,8 @@ from seccomp import FILTER, IO_URING_SETUP
 
 LIBRARY = Path(proactor.__file__).parent / "libproactor_preload.so"
 HERE = Path(__file__).parent
-RUN = [sys.executable, "-m", "proactor", "run"]
+# All tests of this directory can be run with further options, such as `--kernel-workers=1`.
+RUN = [sys.executable, "-m", "proactor", "run", *os.environ.get("PROACTOR_TEST_RUN", "").split()]
 # Runs what follows where no ring can be made.
 DENIED = [
     sys.executable,

@@ -4,9 +4,11 @@
 
 mod bench;
 mod cluster;
+mod config;
 mod cp;
 mod doctor;
 mod given;
+mod kernel_workers;
 mod run;
 mod serve;
 mod signals;
@@ -52,7 +54,7 @@ enum Command {
     /// Loads a library into the program and becomes it: its status and its signals are its own. What cannot be done exactly as
     /// epoll does it is handed back to epoll. Exits with 2 for what cannot be done, with 126 or 127 if there is no such program.
     #[command(override_usage = "proactor run [OPTIONS] [--] COMMAND...")]
-    Run(run::Run),
+    Run(Box<run::Run>),
 }
 
 /// What the command runs in: the native binary has nothing of this, Python's entry point has both.
@@ -88,7 +90,7 @@ fn run_command(args: &[OsString], host: &Host<'_>) -> u8 {
             Command::Cp(args) => cp::run(&args, host.cluster),
             Command::Serve(serve) => serve::run(*serve, args),
             Command::Doctor(args) => doctor::run(&args),
-            Command::Run(args) => run::run(&args, host),
+            Command::Run(run) => run::run(*run, args, host),
         },
         Err(error) if args.get(1).is_some_and(|name| name == "cp") => cp::report_usage(&error, &args[2..]),
         Err(error) => {

@@ -6,7 +6,7 @@
 use crate::report::{self, Cause, Stats};
 use crate::set::{Held, Phase, BUSY};
 use crate::transfer::ticks;
-use crate::{parked, real, table};
+use crate::{parked, real, table, worker};
 use std::cell::Cell;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicUsize, Ordering};
@@ -207,6 +207,7 @@ pub(crate) extern "C" fn after_fork_in_parent() {
 
 pub(crate) extern "C" fn after_fork_in_child() {
     parked::forget_in_child();
+    worker::forget_in_child();
     let Some(mut forking) = FORKING.take() else {
         report::note_process();
         return;

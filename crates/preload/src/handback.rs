@@ -130,7 +130,9 @@ impl Inner {
         if socket.in_kernel() {
             return None;
         }
-        let fresh = Socket::new(fd, 0, 0, 0);
+        let mut fresh = Socket::new(fd, 0, 0, 0);
+        // Its removal takes it out of the lists.
+        (fresh.listed, fresh.dirty) = (socket.listed, socket.dirty);
         let mut socket = std::mem::replace(socket, fresh);
         self.remove(fd);
         socket.listed = false;
@@ -192,7 +194,16 @@ impl Inner {
         self.touch(copy);
     }
 
-    /// Hands the whole set back. Only the owner may.
+    /// Hands the set back from another thread than the owner's, which is not in the kernel.
+    pub(crate) fn hand_back_while_owner_computes(&mut self, cause: Cause) {
+        if self.has_worker() {
+            self.hand_back(cause);
+        } else {
+            self.give_up(cause);
+        }
+    }
+
+    /// Hands the whole set back. Only the owner may, or any thread if the ring has a kernel worker.
     pub(crate) fn hand_back(&mut self, cause: Cause) {
         self.stop_lending(cause);
         if self.phase == Phase::Ring {
@@ -234,7 +245,14 @@ impl Inner {
     /// Hands the set back from any thread, while its owner is not in the kernel. See `ring.rs` for why that is sound.
     pub(crate) fn give_up(&mut self, cause: Cause) {
         self.stop_lending(cause);
+        if self.has_worker() {
+            self.cancel_all();
+            for fd in self.all() {
+                self.cancel(fd);
+            }
+        }
         self.reap();
+        self.sends = 0;
         self.real_armed = false;
         self.wake_armed = false;
         if let Some(ring) = &mut self.ring {
@@ -326,8 +344,12 @@ pub(crate) fn share(set: &mut Inner) {
 pub(crate) fn finish() {
     for set in table::sets() {
         let Some(mut held) = set.hold() else { continue };
-        for socket in held.sockets.iter_mut().flatten() {
-            socket.flush();
+        for fd in held.all() {
+            held.flush(fd);
+        }
+        if held.waiting && held.has_worker() {
+            // What it waits for may have been read here.
+            held.wake_owner();
         }
     }
 }

@@ -25,6 +25,7 @@ mod table;
 mod transfer;
 mod turn;
 mod wait;
+mod worker;
 
 use libc::c_int;
 

@@ -1,6 +1,7 @@
 //! Options from the environment, and what is said at the end of the process.
 
 use crate::table;
+use crate::worker::{self, Workers};
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fmt::Write as _;
 use std::fs::File;
@@ -8,6 +9,7 @@ use std::io::Write as _;
 use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// Options as `proactor run` hands them over: `name=value` with semicolons between.
 const VARIABLE: &CStr = c"PROACTOR_RUN";
@@ -106,6 +108,7 @@ pub(crate) struct Options {
     pub(crate) only: Vec<u16>,
     pub(crate) per_socket: Option<usize>,
     pub(crate) pool: Option<u16>,
+    pub(crate) workers: Workers,
     explain: bool,
     stats: bool,
     stats_file: Option<OsString>,
@@ -138,9 +141,16 @@ fn read_options() -> Options {
     for item in value.split(';') {
         let (name, value) = item.split_once('=').unwrap_or((item, ""));
         match name {
-            "only" => options.only = value.split(',').filter_map(|port| port.parse().ok()).collect(),
+            "only" => options.only = numbers(value),
             "per-socket" => options.per_socket = value.parse().ok(),
             "pool" => options.pool = value.parse().ok(),
+            "kernel-workers" => options.workers.count = value.parse().unwrap_or(0),
+            "kernel-cpus" => options.workers.cpus = numbers(value),
+            "sqpoll-idle-ms" => options.workers.idle_ms = value.parse().unwrap_or(0),
+            "user-spin-ns" => options.workers.spin = Duration::from_nanos(value.parse().unwrap_or(0)),
+            "in-step" => options.workers.in_step = true,
+            "iowq" => options.workers.io_workers = value.parse().ok(),
+            "iowq-cpus" => options.workers.io_cpus = numbers(value),
             "explain" => options.explain = true,
             "stats" => options.stats = true,
             _ => {}
@@ -148,6 +158,10 @@ fn read_options() -> Options {
     }
     options.stats_file = std::env::var_os("PROACTOR_RUN_STATS");
     options
+}
+
+fn numbers<T: std::str::FromStr>(list: &str) -> Vec<T> {
+    list.split(',').filter_map(|number| number.parse().ok()).collect()
 }
 
 /// Takes what concerns this library out of the environment of programs that this one starts. `ours` is how LD_PRELOAD names it.
@@ -241,7 +255,7 @@ fn name() -> String {
 fn as_json(total: &Stats) -> String {
     let mut text = format!(
         "{{\"program\":\"{}\",\"pid\":{},\"sockets\":{},\"returned\":{},\"received_bytes\":{},\"queued_sends\":{},\"direct_sends\":{},\
-         \"waits\":{},\"enters\":{},\"unix_sockets_on_epoll\":{},\"handed_back\":{{",
+         \"waits\":{},\"enters\":{},\"kernel_workers\":{},\"unix_sockets_on_epoll\":{},\"handed_back\":{{",
         name(),
         std::process::id(),
         total.adopted,
@@ -251,6 +265,7 @@ fn as_json(total: &Stats) -> String {
         total.direct_sends,
         total.waits,
         total.enters,
+        worker::count(),
         UNIX_SOCKETS.load(Ordering::Relaxed)
     );
     let counted = CAUSES
@@ -271,6 +286,9 @@ fn explained(total: &Stats) -> String {
         std::process::id(),
         total.adopted
     );
+    if worker::count() > 0 {
+        let _ = writeln!(text, "proactor run: {} kernel workers", worker::count());
+    }
     for (cause, why) in CAUSES {
         let count = COUNTS[cause as usize].load(Ordering::Relaxed);
         if count > 0 {

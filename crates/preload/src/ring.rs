@@ -4,7 +4,10 @@
 //! while its owner is elsewhere. That is sound because of three things. With DEFER_TASKRUN the kernel takes bytes from a socket
 //! only inside the owner's io_uring_enter. Sends are MSG_DONTWAIT, so they end inside the call that submits them. And before
 //! the ring is given up, its pool is emptied ([`Ring::stop_receiving`]), so that no receive can take anything any more.
+//! A ring with a kernel worker has other rules: see `worker.rs`.
 
+use crate::report::options;
+use crate::worker;
 use io_uring::types::BufRingEntry;
 use io_uring::{cqueue, squeue, IoUring};
 use libc::{c_long, c_void};
@@ -12,7 +15,7 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const ENTRIES: u32 = 1024;
 /// Receives that stay in the ring fill the completion queue by themselves.
@@ -26,8 +29,13 @@ pub(crate) const GROUP: u16 = 0;
 // Values of the kernel's interface (include/uapi/linux/io_uring.h).
 const ENTER_GETEVENTS: u32 = 1;
 const ENTER_EXT_ARG: u32 = 1 << 3;
+const ENTER_SQ_WAKEUP: u32 = 1 << 1;
+const ENTER_SQ_WAIT: u32 = 1 << 2;
 /// Linux 6.15.
 const ENTER_NO_IOWAIT: u32 = 1 << 7;
+const UNREGISTER_EVENTFD: c_long = 5;
+/// How long a worker is waited for at a time.
+const PAUSE: Duration = Duration::from_millis(10);
 /// Bytes of a signal mask, as the kernel counts them.
 const MASK_BYTES: u32 = 8;
 
@@ -162,6 +170,8 @@ pub(crate) struct Ring {
     io: IoUring,
     pub(crate) pool: Pool,
     flags: u32,
+    /// A thread of the kernel submits (SQPOLL), receives and sends.
+    pub(crate) has_worker: bool,
     /// Ends the owner's wait from another thread.
     pub(crate) wake: RawFd,
 }
@@ -174,11 +184,19 @@ impl Ring {
             .dontfork()
             .setup_clamp()
             .setup_submit_all()
-            .setup_single_issuer()
-            .setup_defer_taskrun()
-            .setup_taskrun_flag()
             .setup_cqsize(COMPLETIONS);
+        let worker = worker::next()?;
+        match worker {
+            Some(of) => builder
+                .setup_sqpoll(options().workers.idle_ms)
+                .setup_attach_wq(of),
+            None => builder
+                .setup_single_issuer()
+                .setup_defer_taskrun()
+                .setup_taskrun_flag(),
+        };
         let io = builder.build(ENTRIES)?;
+        worker::bound_io_workers(&io)?;
         let buffers = buffers.unwrap_or(BUFFERS).clamp(1, MAX_BUFFERS);
         let mut pool = Pool::new(MAX_BUFFERS)?;
         // SAFETY: the mapping has as many entries, and lives until after the ring (field order).
@@ -205,6 +223,7 @@ impl Ring {
             io,
             pool,
             flags: ENTER_GETEVENTS | no_iowait,
+            has_worker: worker.is_some(),
             wake,
         })
     }
@@ -222,9 +241,55 @@ impl Ring {
         if unsafe { self.io.submission().push(entry) }.is_ok() {
             return true;
         }
-        let _ = self.submit();
+        if self.has_worker {
+            let mut call = self.call(0);
+            call.flags |= ENTER_SQ_WAIT;
+            let _ = call.enter();
+        } else {
+            let _ = self.submit();
+        }
         // SAFETY: as above.
         unsafe { self.io.submission().push(entry) }.is_ok()
+    }
+
+    /// Whether the kernel has to be called for it to take what is queued.
+    pub(crate) fn must_submit(&mut self) -> bool {
+        let queue = self.io.submission();
+        !queue.is_empty() && (!self.has_worker || queue.need_wakeup())
+    }
+
+    /// Wakes a worker that sleeps while something is queued.
+    pub(crate) fn wake_worker(&mut self) {
+        if self.has_worker && self.must_submit() {
+            let mut call = self.call(0);
+            call.flags &= !ENTER_GETEVENTS;
+            let _ = call.enter();
+        }
+    }
+
+    /// Where the call is denied (a sandbox), the worker works on. What it polls wakes it.
+    #[cold]
+    fn wait_without_call(&self) {
+        let one = 1u64;
+        // SAFETY: eight live bytes.
+        unsafe { crate::real::write(self.wake, (&raw const one).cast(), 8) };
+        std::thread::sleep(PAUSE / 100);
+    }
+
+    /// Sees that completions of what the worker has done are in the queue: it holds the ring's lock from when it takes bytes
+    /// from a socket until then.
+    pub(crate) fn wait_for_lock(&self) {
+        // Fails, as there is no eventfd; but only after it had the lock.
+        // SAFETY: no pointer is passed.
+        unsafe {
+            libc::syscall(
+                libc::SYS_io_uring_register,
+                self.fd() as c_long,
+                UNREGISTER_EVENTFD,
+                0,
+                0,
+            )
+        };
     }
 
     pub(crate) fn queued(&mut self) -> u32 {
@@ -246,20 +311,44 @@ impl Ring {
         self.io.completion().next()
     }
 
-    /// Hands over what is queued and runs deferred work, without waiting.
+    /// Hands over what is queued and runs deferred work, without waiting. With a kernel worker: waits for something that it
+    /// has done.
     pub(crate) fn submit(&mut self) -> Result<u32, i32> {
-        self.call(0).run()
+        let mut call = self.call(u32::from(self.has_worker));
+        if self.has_worker {
+            call.timeout = Some(PAUSE);
+            return match call.enter() {
+                Err(libc::ETIME) => Ok(0),
+                Err(error) if !matches!(error, libc::EINTR | libc::EBUSY | libc::EAGAIN) => {
+                    self.wait_without_call();
+                    Ok(0)
+                }
+                result => result,
+            };
+        }
+        call.enter()
+    }
+
+    /// A call that waits for `want` completions, and looks for them before it sleeps.
+    pub(crate) fn wait_call(&mut self, want: u32) -> Call {
+        let spin = Some((&raw const self.io, options().workers.spin)).filter(|_| self.has_worker && want > 0);
+        Call {
+            spin,
+            ..self.call(want)
+        }
     }
 
     /// A call that waits for `want` completions.
     pub(crate) fn call(&mut self, want: u32) -> Call {
+        let must_wake = self.has_worker && self.must_submit();
         Call {
             fd: self.fd(),
-            queued: self.queued(),
+            queued: if self.has_worker { 0 } else { self.queued() },
             want,
-            flags: self.flags,
+            flags: self.flags | if must_wake { ENTER_SQ_WAKEUP } else { 0 },
             timeout: None,
             mask: std::ptr::null(),
+            spin: None,
         }
     }
 
@@ -301,11 +390,52 @@ pub(crate) struct Call {
     flags: u32,
     pub(crate) timeout: Option<Duration>,
     pub(crate) mask: *const libc::sigset_t,
+    /// Where completions appear without a call, and how long to look for them before one.
+    spin: Option<(*const IoUring, Duration)>,
 }
 
 impl Call {
+    /// As [`enter`](Self::enter), without a call if what is wanted appears by itself soon. `enters` counts calls.
+    ///
+    /// # Safety
+    /// The ring stays where it is until then.
+    pub(crate) unsafe fn run(&self, enters: &mut u64) -> Result<u32, i32> {
+        let mut is_awake = self.flags & ENTER_SQ_WAKEUP == 0;
+        if let Some((ring, time)) = self.spin.filter(|(_, time)| !time.is_zero()) {
+            if !is_awake {
+                *enters += 1;
+                Call {
+                    want: 0,
+                    spin: None,
+                    mask: std::ptr::null(),
+                    timeout: None,
+                    ..*self
+                }
+                .enter()?;
+                is_awake = true;
+            }
+            let time = self.timeout.map_or(time, |timeout| timeout.min(time));
+            let start = Instant::now();
+            while start.elapsed() < time {
+                // SAFETY: the caller's promise. The queue is only looked at.
+                if unsafe { (*ring).completion_shared() }.len() >= self.want as usize {
+                    return Ok(0);
+                }
+                std::hint::spin_loop();
+            }
+        }
+        *enters += 1;
+        let woken = if is_awake { ENTER_SQ_WAKEUP } else { 0 };
+        Call {
+            flags: self.flags & !woken,
+            spin: None,
+            ..*self
+        }
+        .enter()
+    }
+
     /// Returns the number of entries that the kernel has taken.
-    pub(crate) fn run(&self) -> Result<u32, i32> {
+    fn enter(&self) -> Result<u32, i32> {
         let time = self.timeout.map(timespec);
         let arg = GetEventsArg {
             sigmask: self.mask as u64,

@@ -77,6 +77,12 @@ pub(crate) struct Inner {
     pub(crate) wake_armed: bool,
     /// A receive has found no buffer.
     pub(crate) starved: bool,
+    /// Sends that the ring has.
+    pub(crate) sends: u32,
+    /// Of one of them the program, or what is queued behind it, waits for the end.
+    pub(crate) is_chained: bool,
+    /// Entries that did nothing and have come back.
+    pub(crate) echoes: u32,
     /// Sockets that the last wait has reported.
     pub(crate) batch: usize,
     /// When it did, in ticks of the coarse clock.
@@ -160,6 +166,15 @@ impl Inner {
         self.phase != Phase::Ring || self.owner == this_thread()
     }
 
+    /// Ends the owner's wait.
+    pub(crate) fn wake_owner(&self) {
+        if let Some(ring) = &self.ring {
+            let one = 1u64;
+            // SAFETY: eight live bytes.
+            unsafe { real::write(ring.wake, (&raw const one).cast(), 8) };
+        }
+    }
+
     pub(crate) fn new_generation(&mut self) -> u32 {
         self.generations = (self.generations + 1) & 0xff_ffff;
         self.generations
@@ -216,6 +231,9 @@ impl Set {
             real_armed: false,
             wake_armed: false,
             starved: false,
+            sends: 0,
+            is_chained: false,
+            echoes: 0,
             batch: 0,
             turn: 0,
             noisy_until: None,
@@ -279,21 +297,17 @@ impl Set {
     #[cold]
     fn hand_back_from_here(&'static self, held: &mut Held, cause: Cause) {
         if !held.waiting {
-            held.give_up(cause);
+            held.hand_back_while_owner_computes(cause);
             return;
         }
         held.wanted = Some(cause);
-        if let Some(ring) = &held.ring {
-            let one = 1u64;
-            // SAFETY: eight live bytes.
-            unsafe { real::write(ring.wake, (&raw const one).cast(), 8) };
-        }
+        held.wake_owner();
         while held.phase == Phase::Ring && held.waiting {
             let guard = held.guard.take().expect("held until dropped");
             held.guard = Some(self.changed.wait(guard).unwrap_or_else(PoisonError::into_inner));
         }
         if held.phase == Phase::Ring && !held.is_mine() {
-            held.give_up(cause);
+            held.hand_back_while_owner_computes(cause);
         }
     }
 

@@ -68,7 +68,7 @@ pub(crate) struct Socket {
     pub(crate) hung_up: bool,
     /// The kernel has an error that no call has had yet.
     broken: bool,
-    queue: Vec<u8>,
+    pub(crate) queue: Vec<u8>,
     sending: Vec<u8>,
     sent: usize,
     pub(crate) in_flight: bool,
@@ -147,7 +147,7 @@ impl Socket {
         if self.error != 0 || self.broken {
             is |= ERR;
         }
-        if !self.blocked && self.queued() < WRITABLE_BELOW {
+        if self.is_writable() {
             is |= OUT;
         }
         is & ((self.events & !PRIVATE) | HUP | ERR)
@@ -187,6 +187,10 @@ impl Socket {
                 len,
             )
         };
+    }
+
+    pub(crate) fn is_writable(&self) -> bool {
+        !self.blocked && self.queued() < WRITABLE_BELOW
     }
 
     pub(crate) fn is_edge(&self) -> bool {
@@ -487,11 +491,6 @@ impl Socket {
         self.eof |= is & libc::POLLHUP != 0;
         self.broken && !before.0 || self.hung_up && !before.1
     }
-}
-
-/// The buffer that a receive has filled is copied when fewer are left: others must find one.
-pub(crate) fn is_short(pool: &Pool) -> bool {
-    pool.free < (pool.made() / 4).max(1)
 }
 
 const _: () = assert!(BUFFER_BYTES <= u32::MAX as usize);

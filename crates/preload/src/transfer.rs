@@ -1,6 +1,7 @@
 //! Reading and writing of a socket that is on a ring.
 
-use crate::report::Cause;
+use crate::report::{options, Cause};
+use crate::ring::BUFFER_BYTES;
 use crate::set::{Inner, Phase, Set};
 use crate::socket::{Socket, QUEUE_BYTES};
 use crate::{errno, real, set_errno, table};
@@ -69,6 +70,7 @@ impl Inner {
         if flags & ELSEWHERE != 0 {
             return Answer::Real;
         }
+        let has_worker = self.has_worker();
         let (Some(socket), Some(room)) = (self.socket(fd), total(to)) else {
             return Answer::Real;
         };
@@ -76,8 +78,11 @@ impl Inner {
             return Answer::Real;
         }
         socket.refresh();
-        if socket.bytes == 0 && socket.armed {
-            self.look();
+        // A full buffer may be the first of several that one message has filled.
+        let is_full = socket.bytes.is_multiple_of(BUFFER_BYTES);
+        let may_have_more = is_full || options().workers.in_step && socket.bytes < room;
+        if socket.armed && (socket.bytes == 0 || has_worker && may_have_more) {
+            self.look(fd, room.max(1));
         }
         let (ring, Some(socket)) = (
             &mut self.ring,
@@ -142,7 +147,9 @@ impl Inner {
     unsafe fn write(&mut self, fd: RawFd, from: &[iovec], flags: c_int) -> Answer {
         let len = total(from).filter(|_| !has_null(from));
         // A long turn: no reply is to wait until it ends.
-        let at_once = self.batch <= DIRECT_SOCKETS || self.phase != Phase::Ring || ticks() != self.turn;
+        let has_worker = self.has_worker();
+        let is_slow = || self.batch <= DIRECT_SOCKETS || ticks() != self.turn;
+        let at_once = self.phase != Phase::Ring || !has_worker && is_slow();
         let Some(socket) = self.socket(fd) else {
             return Answer::Real;
         };
@@ -169,6 +176,9 @@ impl Inner {
                 unsafe { socket.enqueue(from) };
                 self.stats.queued_sends += 1;
                 self.touch(fd);
+                if has_worker {
+                    self.push_send(fd);
+                }
             }
             return Answer::Done(len);
         }
@@ -184,7 +194,7 @@ impl Inner {
         if socket.queued() == 0 && !socket.in_flight {
             return Answer::Real;
         }
-        if socket.flush() {
+        if self.flush(fd) {
             return Answer::Real;
         }
         self.touch(fd);

@@ -1,9 +1,9 @@
 //! What a set does around each wait: hand entries over, read completions, report sockets.
 
 use crate::report::options;
-use crate::ring::{Ring, GROUP};
+use crate::ring::{Pool, Ring, GROUP};
 use crate::set::Inner;
-use crate::socket::{self, Socket};
+use crate::socket::Socket;
 use io_uring::{cqueue, opcode, squeue, types};
 use libc::epoll_event;
 use std::os::fd::RawFd;
@@ -28,6 +28,8 @@ enum What {
     Real,
     /// A poll of the eventfd that ends a wait.
     Wake,
+    /// Nothing: it says that the worker has come so far.
+    Echo,
 }
 
 fn tag(what: What, fd: RawFd, generation: u32) -> u64 {
@@ -42,6 +44,7 @@ fn what(tag: u64) -> What {
         4 => What::End,
         5 => What::Real,
         6 => What::Wake,
+        7 => What::Echo,
         _ => What::Ignored,
     }
 }
@@ -53,6 +56,11 @@ fn poll_entry(fd: RawFd, events: i16, multi: bool, tag: u64) -> squeue::Entry {
         .user_data(tag)
 }
 
+/// Queues an entry that does nothing.
+pub(crate) fn push_echo(ring: &mut Ring) -> bool {
+    push(ring, &opcode::Nop::new().build().user_data(tag(What::Echo, 0, 0)))
+}
+
 /// Queues an entry that names no memory but the pool's or a socket's queue.
 fn push(ring: &mut Ring, entry: &squeue::Entry) -> bool {
     // SAFETY: the pool lives as long as the ring. The bytes of a send are the socket's `sending`, which does not change while
@@ -61,10 +69,9 @@ fn push(ring: &mut Ring, entry: &squeue::Entry) -> bool {
 }
 
 impl Inner {
-    /// Queues what the sockets need. Returns how many entries complete inside the call that hands them over.
-    pub(crate) fn settle(&mut self) -> u32 {
-        let mut sends = 0;
-        let Some(ring) = &mut self.ring else { return 0 };
+    /// Queues what the sockets need.
+    pub(crate) fn settle(&mut self) {
+        let Some(ring) = &mut self.ring else { return };
         if !self.real_armed {
             self.real_armed = push(
                 ring,
@@ -79,6 +86,7 @@ impl Inner {
         }
         let mut dirty = std::mem::take(&mut self.dirty);
         let mut later = Vec::new();
+        self.is_chained = false;
         for fd in dirty.drain(..) {
             let (sockets, Some(ring)) = (&mut self.sockets, &mut self.ring) else {
                 break;
@@ -87,7 +95,10 @@ impl Inner {
                 continue;
             };
             socket.dirty = false;
-            if !settle_one(socket, ring, &mut sends) {
+            if !settle_one(socket, ring, &mut self.sends) {
+                later.push(fd);
+            } else if ring.has_worker && socket.needs_send_result() {
+                self.is_chained = true;
                 later.push(fd);
             } else if is_over(socket) {
                 self.release(fd);
@@ -99,7 +110,6 @@ impl Inner {
         if self.dirty.is_empty() {
             self.dirty = dirty;
         }
-        sends
     }
 
     /// Reads all completions.
@@ -120,6 +130,11 @@ impl Inner {
             }
             self.settle();
             let Some(ring) = &mut self.ring else { return };
+            if ring.has_worker {
+                // What they receive ends the next wait.
+                ring.wake_worker();
+                return;
+            }
             self.stats.enters += 1;
             let _ = ring.submit();
             self.reap();
@@ -138,9 +153,14 @@ impl Inner {
                 self.wake_armed &= more;
                 return;
             }
+            What::Echo => {
+                self.echoes = self.echoes.wrapping_add(1);
+                return;
+            }
             What::Ignored => return,
             _ => {}
         }
+        self.sends -= u32::from(what(tag) == What::Send);
         let Some(ring) = &mut self.ring else { return };
         let id = cqueue::buffer_select(entry.flags());
         if id.is_some() {
@@ -164,6 +184,7 @@ impl Inner {
                 self.touch(fd);
             }
             What::Send => {
+                let was_writable = socket.is_writable();
                 socket.in_flight = false;
                 match res {
                     0.. => socket.sent(res as usize),
@@ -172,7 +193,9 @@ impl Inner {
                 }
                 // A short send: the kernel is full.
                 socket.blocked |= res > 0 && socket.is_sending();
-                if socket.queued() > 0 || socket.wants_out() || socket.shut_later || socket.error != 0 {
+                let has_room_now = socket.wants_out() && !was_writable;
+                let has_more = socket.queued() > 0 || socket.shut_later || socket.closed;
+                if has_room_now || has_more || res < 0 {
                     self.mark(fd);
                     self.touch(fd);
                 }
@@ -263,9 +286,13 @@ impl Inner {
         count
     }
 
-    /// Looks for completions without waiting.
-    pub(crate) fn look(&mut self) {
+    /// Looks for bytes of a socket that have arrived, until there are `room`.
+    pub(crate) fn look(&mut self, fd: RawFd, room: usize) {
         let Some(ring) = &mut self.ring else { return };
+        if ring.has_worker {
+            self.look_past_worker(fd, room);
+            return;
+        }
         if ring.is_behind() {
             self.stats.enters += 1;
             let _ = ring.submit();
@@ -313,7 +340,7 @@ impl Inner {
 }
 
 /// Queues what one socket needs. False: the queue is full.
-fn settle_one(socket: &mut Socket, ring: &mut Ring, sends: &mut u32) -> bool {
+pub(crate) fn settle_one(socket: &mut Socket, ring: &mut Ring, sends: &mut u32) -> bool {
     if socket.lent {
         return true;
     }
@@ -389,7 +416,7 @@ fn is_over(socket: &Socket) -> bool {
 fn received(socket: &mut Socket, ring: &mut Ring, res: i32, id: Option<u16>, more: bool) {
     socket.armed &= more;
     match (res, id) {
-        (1.., Some(id)) if socket::is_short(&ring.pool) => {
+        (1.., Some(id)) if is_short(&ring.pool) => {
             socket.push_copy(ring.pool.bytes(id, 0, res as usize));
             ring.pool.offer(id);
         }
@@ -416,4 +443,9 @@ fn received(socket: &mut Socket, ring: &mut Ring, res: i32, id: Option<u16>, mor
             }
         }
     }
+}
+
+/// The buffer that a receive has filled is copied when fewer are left: others must find one.
+fn is_short(pool: &Pool) -> bool {
+    pool.free < (pool.made() / 4).max(1)
 }

@@ -82,25 +82,38 @@ pub(crate) unsafe fn wait(set: &'static Set, wait: Wait) -> End {
             // SAFETY: the caller's promise.
             return unsafe { plain(set, wait) };
         }
-        let sends = held.settle();
-        let at_once = left.is_some_and(|left| left.is_zero()) || held.real_ready || held.has_ready();
+        held.settle();
+        held.keep_in_step();
+        let is_zero = left.is_some_and(|left| left.is_zero());
+        if is_zero && held.has_worker() && !(held.real_ready || held.has_ready()) {
+            held.reap();
+            if !held.has_ready() {
+                held.catch_up();
+                // The worker may not have looked at the real set yet.
+                held.real_ready = true;
+            }
+        }
+        let wanted = held.wanted();
+        let at_once = is_zero || held.real_ready || held.has_ready();
         let Some(ring) = &mut held.ring else { continue };
         let mut interrupted = false;
-        if !at_once || ring.queued() > 0 || ring.is_behind() {
-            let mut call = ring.call(if at_once { 0 } else { sends + 1 });
+        if !at_once || ring.must_submit() || ring.is_behind() {
+            let mut call = ring.wait_call(if at_once { 0 } else { wanted });
             let have = ring.completions();
             call.timeout = left.filter(|_| !at_once);
             call.mask = if at_once { std::ptr::null() } else { wait.mask };
-            held.stats.enters += 1;
             held.waiting = true;
             drop(held);
-            let result = call.run();
+            let mut enters = 0;
+            // SAFETY: nobody takes the ring from a set whose owner waits.
+            let result = unsafe { call.run(&mut enters) };
             held = loop {
                 if let Some(held) = set.hold() {
                     break held;
                 }
             };
             held.waiting = false;
+            held.stats.enters += enters;
             let came = held.ring.as_ref().map_or(0, Ring::completions);
             interrupted = match result {
                 Err(libc::EINTR) => true,
@@ -140,9 +153,8 @@ pub(crate) unsafe fn wait(set: &'static Set, wait: Wait) -> End {
         if interrupted {
             return End::Fail(libc::EINTR);
         }
-        let was_zero = left.is_some_and(|left| left.is_zero());
         left = deadline.left(wait.timeout);
-        if was_zero && held.phase == Phase::Ring && !held.has_ready() {
+        if is_zero && held.phase == Phase::Ring && !held.has_ready() {
             return End::Events(0);
         }
     }

@@ -6,9 +6,11 @@
 mod embedded;
 mod library;
 mod program;
+mod workers;
 
-use crate::{complain, Host};
-use clap::Args;
+use crate::kernel_workers::KernelWorkers;
+use crate::{complain, config, Host};
+use clap::{Args, Parser as _};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
@@ -25,7 +27,9 @@ const NOT_FOUND: u8 = 127;
 const MAX_POOL: u16 = 2048;
 const MIN_PER_SOCKET: u32 = 4096;
 
+/// An option that is given again counts as it was given last.
 #[derive(Args)]
+#[command(args_override_self = true)]
 pub(crate) struct Run {
     /// Only connections to these local ports
     #[arg(long, value_name = "PORT,...", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
@@ -51,6 +55,11 @@ pub(crate) struct Run {
     /// The library, instead of the one that came with this command (or PROACTOR_PRELOAD)
     #[arg(long, value_name = "PATH")]
     library: Option<PathBuf>,
+    /// Options from a TOML file: each line an option's name without its dashes, and its value. Those of the command line count
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    kernel: KernelWorkers,
     /// The program and its arguments
     #[arg(
         required = true,
@@ -69,7 +78,42 @@ fn parse_pool(text: &str) -> Result<u16, String> {
 }
 
 /// Becomes the program. Returns only if it cannot be started.
-pub(crate) fn run(args: &Run, host: &Host<'_>) -> u8 {
+pub(crate) fn run(args: Run, command: &[OsString], host: &Host<'_>) -> u8 {
+    match with_config(args, command) {
+        Ok(args) => start(&args, host),
+        Err(status) => status,
+    }
+}
+
+/// The options with those of a file. An error has been told of, and is the status.
+fn with_config(args: Run, command: &[OsString]) -> Result<Run, u8> {
+    let Some(file) = &args.config else { return Ok(args) };
+    let of_run = Run::augment_args(clap::Command::new("run"));
+    let mut more = config::arguments(&of_run, &[], file).map_err(|why| misuse(&why))?;
+    if !args.only.is_empty() {
+        // A list would be added to.
+        more.retain(|argument| !argument.as_bytes().starts_with(b"--only="));
+    }
+    match crate::Cli::try_parse_from(config::before_own(command, more)) {
+        Ok(crate::Cli {
+            command: Some(crate::Command::Run(args)),
+        }) => Ok(*args),
+        Ok(_) => Err(misuse(
+            "the options of the file do not go with those of the command",
+        )),
+        Err(error) => {
+            crate::print_usage(&error);
+            Err(MISUSE)
+        }
+    }
+}
+
+fn misuse(why: &str) -> u8 {
+    complain(&format!("proactor run: {why}"));
+    MISUSE
+}
+
+fn start(args: &Run, host: &Host<'_>) -> u8 {
     let name = &args.command[0];
     let shown = Path::new(name).display();
     if name.as_bytes().starts_with(b"-") {
@@ -82,25 +126,21 @@ pub(crate) fn run(args: &Run, host: &Host<'_>) -> u8 {
         complain(&format!("proactor run: {shown}: no such program"));
         return NOT_FOUND;
     };
+    if let Err(why) = workers::check(&args.kernel) {
+        return misuse(&why);
+    }
     let library = match library::find(args.library.as_deref()) {
         Ok(library) => library,
-        Err(why) => {
-            complain(&format!("proactor run: {why}"));
-            return MISUSE;
-        }
+        Err(why) => return misuse(&why),
     };
     let mut command = Command::new(&path);
     command.arg0(name).args(&args.command[1..]);
-    match program::obstacle(&path).map_or_else(no_ring, Some) {
-        Some(why) if args.strict => {
-            complain(&format!("proactor run: {shown}: {why}"));
-            return MISUSE;
-        }
+    match program::obstacle(&path).or_else(|| workers::no_ring(&args.kernel)) {
+        Some(why) if args.strict => return misuse(&format!("{shown}: {why}")),
         Some(why) => complain(&format!("proactor run: {shown}: {why}; it runs without a ring")),
         None => {
             if let Err(why) = prepare(&mut command, args, &library) {
-                complain(&format!("proactor run: {why}"));
-                return MISUSE;
+                return misuse(&why);
             }
         }
     }
@@ -114,17 +154,6 @@ pub(crate) fn run(args: &Run, host: &Host<'_>) -> u8 {
     NOT_STARTED
 }
 
-/// Why sockets cannot be on a ring here.
-fn no_ring() -> Option<String> {
-    match proactor_net::Config::default().build() {
-        Ok(sockets) => match sockets.chosen() {
-            proactor_net::Chosen::Uring => None,
-            proactor_net::Chosen::Epoll(why) => Some(why.clone()),
-        },
-        Err(e) => Some(e.to_string()),
-    }
-}
-
 fn prepare(command: &mut Command, args: &Run, library: &Path) -> Result<(), String> {
     let mut options = Vec::new();
     if !args.only.is_empty() {
@@ -133,6 +162,7 @@ fn prepare(command: &mut Command, args: &Run, library: &Path) -> Result<(), Stri
     }
     options.extend(args.pool.map(|count| format!("pool={count}")));
     options.extend(args.per_socket.map(|bytes| format!("per-socket={bytes}")));
+    options.extend(workers::options(&args.kernel));
     options.extend(args.explain.then(|| "explain".to_owned()));
     match &args.stats {
         Some(Some(file)) => {

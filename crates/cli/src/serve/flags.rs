@@ -1,9 +1,9 @@
 //! The flags of `proactor serve`, each described once.
 
+use crate::kernel_workers::{cpus, some_time, workers, Cpus, KernelWorkers};
 use clap::{ArgAction, Args, ValueEnum};
-use proactor_bench::units::{parse_bytes, parse_micros, parse_seconds};
+use proactor_bench::units::{parse_bytes, parse_seconds};
 use proactor_net::serve::{DEFAULT_MAX_LINE, DEFAULT_MAX_MEMORY};
-use proactor_net::topology::parse_list;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -14,9 +14,6 @@ standard error.
 SIGTERM and SIGINT end the server in order: it accepts no connection any more and ends with its last one, or after --grace. A
 second signal ends it at once. Exits with 0 when it was ended in order, with 1 if it failed, with 2 if it was not started, with
 130 or 143 if a second signal ended it.";
-
-/// The most user threads.
-const MAX_WORKERS: usize = 1024;
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Server {
@@ -45,15 +42,6 @@ pub(super) enum StatsForm {
     Json,
 }
 
-fn workers(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(count) if (1..=MAX_WORKERS).contains(&count) => Ok(count),
-        _ => Err(format!(
-            "a number from 1 to {MAX_WORKERS}; one for each processor is enough"
-        )),
-    }
-}
-
 fn connections(text: &str) -> Result<usize, String> {
     text.parse()
         .ok()
@@ -80,13 +68,6 @@ fn some_bytes(text: &str) -> Result<usize, String> {
     match parse_bytes(text)? {
         0 => Err("at least 1 byte".into()),
         bytes => usize::try_from(bytes).map_err(|_| format!("{text:?} is too large")),
-    }
-}
-
-fn some_time(text: &str) -> Result<Duration, String> {
-    match parse_seconds(text)? {
-        Duration::ZERO => Err("more than 0".into()),
-        time => Ok(time),
     }
 }
 
@@ -145,25 +126,8 @@ pub(crate) struct Serve {
     #[arg(long, value_parser = queue, default_value = "1024", value_name = "N", help_heading = "How")]
     pub(super) queue: u32,
 
-    /// Threads of the kernel (SQPOLL) that submit, receive and send instead of the user threads, which then make no system
-    /// calls while there is work. Each uses a processor as long as it polls: `proactor doctor --workers` says whether that pays
-    #[arg(long, value_parser = workers, value_name = "N", help_heading = "Kernel workers")]
-    pub(super) kernel_workers: Option<usize>,
-    /// Their processors [default: the user thread's sibling, else one of its node, else any]
-    #[arg(long, value_parser = cpus, requires = "kernel_workers", value_name = "LIST", help_heading = "Kernel workers")]
-    pub(super) kernel_cpus: Option<Cpus>,
-    /// How long they poll without work before they sleep, in milliseconds or with a unit
-    #[arg(long, value_parser = some_millis, requires = "kernel_workers", default_value = "1000", value_name = "MS", help_heading = "Kernel workers")]
-    pub(super) sqpoll_idle: Duration,
-    /// How long a user thread looks for what they have done before it sleeps, in microseconds or with a unit
-    #[arg(long, value_parser = parse_micros, requires = "kernel_workers", default_value = "50", value_name = "US", help_heading = "Kernel workers")]
-    pub(super) user_spin: Duration,
-    /// The most threads of the kernel for work that blocks, of which servers have next to none
-    #[arg(long, value_parser = workers, value_name = "N", help_heading = "Kernel workers")]
-    pub(super) iowq: Option<usize>,
-    /// The processors of those threads
-    #[arg(long, value_parser = cpus, value_name = "LIST", help_heading = "Kernel workers")]
-    pub(super) iowq_cpus: Option<Cpus>,
+    #[command(flatten)]
+    pub(super) kernel: KernelWorkers,
 
     /// Most connections at once, divided among the workers; more wait to be accepted
     #[arg(long, value_parser = connections, value_name = "N", help_heading = "Bounds")]
@@ -210,23 +174,6 @@ pub(crate) struct Serve {
         help_heading = "What is told"
     )]
     pub(super) stats_interval: Duration,
-}
-
-/// Processors, in the order in which they were written.
-#[derive(Clone)]
-pub(super) struct Cpus(pub(super) Vec<u32>);
-
-fn cpus(text: &str) -> Result<Cpus, String> {
-    parse_list(text).map(Cpus)
-}
-
-fn some_millis(text: &str) -> Result<Duration, String> {
-    let is_bare = text.bytes().all(|byte| byte.is_ascii_digit());
-    some_time(&if is_bare {
-        format!("{text}ms")
-    } else {
-        text.to_owned()
-    })
 }
 
 impl Serve {

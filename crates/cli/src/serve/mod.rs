@@ -1,6 +1,5 @@
 //! `proactor serve`: servers on rings. Says where it listens, serves until a signal comes, and tells what it did.
 
-mod config;
 mod flags;
 mod import;
 mod places;

@@ -3,7 +3,8 @@
 use super::flags::{EngineChoice, Serve, Server, StatsForm};
 use super::signals::Signals;
 use super::stats::Watch;
-use super::{config, import, places, say, workers, Misuse};
+use super::{import, places, say, workers, Misuse};
+use crate::config;
 use crate::given;
 use clap::{Args as _, Parser as _};
 use proactor_net::serve::{Echo, Line, Resp, Store};
@@ -39,7 +40,7 @@ fn expand(args: Serve, command: &[OsString]) -> Result<Expanded, Misuse> {
     let known = Serve::augment_args(clap::Command::new("serve"));
     given::warn_of_repeated("proactor serve", &given::options(&known, &command[2..]));
     let more = match (&args.config, &args.import) {
-        (Some(file), _) => config::arguments(file)?,
+        (Some(file), _) => config::arguments(&of_serve(), &["echo"], file).map_err(Misuse::new)?,
         (None, Some(file)) => {
             let imported = import::read(file)?;
             if args.server.is_none() {
@@ -51,10 +52,7 @@ fn expand(args: Serve, command: &[OsString]) -> Result<Expanded, Misuse> {
         }
         (None, None) => return Ok(Expanded::Serve(Box::new(args))),
     };
-    // Those of the command line come later, and count.
-    let (name, own) = command.split_at(2);
-    let all = name.iter().cloned().chain(more).chain(own.iter().cloned());
-    match crate::Cli::try_parse_from(all) {
+    match crate::Cli::try_parse_from(config::before_own(command, more)) {
         Ok(crate::Cli {
             command: Some(crate::Command::Serve(args)),
         }) => Ok(Expanded::Serve(args)),
@@ -66,6 +64,10 @@ fn expand(args: Serve, command: &[OsString]) -> Result<Expanded, Misuse> {
             Ok(Expanded::Ended(2))
         }
     }
+}
+
+fn of_serve() -> clap::Command {
+    Serve::augment_args(clap::Command::new("serve"))
 }
 
 fn finish(result: Result<u8, Misuse>) -> u8 {
@@ -123,7 +125,7 @@ fn check(args: &Serve) -> Result<(), Misuse> {
         ));
     }
     match args.max_connections {
-        Some(most) if most < args.workers.max(args.kernel_workers.unwrap_or(0)) => Err(Misuse::new(format!(
+        Some(most) if most < args.workers.max(args.kernel.kernel_workers.unwrap_or(0)) => Err(Misuse::new(format!(
             "--max-connections {most}: each worker needs one, raise it or lower --workers and --kernel-workers",
         ))),
         _ => Ok(()),
@@ -141,10 +143,10 @@ fn sockets(args: &Serve, ring: usize, rings: usize) -> Config {
         ..Limits::default()
     };
     let mut config = Config::default();
-    if let Some(count) = args.iowq {
+    if let Some(count) = args.kernel.iowq {
         config = config.io_workers(count as u32);
     }
-    if let Some(cpus) = &args.iowq_cpus {
+    if let Some(cpus) = &args.kernel.iowq_cpus {
         config = config.io_worker_cpus(cpus.0.clone());
     }
     config
@@ -241,7 +243,7 @@ fn announce(args: &Serve, group: &Group) -> Result<(), Misuse> {
             engine,
             why,
             workers: args.workers,
-            kernel_workers: args.kernel_workers.unwrap_or(0),
+            kernel_workers: args.kernel.kernel_workers.unwrap_or(0),
             pid: std::process::id(),
         };
         crate::print(&(serde_json::to_string(&listening).expect("only strings and numbers") + "\n"));

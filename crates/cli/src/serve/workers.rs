@@ -9,13 +9,13 @@ use proactor_net::{Config, WorkerPlan};
 
 /// The workers that were asked for; `config` makes the sockets of the ring with this number.
 pub(super) fn plan(args: &Serve, config: impl Fn(usize, usize) -> Config) -> Result<Vec<WorkerPlan>, Misuse> {
-    let kernel = args.kernel_workers.unwrap_or(0);
+    let kernel = args.kernel.kernel_workers.unwrap_or(0);
     if kernel > 0 && args.engine == EngineChoice::Epoll {
         return Err(Misuse::new(
             "--kernel-workers: they are a part of io_uring, leave out --engine epoll",
         ));
     }
-    let placement = match kernel > 0 || args.user_cpus.is_some() || args.iowq_cpus.is_some() {
+    let placement = match kernel > 0 || args.user_cpus.is_some() || args.kernel.iowq_cpus.is_some() {
         true => Some(placed(args, kernel)?),
         false => None,
     };
@@ -31,10 +31,10 @@ pub(super) fn plan(args: &Serve, config: impl Fn(usize, usize) -> Config) -> Res
                 match (kernel, &placement) {
                     (Some(kernel), Some(placement)) => config
                         .kernel_worker(SqPoll {
-                            idle: args.sqpoll_idle,
+                            idle: args.kernel.sqpoll_idle,
                             cpu: Some(placement.kernel[kernel]),
                         })
-                        .user_spin(args.user_spin),
+                        .user_spin(args.kernel.user_spin),
                     _ => config,
                 }
             })
@@ -50,7 +50,7 @@ pub(super) fn plan(args: &Serve, config: impl Fn(usize, usize) -> Config) -> Res
 
 /// Whether user threads are bound to processors.
 fn binds(args: &Serve) -> bool {
-    args.kernel_workers.is_some() || args.user_cpus.is_some()
+    args.kernel.kernel_workers.is_some() || args.user_cpus.is_some()
 }
 
 /// For each user thread its rings, and for each of those its kernel worker. A user thread drives several rings if there are more
@@ -72,14 +72,14 @@ fn placed(args: &Serve, kernel: usize) -> Result<Placement, Misuse> {
             "the processors cannot be read from /sys ({e}), leave out the options on them"
         ))
     })?;
-    if let Some(cpus) = &args.iowq_cpus {
+    if let Some(cpus) = &args.kernel.iowq_cpus {
         let checked = cpus.0.iter().try_for_each(|cpu| topology.check(*cpu));
         checked.map_err(|why| Misuse::new(format!("--iowq-cpus: {why}")))?;
     }
     let wanted = Wanted {
         kernel,
         user: args.workers,
-        kernel_cpus: args.kernel_cpus.as_ref().map(|cpus| &*cpus.0),
+        kernel_cpus: args.kernel.kernel_cpus.as_ref().map(|cpus| &*cpus.0),
         user_cpus: args.user_cpus.as_ref().map(|cpus| &*cpus.0),
     };
     let placement = place(&topology, wanted).map_err(Misuse::new)?;
@@ -95,7 +95,7 @@ fn placed(args: &Serve, kernel: usize) -> Result<Placement, Misuse> {
 
 /// `2 kernel workers on processors 1,3`, if there are some.
 pub(super) fn describe(args: &Serve) -> Option<String> {
-    let count = args.kernel_workers?;
+    let count = args.kernel.kernel_workers?;
     Some(match count {
         1 => "1 kernel worker".to_owned(),
         many => format!("{many} kernel workers"),

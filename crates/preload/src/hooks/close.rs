@@ -120,8 +120,9 @@ pub unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
     if let Some(set) = table::socket(fd) {
         let saved = errno();
         if let Some(mut held) = set.lock(Cause::OtherThread) {
+            let is_sent = how == libc::SHUT_RD || held.flush(fd);
             if let Some(socket) = held.socket(fd) {
-                if how != libc::SHUT_RD && !socket.flush() {
+                if !is_sent {
                     // The end comes after the bytes.
                     socket.shut = true;
                     socket.shut_later = true;

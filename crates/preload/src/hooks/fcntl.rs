@@ -100,7 +100,8 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, arg: usize) -> c_int
 unsafe fn counted(held: &mut Held, fd: c_int, request: c_ulong, arg: usize) -> c_int {
     let before = crate::errno();
     // Before the kernel counts, or bytes that arrive in between would be counted twice.
-    held.look();
+    held.await_send(fd);
+    held.look(fd, usize::MAX);
     crate::set_errno(before);
     // SAFETY: the caller's promise.
     let result = unsafe { real::ioctl(fd, request, arg) };

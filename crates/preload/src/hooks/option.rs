@@ -37,7 +37,7 @@ pub unsafe extern "C" fn getsockopt(
     }
     let before = crate::errno();
     if let Some(mut held) = set.lock(Cause::OtherThread) {
-        held.look();
+        held.look(fd, usize::MAX);
         if let Some(socket) = held.socket(fd) {
             // SAFETY: the kernel has written a number there.
             let value = unsafe { &mut *value.cast::<c_int>() };

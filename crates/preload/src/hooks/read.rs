@@ -271,7 +271,7 @@ pub unsafe extern "C" fn recvmmsg(
 
 fn take_error(set: &'static Set, fd: c_int) -> Option<c_int> {
     let mut held = set.lock(Cause::OtherThread)?;
-    held.look();
+    held.look(fd, usize::MAX);
     let error = std::mem::take(&mut held.socket(fd)?.error);
     (error != 0).then_some(error)
 }

@@ -1,10 +1,8 @@
 //! Options from a TOML file. Each key is an option's name, and its value is read as the option's own would be: there is one
 //! description of every option.
 
-use super::flags::Serve;
-use super::Misuse;
 use clap::error::ErrorKind;
-use clap::{Args as _, Command};
+use clap::Command;
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
@@ -13,21 +11,31 @@ use toml::de::{DeTable, DeValue};
 /// Options that mean nothing in a file.
 const NOT_HERE: [&str; 3] = ["config", "import", "help"];
 
-/// The file's options as a command line has them.
-pub(super) fn arguments(file: &Path) -> Result<Vec<OsString>, Misuse> {
+/// The options of `command` in a file as a command line has them. `words` are those that the command needs beside options.
+pub(crate) fn arguments(command: &Command, words: &[&str], file: &Path) -> Result<Vec<OsString>, String> {
     let text = fs::read_to_string(file)
-        .map_err(|e| Misuse::new(format!("--config {}: it cannot be read ({e})", file.display())))?;
-    parse(&text).map_err(|(line, why)| Misuse::new(format!("{}:{line}: {why}", file.display())))
+        .map_err(|e| format!("--config {}: it cannot be read ({e})", file.display()))?;
+    parse(command, words, &text).map_err(|(line, why)| format!("{}:{line}: {why}", file.display()))
+}
+
+/// Puts options of a file behind the names of the command and before its own options, which come later and count.
+pub(crate) fn before_own(command: &[OsString], more: Vec<OsString>) -> Vec<OsString> {
+    let (name, own) = command.split_at(2);
+    name.iter()
+        .cloned()
+        .chain(more)
+        .chain(own.iter().cloned())
+        .collect()
 }
 
 /// The options of a text, or the line of one that is wrong and why.
-fn parse(text: &str) -> Result<Vec<OsString>, (usize, String)> {
+fn parse(command: &Command, words: &[&str], text: &str) -> Result<Vec<OsString>, (usize, String)> {
     let line = |at: usize| 1 + text[..at.min(text.len())].matches('\n').count();
     let table = DeTable::parse(text).map_err(|e| {
         let at = e.span().map_or(text.len(), |span| span.start);
         (line(at), format!("this is no TOML: {}", e.message()))
     })?;
-    let command = Serve::augment_args(Command::new("serve").disable_help_flag(true));
+    let command = command.clone().disable_help_flag(true);
     let mut keys: Vec<_> = table.get_ref().iter().collect();
     keys.sort_by_key(|(key, _)| key.span().start);
     let mut arguments = Vec::new();
@@ -44,7 +52,7 @@ fn parse(text: &str) -> Result<Vec<OsString>, (usize, String)> {
             "" => format!("--{name}"),
             value => format!("--{name}={value}"),
         };
-        check_value(&command, &argument).map_err(|why| (at, why))?;
+        check_value(&command, words, &argument).map_err(|why| (at, why))?;
         arguments.push(argument.into());
     }
     Ok(arguments)
@@ -88,8 +96,12 @@ fn written(value: &DeValue<'_>, source: &str) -> Result<Option<String>, String> 
 }
 
 /// Sees that an option's value is right, without the options that it needs.
-fn check_value(command: &Command, argument: &str) -> Result<(), String> {
-    match command.clone().try_get_matches_from(["serve", "echo", argument]) {
+fn check_value(command: &Command, words: &[&str], argument: &str) -> Result<(), String> {
+    let line = [command.get_name()]
+        .into_iter()
+        .chain(words.iter().copied())
+        .chain([argument]);
+    match command.clone().try_get_matches_from(line) {
         Err(e) if e.kind() != ErrorKind::MissingRequiredArgument => {
             let text = e.to_string();
             let first = text.lines().next().unwrap_or_default();
@@ -102,6 +114,12 @@ fn check_value(command: &Command, argument: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Args as _;
+
+    fn parse(text: &str) -> Result<Vec<OsString>, (usize, String)> {
+        let serve = crate::serve::Serve::augment_args(Command::new("serve"));
+        super::parse(&serve, &["echo"], text)
+    }
 
     #[test]
     fn options_are_read() {
