@@ -333,13 +333,10 @@ async def only_made(path: Path, engine: str, number: int) -> int:
     return 1
 
 
-# What `mkstemp` has given is the program's, and up to so many files are opened beside what the program has.
-OPEN_ANYWAY = 16
-
-
-@pytest.mark.parametrize(("way", "more"), [(temporary, 0), (only_made, OPEN_ANYWAY)])
+# What `mkstemp` has given is the program's, and is counted again only now and then: there it is enough that none fails.
+@pytest.mark.parametrize(("way", "allowed"), [(temporary, LIMIT - RESERVE + OF_A_HELPER), (only_made, LIMIT)])
 def test_more_temporary_files_than_descriptors(
-    run: Run, path: Path, engine: str, way: Callable[[Path, str, int], Coroutine[Any, Any, int]], more: int
+    run: Run, path: Path, engine: str, way: Callable[[Path, str, int], Coroutine[Any, Any, int]], allowed: int
 ) -> None:
     async def main() -> None:
         most = 0
@@ -348,7 +345,7 @@ def test_more_temporary_files_than_descriptors(
             most = max(most, open_count())
             await asyncio.sleep(0)
         assert all(found > 0 for found in await calls)
-        assert most <= LIMIT - RESERVE + OF_A_HELPER + more
+        assert most <= allowed
         assert os.listdir(path.parent) == ["file"]
 
     run(in_time(main()))
