@@ -333,7 +333,7 @@ async def only_made(path: Path, engine: str, number: int) -> int:
     return 1
 
 
-# What `mkstemp` has given is the program's, and is counted again only now and then: there only a failure counts.
+# What `mkstemp` has given is the program's, and is counted again only now and then: only EMFILE is a failure.
 @pytest.mark.parametrize(("way", "allowed"), [(temporary, LIMIT - RESERVE + OF_A_HELPER), (only_made, LIMIT)])
 def test_more_temporary_files_than_descriptors(
     run: Run, path: Path, engine: str, way: Callable[[Path, str, int], Coroutine[Any, Any, int]], allowed: int
