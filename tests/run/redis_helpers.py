@@ -6,6 +6,7 @@ import json
 import socket
 import subprocess
 import time
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -60,6 +61,27 @@ def stats(directory: Path) -> dict[str, object]:
     # A child that has saved has written none: it ends without its handlers.
     found: dict[str, object] = json.loads((directory / "stats").read_text().splitlines()[-1])
     return found
+
+
+def set_and_get(client: Client, sizes: Iterable[int]) -> None:
+    """Write and read values of these lengths, and check them."""
+    for size in sizes:
+        value = (bytes(index * 7 % 251 for index in range(min(size, 10_000))) * (size // 10_000 + 1))[:size]
+        assert client("SET", "key", value) == b"OK"
+        assert client("GET", "key") == value
+
+
+def take_turns(clients: Sequence[Client], turns: int) -> None:
+    """Have each client send three commands before any of them reads a reply."""
+    for turn in range(turns):
+        for number, client in enumerate(clients):
+            client.send("SET", f"key {number}", f"value {number} of turn {turn}")
+            client.send("GET", f"key {number}")
+            client.send("INCR", "all")
+        for number, client in enumerate(clients):
+            assert client.reply() == b"OK"
+            assert client.reply() == f"value {number} of turn {turn}".encode()
+            assert isinstance(client.reply(), int)
 
 
 def benchmark(port: int, *options: str) -> subprocess.CompletedProcess[str]:

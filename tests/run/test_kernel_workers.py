@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from capabilities import needs
 from echo_clients import echo_client, run_clients
-from redis_helpers import Client
+from redis_helpers import Client, set_and_get, take_turns
 from run_helpers import HERE, LIBRARY, RUN, compiled, free_port, program, server
 
 pytestmark = needs("io_uring")
@@ -74,21 +74,10 @@ def test_redis(tmp_path: Path) -> None:
     command = [*RUN, f"--config={config}", "--kernel-workers=1", f"--only={port}", f"--stats={stats}", "--"]
     command += [program("redis-server"), "--port", str(port), "--save", "", "--dir", str(tmp_path)]
     with server(command, port) as child, Client(port) as first:
-        for size in (0, 1, 4095, 4096, 4097, 65_536, 5_000_003):
-            value = bytes(index * 7 % 251 for index in range(min(size, 10_000))) * (size // 10_000 + 1)
-            assert first("SET", "key", value[:size]) == b"OK"
-            assert first("GET", "key") == value[:size]
+        set_and_get(first, (0, 1, 4095, 4096, 4097, 65_536, 5_000_003))
         assert any(name.startswith("iou-sqp-") for name in thread_names(child.pid))
         clients = [Client(port) for _ in range(60)]
-        for turn in range(10):
-            for number, client in enumerate(clients):
-                client.send("SET", f"key {number}", f"value {number} of turn {turn}")
-                client.send("GET", f"key {number}")
-                client.send("INCR", "all")
-            for number, client in enumerate(clients):
-                assert client.reply() == b"OK"
-                assert client.reply() == f"value {number} of turn {turn}".encode()
-                assert isinstance(client.reply(), int)
+        take_turns(clients, 10)
         # A child that saves has no worker, and takes no byte of a connection.
         assert first("BGSAVE") == b"Background saving started"
         assert first("GET", "all") == b"600"

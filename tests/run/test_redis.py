@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from capabilities import needs
-from redis_helpers import Client, benchmark, redis, stats
+from redis_helpers import Client, benchmark, redis, set_and_get, stats, take_turns
 from run_helpers import free_port, server
 
 pytestmark = needs("io_uring", "redis-server")
@@ -34,11 +34,7 @@ def test_benchmark(tmp_path: Path) -> None:
 def test_values_of_all_sizes(tmp_path: Path) -> None:
     port = free_port()
     with server(redis(port, tmp_path), port), Client(port) as client:
-        for size in (0, 1, 100, 4095, 4096, 4097, 65_536, 1_000_000, 5_000_003):
-            value = bytes(index * 7 % 251 for index in range(min(size, 10_000))) * (size // 10_000 + 1)
-            value = value[:size]
-            assert client("SET", "key", value) == b"OK"
-            assert client("GET", "key") == value
+        set_and_get(client, (0, 1, 100, 4095, 4096, 4097, 65_536, 1_000_000, 5_000_003))
         # Many in one write, and the answers in one piece.
         for number in range(5000):
             client.send("INCRBY", "sum", str(number))
@@ -50,15 +46,7 @@ def test_many_clients_at_once(tmp_path: Path) -> None:
     port = free_port()
     with server(redis(port, tmp_path), port):
         clients = [Client(port) for _ in range(60)]
-        for turn in range(30):
-            for number, client in enumerate(clients):
-                client.send("SET", f"key {number}", f"value {number} of turn {turn}")
-                client.send("GET", f"key {number}")
-                client.send("INCR", "all")
-            for number, client in enumerate(clients):
-                assert client.reply() == b"OK"
-                assert client.reply() == f"value {number} of turn {turn}".encode()
-                assert isinstance(client.reply(), int)
+        take_turns(clients, 30)
         assert clients[0]("GET", "all") == b"1800"
         for client in clients:
             client.__exit__()

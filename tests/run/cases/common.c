@@ -85,6 +85,13 @@ void say_peer(const char *what) {
     say_bytes(what, count, bytes);
 }
 
+void say_rest_of_peer(const char *what) {
+    char bytes[4096];
+    size_t total = 0;
+    for (ssize_t got; (got = recv(b, bytes + total, sizeof bytes - total, 0)) > 0;) total += (size_t)got;
+    say_bytes(what, (ssize_t)total, bytes);
+}
+
 void reset(int fd) {
     struct linger now = {1, 0};
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);

@@ -54,6 +54,8 @@ void say_result(const char *what, long result);
 void say_bytes(const char *what, ssize_t count, const char *bytes);
 void say_read(const char *what, int fd, size_t len);
 void say_peer(const char *what);
+// Up to the end of the connection.
+void say_rest_of_peer(const char *what);
 
 // Closes a socket so that its peer is reset.
 void reset(int fd);
