@@ -296,7 +296,8 @@ def test_dry_run_counts(run: Run, tmp_path: Path) -> None:
             )
             return (report.files, report.hard_links, report.bytes)
 
-        for in_place, attributes_only in itertools.product((False, True), repeat=2):
+        # Both together are refused.
+        for in_place, attributes_only in ((False, False), (True, False), (False, True)):
             rehearsed = await counts(True, in_place, attributes_only)
             assert rehearsed == await counts(False, in_place, attributes_only)
 

@@ -167,7 +167,7 @@ def test_races_do_not_offer_fio(tmp_path: Path, command: str) -> None:
     ("options", "why"),
     [
         (("io", "--dry-run", "--csv=rows"), "--dry-run measures nothing"),
-        (("io", "--list", "--html", "page"), "--list measures nothing"),
+        (("io", "--list", "--html", "page"), "with --list, which measures nothing"),
         (("cp", "--dry-run", "--svg", "charts"), "--dry-run measures nothing"),
         (("io", "--engine", "sync", "--iodepth", "4"), "--iodepth: sync"),
         (("io", "--engine", "sync,psync-threads", "--iodepth_batch", "4"), "--iodepth_batch:"),
