@@ -185,6 +185,8 @@ def test_forbidden_while_in_use() -> None:
 
         loop = asyncio.new_event_loop()
         loop.set_exception_handler(lambda *_: None)
+        # The debug mode would print the steps that a busy machine makes slow.
+        loop.slow_callback_duration = 60
         loop.run_until_complete(main())
         loop.close()
         print("ended")
