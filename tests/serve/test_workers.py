@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from capabilities import needs
+from guides import check_console_blocks
 from serve_helpers import Server, receive, refused, serving, wait_until
 
 pytest_plugins = ["serve_fixtures"]
@@ -95,6 +96,10 @@ def test_a_toml_file_has_the_same_options(tmp_path: Path) -> None:
     file.write_text("\nworkers = 0\n")
     assert f"{file}:2: invalid value '0'" in refused("echo", f"--config={file}")
     assert "cannot be read" in refused("echo", f"--config={tmp_path}/none")
+
+
+def test_the_guide_from_fastio(tmp_path: Path) -> None:
+    check_console_blocks("moving.md", tmp_path)
 
 
 def test_import_of_a_fastio_configuration(tmp_path: Path) -> None:
