@@ -1,6 +1,6 @@
-//! A batch with links: write a file safely (write, sync, rename), the three ops in one submission.
+//! A chain: write a file safely (write, sync, rename), the three ops in one submission.
 
-use proactor::op::{Fsync, Op, Open, Rename, Write};
+use proactor::op::{Fsync, Open, Rename, Write};
 use proactor::Driver;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -16,27 +16,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let mut driver = Driver::new()?;
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
-    let file = driver.run(Open::new(c_path(&draft), flags))?.into_file()?;
+    let file = driver.run(Open::new(c_path(&draft), flags))?;
 
     // Each op starts when the one before has succeeded: no rename without the data on the device.
-    let chain: Vec<Op> = vec![
-        Write::at(&file, 0, b"answer = 42\n").into(),
-        Fsync::data(&file).into(),
-        Rename::new(c_path(&draft), c_path(&target)).into(),
-    ];
-    driver.submit_linked(chain).map_err(|(_, refusal)| refusal)?;
-
-    let mut done = Vec::new();
-    while done.len() < 3 {
-        driver.wait(3 - done.len(), 3, None, &mut done)?;
-    }
-    for completion in &done {
-        println!(
-            "{}: {:?}",
-            completion.op.as_ref().map_or("?", Op::name),
-            completion.result
-        );
-    }
+    let ((written, _), (), ()) = driver.chain((
+        Write::at(&file, 0, "answer = 42\n"),
+        Fsync::data(&file),
+        Rename::new(c_path(&draft), c_path(&target)),
+    ))?;
+    println!("{written} bytes are safe in {}", target.display());
     assert_eq!(std::fs::read(&target)?, b"answer = 42\n");
     Ok(())
 }

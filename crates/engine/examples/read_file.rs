@@ -1,6 +1,6 @@
 //! Reads a file through the engine: `cargo run --example read_file -- Cargo.toml`.
 
-use proactor::op::{Op, Open, Read};
+use proactor::op::{Open, Read};
 use proactor::Driver;
 use std::ffi::CString;
 use std::io::Write;
@@ -14,23 +14,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     eprintln!("{}: {}", driver.chosen().engine, driver.chosen().reason);
 
     let path = CString::new(path.into_vec())?;
-    let file = driver.run(Open::new(path, libc::O_RDONLY))?.into_file()?;
+    let file = driver.run(Open::new(path, libc::O_RDONLY))?;
 
     let mut buffer = Vec::with_capacity(CHUNK_BYTES);
     let mut offset = 0;
     loop {
-        let done = driver.run(Read::at(&file, offset, buffer))?;
-        let count = done.count()?;
+        // The buffer moves into the op and comes back, filled.
+        let (count, filled) = driver.run(Read::at(&file, offset, buffer))?;
         if count == 0 {
             return Ok(());
         }
-        // The completion gives the buffer back, filled.
-        let Some(Op::Read(read)) = done.op else {
-            unreachable!("a read comes back as a read")
-        };
-        std::io::stdout().write_all(read.buffer.as_slice())?;
+        std::io::stdout().write_all(&filled)?;
         offset += count as u64;
-        buffer = read.buffer.into_vec();
+        buffer = filled;
         buffer.clear();
     }
 }

@@ -4,13 +4,19 @@
 //! is reported exactly once (a multishot op until `more` is false), and its memory is freed only after the backend has
 //! let go of it, whatever becomes of the caller, the driver or the process that forked.
 
+mod chain;
 pub(crate) mod complete;
 mod descriptors;
+mod each;
 mod lend;
+mod run;
 mod shutdown;
 
+pub use chain::{Chain, FailedChain};
 pub use complete::{Completion, Output};
 use descriptors::Parking;
+pub use each::Each;
+pub use run::Failed;
 
 use crate::backend::{Backend, CancelOutcome, Raw};
 use crate::buffer::{BufferTable, RegisteredBuf};
@@ -37,9 +43,9 @@ static NEXT_DRIVER_ID: AtomicU64 = AtomicU64::new(1);
 /// use proactor::{Driver, op::{Open, Read}};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let mut driver = Driver::new()?;
-/// let open = driver.run(Open::new(c"Cargo.toml", libc::O_RDONLY))?;
-/// let read = driver.run(Read::new(open.into_file()?, Vec::with_capacity(4096)))?;
-/// assert!(read.count()? > 0);
+/// let file = driver.run(Open::new(c"Cargo.toml", libc::O_RDONLY))?;
+/// let (count, bytes) = driver.run(Read::new(file, Vec::with_capacity(4096)))?;
+/// assert!(count > 0 && bytes.starts_with(b"["));
 /// # Ok(()) }
 /// ```
 pub struct Driver {
@@ -326,27 +332,6 @@ impl Driver {
         match result {
             Ok(()) if more => self.backend.flush(),
             result => result,
-        }
-    }
-
-    /// Submits one op and waits for its completion. Others that complete meanwhile stay ready.
-    ///
-    /// # Errors
-    /// If the op is refused. What the op itself meets is in the completion.
-    pub fn run(&mut self, op: impl Into<Op>) -> io::Result<Completion> {
-        let token = self.submit(op)?;
-        loop {
-            if let Some(at) = self.ready.iter().position(|c| c.token == token && !c.more) {
-                self.pending -= 1;
-                let completion = self.ready.remove(at);
-                self.announce();
-                return Ok(completion.expect("position() found it"));
-            }
-            self.pump();
-            match self.collect(1, None) {
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                other => other?,
-            }
         }
     }
 

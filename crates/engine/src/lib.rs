@@ -5,21 +5,24 @@
 //! result and the op with its buffer back. Nothing is borrowed while the kernel works, so nothing can be freed under it.
 //!
 //! ```
-//! use proactor::op::{File, Op, Write, Read};
+//! use proactor::op::{File, Fsync, Read, Write};
 //! use proactor::Driver;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut driver = Driver::new()?;
-//! let file = File::new(std::fs::File::from(tempfile::tempfile()?));
-//! driver.submit(Write::at(&file, 0, b"ops go in"))?;
-//! let mut done = Vec::new();
-//! driver.wait(1, 1, None, &mut done)?;
+//! let file = File::new(tempfile::tempfile()?);
+//! driver.run(Write::at(&file, 0, "ops go in"))?;
 //!
-//! let read = driver.run(Read::at(&file, 0, Vec::with_capacity(64)))?;
-//! let Some(Op::Read(read)) = read.op else { unreachable!() };
-//! assert_eq!(read.buffer.as_slice(), b"ops go in");
+//! let (count, bytes) = driver.run(Read::at(&file, 0, Vec::with_capacity(64)))?;
+//! assert_eq!((count, &*bytes), (9, &b"ops go in"[..]));
+//!
+//! // Each starts when the one before has succeeded.
+//! driver.chain((Write::at(&file, 9, ", completions come out"), Fsync::data(&file)))?;
 //! # Ok(()) }
 //! ```
+//!
+//! [`Driver::run`], [`Driver::chain`] and [`Driver::each`] wait, and give each result by its type. [`Driver::submit`]
+//! and [`Driver::wait`] are what they are made of: an op gets a [`Token`], and comes back in a [`Completion`].
 //!
 //! Linux only. io_uring from Linux 5.10 on; the other backends on any Linux.
 
@@ -42,7 +45,7 @@ mod sys;
 pub use backend::CancelOutcome;
 pub use config::{Config, SimConfig, SqPoll};
 pub use descriptors::{set_descriptor_wait, Opens};
-pub use driver::{Completion, Driver, Output};
+pub use driver::{Chain, Completion, Driver, Each, Failed, FailedChain, Output};
 pub use error::{Error, Refusal, SubmitError};
 pub use inflight::Token;
 pub use op::{Options, Priority, PriorityClass};

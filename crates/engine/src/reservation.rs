@@ -14,7 +14,7 @@ const NAME: &str = "open";
 /// ```
 /// let copy = proactor::Reservation::new(2);
 /// if !copy.take() {
-///     proactor::Driver::new()?.run(copy.wait())?.result?;
+///     proactor::Driver::new()?.run(copy.wait())?;
 /// }
 /// // Now open two files, and close them.
 /// copy.release();
@@ -121,11 +121,7 @@ mod tests {
             .build()
             .expect("a driver");
         let reservation = Reservation::new(3);
-        driver
-            .run(reservation.wait())
-            .expect("taken")
-            .result
-            .expect("granted");
+        driver.run(reservation.wait()).expect("granted");
         assert_eq!(locked(&reservation.held).permits.len(), 3);
         reservation.opened();
         assert_eq!(locked(&reservation.held).permits.len(), 3);
@@ -142,7 +138,7 @@ mod tests {
         let reservation = Reservation::new(2);
         let op = reservation.wait();
         reservation.release();
-        driver.run(op).expect("taken").result.expect("granted");
+        driver.run(op).expect("granted");
         assert_eq!(locked(&reservation.held).permits.len(), 0);
         assert!(!reservation.take());
     }

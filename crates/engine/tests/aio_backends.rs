@@ -68,7 +68,7 @@ fn full(byte: u8) -> AlignedBuf {
     block
 }
 
-fn read(file: &File, i: usize) -> Read {
+fn read(file: &File, i: usize) -> Read<AlignedBuf> {
     Read::at(file, (i % BLOCKS * BLOCK) as u64, block())
 }
 
@@ -159,8 +159,8 @@ fn direct_transfers_syncs_and_polls_start_no_worker() {
     }
     drain(&mut driver).iter().for_each(check);
     let parts: Vec<Buf> = vec![full(7).into(), full(8).into()];
-    let wrote = driver.run(WriteV::at(&files.direct, 0, parts)).unwrap();
-    assert_eq!(wrote.count().unwrap(), 2 * BLOCK);
+    let (count, _) = driver.run(WriteV::at(&files.direct, 0, parts)).unwrap();
+    assert_eq!(count, 2 * BLOCK);
     driver.submit(Write::at(&files.direct, 0, full(0))).unwrap();
     driver.submit(Fsync::new(&files.direct)).unwrap();
     driver.submit(Fsync::data(&files.buffered)).unwrap();
@@ -215,7 +215,7 @@ fn posix_aio_needs_no_worker_for_disk_files() {
         }
     }
     assert_eq!(workers(), 0);
-    driver.run(Nop::new()).unwrap().count().unwrap();
+    driver.run(Nop::new()).unwrap();
     assert_eq!(workers(), 1, "the library has no nop");
 }
 
@@ -474,7 +474,8 @@ fn a_forked_child_drops_the_copy_and_makes_its_own() {
             let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                 let mut own = driver(engine);
                 drop(parents);
-                check(&own.run(read(&files.direct, 9)).unwrap());
+                let token = own.submit(read(&files.direct, 9)).unwrap();
+                check(&own.completion_of(token).unwrap());
             }));
             // SAFETY: no destructors, no other test's output.
             unsafe { libc::_exit(i32::from(worked.is_err())) };

@@ -120,7 +120,7 @@ fn events_that_a_plain_wait_meets_are_kept() {
     };
     // SAFETY: a nop names no memory.
     unsafe { driver.push(opcode::Nop::new().build(), 1).unwrap() };
-    assert!(driver.run(Nop).unwrap().result.is_ok());
+    driver.run(Nop).unwrap();
     let mut events = Vec::new();
     driver.wait_events(0, None, &mut Vec::new(), &mut events).unwrap();
     assert_eq!(events.len(), 1);
@@ -266,7 +266,7 @@ fn draining_ends_all_entries_and_leaves_the_driver_usable() {
         unsafe { driver.push(receive(ours, group.id()), RECEIVE).unwrap() };
     }
     driver.drain_events(&mut Vec::new()).unwrap();
-    assert!(driver.run(Nop).unwrap().result.is_ok());
+    driver.run(Nop).unwrap();
     waker.wake();
     assert_eq!(
         driver

@@ -218,7 +218,7 @@ mod tests {
         let mut driver = Driver::new().expect("a driver");
         let mut found = Vec::new();
         loop {
-            driver.run(directory.read(most_bytes)).expect("taken").result?;
+            driver.run(directory.read(most_bytes))?;
             let mut batch = directory.take();
             while let Some(entry) = batch.take() {
                 found.push(entry.name.to_vec());
@@ -259,8 +259,7 @@ mod tests {
         fs::write(folder.path().join("file"), b"").expect("a file");
         let directory = Directory::at(path_of(&folder));
         let mut driver = Driver::new().expect("a driver");
-        let read = driver.run(directory.read(None)).expect("an op");
-        read.result.expect("a batch");
+        driver.run(directory.read(None)).expect("a batch");
         let batch = directory.take();
         assert!(batch.is_last() && !batch.is_empty());
     }
@@ -283,11 +282,7 @@ mod tests {
         fs::create_dir(folder.path().join("below")).expect("a folder");
         let directory = Directory::at(path_of(&folder));
         let mut driver = Driver::new().expect("a driver");
-        driver
-            .run(directory.read(None))
-            .expect("an op")
-            .result
-            .expect("a batch");
+        driver.run(directory.read(None)).expect("a batch");
         let mut batch = directory.take();
         let entry = batch.take().expect("an entry");
         assert_eq!(entry.name, b"below");

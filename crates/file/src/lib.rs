@@ -10,14 +10,15 @@
 //! use proactor_file::{Buffered, Options, Step};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut driver = Driver::new()?;
-//! let file = driver.run(Open::new(c"Cargo.toml", libc::O_RDONLY))?.into_file()?;
+//! let file = driver.run(Open::new(c"Cargo.toml", libc::O_RDONLY))?;
 //! let mut file = Buffered::new(file, Options::default());
 //! let line = loop {
 //!     match file.line(usize::MAX)? {
 //!         Step::Ready(length) => break file.unread()[..length].to_vec(),
 //!         Step::Blocked => {
 //!             let op = file.start().expect("nothing is in flight, so there is an op");
-//!             let done = driver.run(op)?;
+//!             let token = driver.submit(op)?;
+//!             let done = driver.completion_of(token)?;
 //!             file.finish(done.op, done.result);
 //!         }
 //!     }

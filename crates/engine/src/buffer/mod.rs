@@ -5,10 +5,14 @@
 
 mod aligned;
 mod registered;
+mod slice;
+mod typed;
 
 pub use aligned::AlignedBuf;
 pub(crate) use registered::BufferTable;
 pub use registered::RegisteredBuf;
+pub use slice::Slice;
+pub use typed::{Buffer, IntoBuffer};
 
 use std::fmt;
 

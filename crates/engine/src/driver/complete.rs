@@ -5,7 +5,7 @@ use crate::backend::Raw;
 use crate::descriptors;
 use crate::error::Error;
 use crate::inflight::{State, Token};
-use crate::op::{File, Op, Step};
+use crate::op::{Events, File, Op, Step};
 use crate::sys::{self, perform};
 use std::os::fd::{AsRawFd, IntoRawFd};
 
@@ -17,8 +17,8 @@ pub enum Output {
     Count(usize),
     /// The file that an `Open` has opened. Closed if it is dropped.
     File(File),
-    /// The `POLL*` events of a `Poll`.
-    Events(u16),
+    /// What a `Poll` has found.
+    Events(Events),
 }
 
 /// The end of one op, or one event of a multishot op.
@@ -43,7 +43,7 @@ impl Completion {
     pub fn count(&self) -> Result<usize, Error> {
         match &self.result {
             Ok(Output::Count(count)) => Ok(*count),
-            Ok(Output::Events(events)) => Ok(usize::from(*events)),
+            Ok(Output::Events(events)) => Ok(usize::from(events.bits())),
             Ok(Output::File(_)) => Err(Error::new(libc::EBADMSG, "open").with_hint("the result is a file")),
             Err(error) => Err(error.clone()),
         }
@@ -82,7 +82,7 @@ impl Driver {
     fn tell_events(&mut self, raw: &Raw) {
         let events = match self.slab.get_mut(raw.token).map(|slot| &slot.op) {
             Some(Op::Poll(poll)) => poll.asked_for(raw.res),
-            _ => raw.res as u16,
+            _ => Events::from_bits(raw.res as u16),
         };
         self.ready.push_back(Completion {
             token: raw.token,
@@ -222,7 +222,7 @@ fn explained(error: Error, op: &Op, iopoll: bool) -> Error {
 }
 
 /// The rule of the ring: a failed or short op breaks the chain.
-fn is_whole(op: &Op, result: &Result<Output, Error>) -> bool {
+pub(super) fn is_whole(op: &Op, result: &Result<Output, Error>) -> bool {
     match (result, op) {
         (Ok(Output::Count(count)), Op::Read(o)) => *count == o.buffer.capacity(),
         (Ok(Output::Count(count)), Op::Write(o)) => *count == o.buffer.len(),

@@ -1,6 +1,7 @@
 //! Ops that wait for something other than data.
 
 use super::Handle;
+use std::fmt;
 use std::time::Duration;
 
 /// `struct __kernel_timespec`: 64-bit seconds on every architecture, unlike libc's `timespec`.
@@ -43,12 +44,73 @@ impl Poll {
     }
 
     /// What of the kernel's answer was asked for. A ring adds POLLRDHUP unasked (Linux 6.18).
-    pub(crate) fn asked_for(&self, res: i32) -> u16 {
+    pub(crate) fn asked_for(&self, res: i32) -> Events {
         const ALWAYS: u16 = (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) as u16;
         match res as u16 & (self.events | ALWAYS) {
-            0 => res as u16,
-            events => events,
+            0 => Events(res as u16),
+            events => Events(events),
         }
+    }
+}
+
+/// The `POLL*` events that a [`Poll`] has found.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Events(u16);
+
+impl Events {
+    /// Events from the bits that `poll(2)` knows.
+    pub const fn from_bits(bits: u16) -> Self {
+        Events(bits)
+    }
+
+    /// The bits, as in `poll(2)`.
+    pub const fn bits(self) -> u16 {
+        self.0
+    }
+
+    /// Whether there is any of these events (`libc::POLLIN` and so on).
+    pub const fn contains(self, events: i16) -> bool {
+        self.0 & events as u16 != 0
+    }
+
+    /// POLLIN: a read will not block.
+    pub const fn is_readable(self) -> bool {
+        self.contains(libc::POLLIN)
+    }
+
+    /// POLLOUT: a write will not block.
+    pub const fn is_writable(self) -> bool {
+        self.contains(libc::POLLOUT)
+    }
+
+    /// POLLHUP: the peer is gone. There may be bytes left to read.
+    pub const fn is_hang_up(self) -> bool {
+        self.contains(libc::POLLHUP)
+    }
+
+    /// POLLERR or POLLNVAL.
+    pub const fn is_error(self) -> bool {
+        self.contains(libc::POLLERR | libc::POLLNVAL)
+    }
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const NAMES: [(i16, &str); 7] = [
+            (libc::POLLIN, "IN"),
+            (libc::POLLPRI, "PRI"),
+            (libc::POLLOUT, "OUT"),
+            (libc::POLLERR, "ERR"),
+            (libc::POLLHUP, "HUP"),
+            (libc::POLLNVAL, "NVAL"),
+            (libc::POLLRDHUP, "RDHUP"),
+        ];
+        let names: Vec<&str> = NAMES
+            .iter()
+            .filter(|(event, _)| self.contains(*event))
+            .map(|(_, name)| *name)
+            .collect();
+        write!(f, "Events({:#x} {})", self.0, names.join("|"))
     }
 }
 

@@ -42,6 +42,18 @@ pub struct SyncRange {
     pub flags: u32,
 }
 
+impl SyncRange {
+    /// Starts or awaits the write-back of `len` bytes from `offset` (0: to the end of the file), as `flags` say.
+    pub fn new(file: impl Into<Handle>, offset: u64, len: u32, flags: u32) -> Self {
+        SyncRange {
+            file: file.into(),
+            offset,
+            len,
+            flags,
+        }
+    }
+}
+
 /// `fallocate(2)`.
 #[derive(Debug)]
 pub struct Allocate {
@@ -53,6 +65,24 @@ pub struct Allocate {
     pub offset: u64,
     /// Length in bytes.
     pub len: u64,
+}
+
+impl Allocate {
+    /// Reserves `len` bytes from `offset`; the file grows if they reach beyond its end.
+    pub fn new(file: impl Into<Handle>, offset: u64, len: u64) -> Self {
+        Allocate {
+            file: file.into(),
+            mode: 0,
+            offset,
+            len,
+        }
+    }
+
+    /// With `FALLOC_FL_*` flags.
+    pub fn mode(mut self, mode: i32) -> Self {
+        self.mode = mode;
+        self
+    }
 }
 
 /// `posix_fadvise(2)`.
@@ -68,6 +98,18 @@ pub struct Advise {
     pub advice: i32,
 }
 
+impl Advise {
+    /// Announces `advice` (`POSIX_FADV_*`) for `len` bytes from `offset` (0: to the end of the file).
+    pub fn new(file: impl Into<Handle>, offset: u64, len: u32, advice: i32) -> Self {
+        Advise {
+            file: file.into(),
+            offset,
+            len,
+            advice,
+        }
+    }
+}
+
 /// `ftruncate(2)`.
 #[derive(Debug)]
 pub struct Truncate {
@@ -75,6 +117,16 @@ pub struct Truncate {
     pub file: Handle,
     /// The new length in bytes.
     pub len: u64,
+}
+
+impl Truncate {
+    /// Sets the length to `len` bytes; what is added reads as zeros.
+    pub fn new(file: impl Into<Handle>, len: u64) -> Self {
+        Truncate {
+            file: file.into(),
+            len,
+        }
+    }
 }
 
 /// `splice(2)`: move bytes between two descriptors of which one at least is a pipe.
@@ -92,4 +144,36 @@ pub struct Splice {
     pub len: u32,
     /// `SPLICE_F_*`.
     pub flags: u32,
+}
+
+impl Splice {
+    /// Moves at most `len` bytes from one to the other, each at its own position.
+    pub fn new(from: impl Into<Handle>, to: impl Into<Handle>, len: u32) -> Self {
+        Splice {
+            from: from.into(),
+            from_offset: None,
+            to: to.into(),
+            to_offset: None,
+            len,
+            flags: 0,
+        }
+    }
+
+    /// From this offset of a file, whose position does not move.
+    pub fn from_offset(mut self, offset: u64) -> Self {
+        self.from_offset = Some(offset);
+        self
+    }
+
+    /// To this offset of a file, whose position does not move.
+    pub fn to_offset(mut self, offset: u64) -> Self {
+        self.to_offset = Some(offset);
+        self
+    }
+
+    /// With `SPLICE_F_*` flags.
+    pub fn flags(mut self, flags: u32) -> Self {
+        self.flags = flags;
+        self
+    }
 }

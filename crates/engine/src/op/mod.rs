@@ -10,6 +10,7 @@ mod event;
 mod fd;
 mod file;
 mod handle;
+mod operation;
 mod path;
 mod read_cached;
 mod read_file;
@@ -18,11 +19,12 @@ mod xattr;
 
 pub use blocking::{Blocking, Stop};
 pub(crate) use event::KernelTimespec;
-pub use event::{Nop, Poll, Timeout};
+pub use event::{Events, Nop, Poll, Timeout};
 pub use fd::{Advise, Allocate, Fsync, Splice, SyncRange, Truncate};
 pub use file::{Close, Open};
 pub(crate) use handle::Facts;
 pub use handle::{direct_alignment, DirectAlignment, File, FileKind, FixedFile, Handle};
+pub use operation::Operation;
 pub use path::{Link, Mkdir, Rename, Statx, Symlink, Unlink};
 pub use read_cached::ReadCached;
 pub use read_file::{Allocator, ReadFile, WriteFile};
@@ -65,11 +67,43 @@ macro_rules! ops {
             }
         }
 
+    };
+}
+
+/// Ops without a type parameter. Those with one convert themselves, where they are defined.
+macro_rules! into_op {
+    ($($name:ident),* $(,)?) => {
         $(impl From<$name> for Op {
             fn from(op: $name) -> Op { Op::$name(op) }
         })*
     };
 }
+
+into_op!(
+    ReadV,
+    WriteV,
+    Fsync,
+    SyncRange,
+    Allocate,
+    Advise,
+    Truncate,
+    Open,
+    Close,
+    Statx,
+    Rename,
+    Unlink,
+    Mkdir,
+    Link,
+    Symlink,
+    RemoveXattr,
+    Splice,
+    Poll,
+    Timeout,
+    Nop,
+    ReadFile,
+    ReadCached,
+    Blocking
+);
 
 ops! {
     /// Read into one buffer.

@@ -3,8 +3,8 @@
 //! One op instead of four saves three wake-ups per file. A backend that queues single calls drives the read through
 //! [`ReadFile::advance`]; a worker thread does all of it at once.
 
-use super::{Handle, OpKind};
-use crate::buffer::{Buf, Memory};
+use super::{Handle, Op, OpKind};
+use crate::buffer::{Buf, Buffer, IntoBuffer, Memory};
 use crate::descriptors::{self, Opens, Permit};
 use crate::error::Error;
 use crate::{inline, sys};
@@ -130,6 +130,14 @@ impl ReadFile {
     /// How many bytes have been read.
     pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// The bytes, wherever they have been read to.
+    pub(crate) fn into_contents(self) -> Buf {
+        match self.memory {
+            Some(memory) => Buf::Shared(memory),
+            None => Buf::Vec(self.data),
+        }
     }
 
     /// Whether nothing has been read.
@@ -284,13 +292,13 @@ impl ReadFile {
 /// Creates or replaces the contents of a whole file. The result is the number of bytes written. A short write is gone
 /// on with; after an error the file holds what had been written by then.
 #[derive(Debug)]
-pub struct WriteFile {
+pub struct WriteFile<B = Buf> {
     /// The directory that a relative path starts from.
     pub dir: Handle,
     /// The path.
     pub path: CString,
     /// The bytes.
-    pub data: Buf,
+    pub data: B,
     /// `O_*`. Default: O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC.
     pub flags: i32,
     /// Permission bits of a new file before the umask. Default: 0o666.
@@ -299,17 +307,38 @@ pub struct WriteFile {
     pub sync: bool,
 }
 
-impl WriteFile {
+impl<B: Buffer> WriteFile<B> {
     /// Writes `data` to `path`.
-    pub fn new(path: impl Into<CString>, data: impl Into<Buf>) -> Self {
+    pub fn new(path: impl Into<CString>, data: impl IntoBuffer<Buffer = B>) -> Self {
         WriteFile {
             dir: Handle::CWD,
             path: path.into(),
-            data: data.into(),
+            data: data.into_buffer(),
             flags: libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC,
             mode: 0o666,
             sync: false,
         }
+    }
+}
+
+impl<B: Buffer> From<WriteFile<B>> for Op {
+    fn from(op: WriteFile<B>) -> Op {
+        let WriteFile {
+            dir,
+            path,
+            data,
+            flags,
+            mode,
+            sync,
+        } = op;
+        Op::WriteFile(WriteFile {
+            dir,
+            path,
+            data: data.into(),
+            flags,
+            mode,
+            sync,
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Reads and writes, plain and vectored.
 
 use super::{Handle, Op};
-use crate::buffer::Buf;
+use crate::buffer::{Buf, Buffer, IntoBuffer};
 use crate::sys::MAX_RW_BYTES;
 
 /// Flags of one read or write, as in `preadv2(2)`. What a file system refuses comes back as EOPNOTSUPP.
@@ -68,25 +68,25 @@ macro_rules! single {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         #[derive(Debug)]
-        pub struct $name {
+        pub struct $name<B = Buf> {
             /// The file.
             pub file: Handle,
             /// Where: `None` is the file's own position, which moves along. Ignored by pipes and sockets.
             pub offset: Option<u64>,
-            /// The memory.
-            pub buffer: Buf,
+            /// The memory. [`Driver::run`](crate::Driver::run) gives a buffer of this type back.
+            pub buffer: B,
             /// Flags of this transfer.
             pub flags: RwFlags,
         }
 
-        impl $name {
+        impl<B: Buffer> $name<B> {
             /// At the file's position.
-            pub fn new(file: impl Into<Handle>, buffer: impl Into<Buf>) -> Self {
-                $name { file: file.into(), offset: None, buffer: buffer.into(), flags: RwFlags::NONE }
+            pub fn new(file: impl Into<Handle>, buffer: impl IntoBuffer<Buffer = B>) -> Self {
+                $name { file: file.into(), offset: None, buffer: buffer.into_buffer(), flags: RwFlags::NONE }
             }
 
             /// At `offset` bytes from the start; the file's position does not move.
-            pub fn at(file: impl Into<Handle>, offset: u64, buffer: impl Into<Buf>) -> Self {
+            pub fn at(file: impl Into<Handle>, offset: u64, buffer: impl IntoBuffer<Buffer = B>) -> Self {
                 $name { offset: Some(offset), ..Self::new(file, buffer) }
             }
 
@@ -94,6 +94,13 @@ macro_rules! single {
             pub fn flags(mut self, flags: RwFlags) -> Self {
                 self.flags = flags;
                 self
+            }
+        }
+
+        impl<B: Buffer> From<$name<B>> for Op {
+            fn from(op: $name<B>) -> Op {
+                let $name { file, offset, buffer, flags } = op;
+                Op::$name($name { file, offset, buffer: buffer.into(), flags })
             }
         }
     };
@@ -267,7 +274,7 @@ mod tests {
                 prop_assert_eq!(gathered(write.prepare(skip)), &whole[skip..]);
             }
             prop_assert!(write.prepare(skip).len() <= parts.len());
-            let single = Write { offset, ..Write::new(Handle::NONE, whole.clone()) };
+            let single = Write { offset, ..Write::new(Handle::NONE, Buf::from(whole.clone())) };
             let (ptr, len, _) = single.prepare(skip);
             prop_assert_eq!(gathered(&[crate::sys::perform::iovec(ptr, len)]), &whole[skip..]);
         }

@@ -1,7 +1,7 @@
 //! Extended attributes, by path or by descriptor.
 
-use super::Handle;
-use crate::buffer::Buf;
+use super::{Handle, Op};
+use crate::buffer::{Buf, Buffer, IntoBuffer};
 use std::ffi::CString;
 
 /// Whose attributes.
@@ -27,35 +27,35 @@ impl XattrTarget {
 /// `getxattr(2)` and its kin: the value goes into `buffer`; ERANGE if it is too small. A buffer of capacity 0 asks for
 /// the size.
 #[derive(Debug)]
-pub struct GetXattr {
+pub struct GetXattr<B = Buf> {
     /// Whose.
     pub target: XattrTarget,
     /// Such as `user.comment`.
     pub name: CString,
     /// The value.
-    pub buffer: Buf,
+    pub buffer: B,
 }
 
 /// `setxattr(2)` and its kin.
 #[derive(Debug)]
-pub struct SetXattr {
+pub struct SetXattr<B = Buf> {
     /// Whose.
     pub target: XattrTarget,
     /// Such as `user.comment`.
     pub name: CString,
     /// The value.
-    pub value: Buf,
+    pub value: B,
     /// 0, XATTR_CREATE or XATTR_REPLACE.
     pub flags: i32,
 }
 
 /// `listxattr(2)` and its kin: names, each ended by NUL, go into `buffer`. A buffer of capacity 0 asks for the size.
 #[derive(Debug)]
-pub struct ListXattr {
+pub struct ListXattr<B = Buf> {
     /// Whose.
     pub target: XattrTarget,
     /// The names.
-    pub buffer: Buf,
+    pub buffer: B,
 }
 
 /// `removexattr(2)` and its kin.
@@ -65,4 +65,83 @@ pub struct RemoveXattr {
     pub target: XattrTarget,
     /// Such as `user.comment`.
     pub name: CString,
+}
+
+impl<B: Buffer> GetXattr<B> {
+    /// Reads the attribute `name` into `buffer`.
+    pub fn new(target: XattrTarget, name: impl Into<CString>, buffer: impl IntoBuffer<Buffer = B>) -> Self {
+        GetXattr {
+            target,
+            name: name.into(),
+            buffer: buffer.into_buffer(),
+        }
+    }
+}
+
+impl<B: Buffer> SetXattr<B> {
+    /// Sets the attribute `name`, whether or not it exists.
+    pub fn new(target: XattrTarget, name: impl Into<CString>, value: impl IntoBuffer<Buffer = B>) -> Self {
+        SetXattr {
+            target,
+            name: name.into(),
+            value: value.into_buffer(),
+            flags: 0,
+        }
+    }
+
+    /// With XATTR_CREATE (EEXIST if it exists) or XATTR_REPLACE (ENODATA if it does not).
+    pub fn flags(mut self, flags: i32) -> Self {
+        self.flags = flags;
+        self
+    }
+}
+
+impl<B: Buffer> ListXattr<B> {
+    /// Reads the names of all attributes into `buffer`.
+    pub fn new(target: XattrTarget, buffer: impl IntoBuffer<Buffer = B>) -> Self {
+        ListXattr {
+            target,
+            buffer: buffer.into_buffer(),
+        }
+    }
+}
+
+impl RemoveXattr {
+    /// Removes the attribute `name`.
+    pub fn new(target: XattrTarget, name: impl Into<CString>) -> Self {
+        RemoveXattr {
+            target,
+            name: name.into(),
+        }
+    }
+}
+
+impl<B: Buffer> From<GetXattr<B>> for Op {
+    fn from(op: GetXattr<B>) -> Op {
+        Op::GetXattr(GetXattr {
+            target: op.target,
+            name: op.name,
+            buffer: op.buffer.into(),
+        })
+    }
+}
+
+impl<B: Buffer> From<SetXattr<B>> for Op {
+    fn from(op: SetXattr<B>) -> Op {
+        Op::SetXattr(SetXattr {
+            target: op.target,
+            name: op.name,
+            value: op.value.into(),
+            flags: op.flags,
+        })
+    }
+}
+
+impl<B: Buffer> From<ListXattr<B>> for Op {
+    fn from(op: ListXattr<B>) -> Op {
+        Op::ListXattr(ListXattr {
+            target: op.target,
+            buffer: op.buffer.into(),
+        })
+    }
 }

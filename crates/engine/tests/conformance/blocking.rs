@@ -2,7 +2,7 @@
 
 use crate::testkit::{collect, outcome, outcomes, pipe, run, Case, LONG};
 use proactor::op::{Blocking, Nop, Op, OpKind, Open, Stop, Write};
-use proactor::{CancelOutcome, Config, Engine};
+use proactor::{CancelOutcome, Config, Engine, Error};
 use std::error::Error as _;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -38,7 +38,7 @@ fn counts_and_errors(t: &Case) {
     );
     let fails = || Blocking::new("work", |_| Err(io::Error::from_raw_os_error(libc::EXDEV)));
     assert_eq!(run(&mut d, fails()), Err(libc::EXDEV));
-    let error = d.run(fails()).unwrap().result.unwrap_err();
+    let error = Error::from(d.run(fails()).unwrap_err());
     assert_eq!((error.op(), error.errno()), ("work", libc::EXDEV));
     let unknown = Blocking::new("work", |_| Err(io::Error::other("no number")));
     assert_eq!(run(&mut d, unknown), Err(libc::EIO));
@@ -93,11 +93,11 @@ fn a_panic_ends_its_op_alone(t: &Case) {
 fn an_error_keeps_its_words(t: &Case) {
     let mut d = t.driver();
     let broken = || Blocking::new("work", |_| Err(io::Error::other("the disk is on fire")));
-    let error = d.run(broken()).unwrap().result.unwrap_err();
+    let error = Error::from(d.run(broken()).unwrap_err());
     assert_eq!(error.to_string(), "work: the disk is on fire");
     assert_eq!(error.source().unwrap().to_string(), "the disk is on fire");
     let missing = Open::new(c"/nowhere/at all", libc::O_RDONLY);
-    let error = d.run(missing).unwrap().result.unwrap_err();
+    let error = Error::from(d.run(missing).unwrap_err());
     let as_io = io::Error::from(error.clone());
     assert_eq!(as_io.kind(), io::ErrorKind::NotFound);
     assert_eq!(as_io.to_string(), error.to_string());

@@ -45,7 +45,7 @@ fn unaligned(t: &Case) {
     };
     let mut d = t.driver();
     let buffer = || AlignedBuf::zeroed(offset, memory);
-    let refused = d.run(Read::at(&file, 1, buffer())).unwrap().result.unwrap_err();
+    let refused = proactor::Error::from(d.run(Read::at(&file, 1, buffer())).unwrap_err());
     assert_eq!(refused.errno(), libc::EINVAL);
     assert!(refused.hint().is_some_and(|hint| hint.contains("aligned")));
     assert_eq!(run(&mut d, Write::at(&file, 1, buffer())), Err(libc::EINVAL));

@@ -110,11 +110,7 @@ fn makes_its_own(t: &Case) {
     let path = t.c_path("f");
     in_child(|| {
         let mut own = Config::default().engine(engine).inline(false).build().unwrap();
-        let file = own
-            .run(Open::new(path, libc::O_RDONLY))
-            .unwrap()
-            .into_file()
-            .unwrap();
+        let file = own.run(Open::new(path, libc::O_RDONLY)).unwrap();
         assert_eq!(run(&mut own, Read::new(&file, Vec::with_capacity(9))), Ok(7));
         let (reader, writer) = pipe();
         own.submit(Read::new(&reader, Vec::with_capacity(9))).unwrap();

@@ -1,6 +1,7 @@
 //! Chains: in order, and no further than the first that fails or falls short.
 
 use crate::testkit::{collect, outcome, pipe, run, Case};
+use proactor::buffer::Buf;
 use proactor::op::{
     Close, Fsync, GetXattr, Handle, Link, ListXattr, Mkdir, Nop, Op, Open, Poll, Read, ReadFile, Rename,
     SetXattr, Splice, Statx, Symlink, Timeout, Truncate, Unlink, Write, WriteFile, XattrTarget,
@@ -133,19 +134,19 @@ fn every_failure_breaks_the_chain(t: &Case) {
         GetXattr {
             target: target(),
             name: c"user.x".into(),
-            buffer: Vec::with_capacity(9).into(),
+            buffer: Buf::from(Vec::with_capacity(9)),
         }
         .into(),
         SetXattr {
             target: target(),
             name: c"user.x".into(),
-            value: b"x".into(),
+            value: Buf::from(b"x"),
             flags: 0,
         }
         .into(),
         ListXattr {
             target: target(),
-            buffer: Vec::with_capacity(9).into(),
+            buffer: Buf::from(Vec::with_capacity(9)),
         }
         .into(),
         Splice {

@@ -29,5 +29,6 @@ mod ring;
 mod rw_errors;
 mod signals;
 mod streams;
+mod typed;
 mod whole_file;
 mod xattrs;

@@ -24,10 +24,7 @@ conformance! {
 }
 
 pub fn open(t: &Case, d: &mut proactor::Driver, name: &str, flags: i32) -> Result<File, i32> {
-    d.run(Open::new(t.c_path(name), flags))
-        .unwrap()
-        .into_file()
-        .map_err(|e| e.errno())
+    d.run(Open::new(t.c_path(name), flags)).map_err(|e| e.errno())
 }
 
 fn open_reads_and_writes(t: &Case) {
@@ -52,7 +49,8 @@ fn open_reads_and_writes(t: &Case) {
     let append = open(t, &mut d, "f", libc::O_WRONLY | libc::O_APPEND).unwrap();
     assert_eq!(run(&mut d, proactor::op::Write::new(&append, b"!")), Ok(1));
     assert_eq!(std::fs::read(t.path("f")).unwrap(), b"content!");
-    let plain = d.run(Statx::of(&append)).unwrap();
+    let token = d.submit(Statx::of(&append)).unwrap();
+    let plain = d.completion_of(token).unwrap();
     assert!(plain.into_file().is_err_and(|e| e.errno() == libc::EBADMSG));
 }
 
@@ -62,7 +60,7 @@ fn open_modes(t: &Case) {
     let created = d
         .run(Open::new(t.c_path("new"), libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL).mode(0o600))
         .unwrap();
-    drop(created.into_file().unwrap());
+    drop(created);
     assert_eq!(
         std::fs::metadata(t.path("new")).unwrap().permissions().mode() & 0o7777,
         0o600
@@ -81,7 +79,7 @@ fn open_how(t: &Case) {
     t.file("f", b"");
     std::os::unix::fs::symlink("f", t.path("link")).unwrap();
     let dir = t.open(".", libc::O_RDONLY);
-    let mut errno = |open: Open| d.run(open).unwrap().into_file().map(drop).map_err(|e| e.errno());
+    let mut errno = |open: Open| d.run(open).map(drop).map_err(|e| e.errno());
     assert_eq!(
         errno(
             Open::new(c"link", libc::O_RDONLY)
@@ -124,15 +122,9 @@ fn open_relative(t: &Case) {
     let mut d = t.driver();
     let file = t.file("f", b"");
     let dir = t.open(".", libc::O_RDONLY);
-    assert!(d
-        .run(Open::new(c"f", libc::O_RDONLY).dir(&dir))
-        .unwrap()
-        .into_file()
-        .is_ok());
+    d.run(Open::new(c"f", libc::O_RDONLY).dir(&dir)).unwrap();
     let mut errno = |handle: Handle| {
         d.run(Open::new(c"f", libc::O_RDONLY).dir(handle))
-            .unwrap()
-            .into_file()
             .unwrap_err()
             .errno()
     };

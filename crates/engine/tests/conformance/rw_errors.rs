@@ -201,8 +201,8 @@ fn buffer_survives_an_error(t: &Case) {
     let (res, op) = finish(&mut d, Read::at(bare(NOBODY), 0, Vec::with_capacity(100)));
     assert_eq!(res, Err(libc::EBADF));
     assert!(matches!(op, Some(Op::Read(op)) if op.buffer.is_empty() && op.buffer.capacity() >= 100));
-    let completion = d.run(Fsync::new(bare(NOBODY))).unwrap();
-    let error = completion.result.unwrap_err();
+    let failed = d.run(Fsync::new(bare(NOBODY))).unwrap_err();
+    let error = failed.error();
     assert_eq!((error.op(), error.errno()), ("fsync", libc::EBADF));
 }
 

@@ -246,19 +246,25 @@ pub fn run(driver: &mut Driver, op: impl Into<Op>) -> Result<usize, i32> {
 
 /// As `run`, and the op that came back.
 pub fn finish(driver: &mut Driver, op: impl Into<Op>) -> (Result<usize, i32>, Option<Op>) {
-    match driver.run(op) {
-        Ok(completion) => (outcome(&completion), completion.op),
-        Err(e) => (
-            Err(proactor::errno_of(&e).unwrap_or_else(|| panic!("refused without errno: {e}"))),
-            None,
-        ),
+    match driver.submit(op) {
+        Ok(token) => {
+            let completion = driver.completion_of(token).expect("the driver works");
+            (outcome(&completion), completion.op)
+        }
+        Err(e) => {
+            let e = std::io::Error::from(e);
+            (
+                Err(proactor::errno_of(&e).unwrap_or_else(|| panic!("refused without errno: {e}"))),
+                None,
+            )
+        }
     }
 }
 
 pub fn outcome(completion: &Completion) -> Result<usize, i32> {
     match &completion.result {
         Ok(Output::Count(count)) => Ok(*count),
-        Ok(Output::Events(events)) => Ok(usize::from(*events)),
+        Ok(Output::Events(events)) => Ok(usize::from(events.bits())),
         Ok(_) => Ok(0),
         Err(error) => Err(error.errno()),
     }

@@ -1,6 +1,7 @@
 //! Extended attributes.
 
 use crate::testkit::{finish, run, Case};
+use proactor::buffer::Buf;
 use proactor::op::{GetXattr, Handle, ListXattr, Op, OpKind, RemoveXattr, SetXattr, XattrTarget};
 use proactor::Driver;
 
@@ -17,7 +18,7 @@ fn get(d: &mut Driver, target: XattrTarget, capacity: usize) -> Result<(usize, V
     let op = GetXattr {
         target,
         name: c"user.color".into(),
-        buffer: Vec::with_capacity(capacity).into(),
+        buffer: Buf::from(Vec::with_capacity(capacity)),
     };
     match finish(d, op) {
         (Ok(count), Some(Op::GetXattr(op))) => Ok((count, op.buffer.into_vec())),
@@ -31,7 +32,7 @@ fn set(d: &mut Driver, target: XattrTarget, value: &[u8], flags: i32) -> Result<
         SetXattr {
             target,
             name: c"user.color".into(),
-            value: value.into(),
+            value: Buf::from(value),
             flags,
         },
     )
@@ -42,7 +43,7 @@ fn list(d: &mut Driver, target: XattrTarget, capacity: usize) -> Result<(usize, 
         d,
         ListXattr {
             target,
-            buffer: Vec::with_capacity(capacity).into(),
+            buffer: Buf::from(Vec::with_capacity(capacity)),
         },
     ) {
         (Ok(count), Some(Op::ListXattr(op))) => Ok((count, op.buffer.into_vec())),
@@ -137,14 +138,14 @@ fn errors(t: &Case) {
     let unknown = GetXattr {
         target: f(),
         name: c"nobody.knows".into(),
-        buffer: Vec::with_capacity(9).into(),
+        buffer: Buf::from(Vec::with_capacity(9)),
     };
     assert_eq!(run(&mut d, unknown), Err(libc::EOPNOTSUPP));
     let long = std::ffi::CString::new("user.".to_string() + &"x".repeat(256)).unwrap();
     let long = GetXattr {
         target: f(),
         name: long,
-        buffer: Vec::with_capacity(9).into(),
+        buffer: Buf::from(Vec::with_capacity(9)),
     };
     assert_eq!(
         run(&mut d, long),
@@ -155,7 +156,7 @@ fn errors(t: &Case) {
     let huge = SetXattr {
         target: f(),
         name: c"user.color".into(),
-        value: vec![0; 65_537].into(),
+        value: Buf::from(vec![0; 65_537]),
         flags: 0,
     };
     assert_eq!(run(&mut d, huge), Err(libc::E2BIG));

@@ -150,8 +150,7 @@ impl Program {
             assert_eq!(self.driver.cancel(*token), CancelOutcome::Finished);
         }
         self.driver = self.config.clone().build().expect("a driver of the child's own");
-        let completion = self.driver.run(Nop::new()).expect("it is accepted");
-        assert_eq!(completion.count().ok(), Some(0));
+        self.driver.run(Nop::new()).expect("it works");
     }
 
     /// Starts the poll, or causes an event and waits for it.

@@ -48,7 +48,8 @@ fn next_read(rig: &mut Rig) -> Option<(u64, usize, Op)> {
 }
 
 fn done(rig: &mut Rig, op: Op) {
-    let done = rig.driver.run(op).unwrap();
+    let token = rig.driver.submit(op).unwrap();
+    let done = rig.driver.completion_of(token).unwrap();
     rig.file.finish(done.op, done.result);
 }
 

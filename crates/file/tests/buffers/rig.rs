@@ -25,11 +25,7 @@ impl Rig {
         let mut driver = driver;
         let fd = loop {
             // The simulator may fail an open too.
-            if let Ok(file) = driver
-                .run(Open::new(c_path.clone(), libc::O_RDWR | libc::O_CREAT | flags))
-                .unwrap()
-                .into_file()
-            {
+            if let Ok(file) = driver.run(Open::new(c_path.clone(), libc::O_RDWR | libc::O_CREAT | flags)) {
                 break file;
             }
         };
@@ -109,7 +105,8 @@ impl Rig {
     pub fn transfer(&mut self, mut transfer: Transfer) -> usize {
         while let Some(op) = transfer.op() {
             self.check(&op);
-            let done = self.driver.run(op).unwrap();
+            let token = self.driver.submit(op).unwrap();
+            let done = self.driver.completion_of(token).unwrap();
             if let Err(e) = transfer.took(done.op, done.result) {
                 assert!(INJECTED.contains(&e.errno()), "{e}");
                 return transfer.done();

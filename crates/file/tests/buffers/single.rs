@@ -102,7 +102,8 @@ fn a_read_in_flight_may_bring_what_is_no_longer_there() {
     let mut rig = Rig::open(Driver::new().unwrap(), &path, Options::default(), 0);
     assert_eq!(rig.file.fill(3), Ok(Step::Blocked));
     let op = rig.file.start().unwrap();
-    let done = rig.driver.run(op).unwrap();
+    let token = rig.driver.submit(op).unwrap();
+    let done = rig.driver.completion_of(token).unwrap();
     std::fs::write(&path, b"new bytes").unwrap();
     rig.file.changed(0, 3);
     // The next call begins, and then the read comes back.

@@ -1,0 +1,250 @@
+//! Ops of which each starts when the one before has succeeded.
+
+use super::complete::is_whole;
+use super::run::{driver_error, typed};
+use super::{Completion, Driver, Failed};
+use crate::error::Error;
+use crate::op::{Op, Operation, Options};
+use std::fmt;
+use std::io;
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// Ops that [`Driver::chain`] can run: a tuple of up to eight, or a vector of one kind.
+pub trait Chain: Sized + sealed::Sealed {
+    /// The output of each, if all have succeeded.
+    type Output;
+    /// The result of each, if one has failed.
+    type Results;
+
+    #[doc(hidden)]
+    fn into_ops(self) -> Vec<Op>;
+
+    #[doc(hidden)]
+    fn results(ends: impl Iterator<Item = End>) -> Self::Results;
+
+    /// Of results that are all `Ok`.
+    #[doc(hidden)]
+    fn output(results: Self::Results) -> Self::Output;
+}
+
+/// How one op of a chain has ended.
+#[doc(hidden)]
+pub struct End(Result<Completion, (Error, Option<Op>)>);
+
+impl End {
+    fn typed<O: Operation>(self) -> Result<O::Output, Failed<O>> {
+        match self.0 {
+            Ok(completion) => typed(completion),
+            Err((error, op)) => Err(Failed::new(error, op.map(O::restore))),
+        }
+    }
+}
+
+/// Which op of a chain has failed, and the result of each.
+pub struct FailedChain<C: Chain>(Box<Parts<C>>);
+
+struct Parts<C: Chain> {
+    index: usize,
+    count: usize,
+    error: Error,
+    results: C::Results,
+}
+
+impl<C: Chain> FailedChain<C> {
+    /// The position of the op that failed, from 0. Those after it have not been started.
+    pub fn index(&self) -> usize {
+        self.0.index
+    }
+
+    /// Its error. A transfer that was short, which also ends a chain, is EIO with a hint that says so.
+    pub fn error(&self) -> &Error {
+        &self.0.error
+    }
+
+    /// The result of each op, with what it gave or with the op itself. Those that were not started have ECANCELED.
+    pub fn into_results(self) -> C::Results {
+        self.0.results
+    }
+}
+
+impl<C: Chain> fmt::Debug for FailedChain<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FailedChain")
+            .field("index", &self.index())
+            .field("error", self.error())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<C: Chain> fmt::Display for FailedChain<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Parts {
+            index, count, error, ..
+        } = &*self.0;
+        write!(f, "{error} (op {} of a chain of {count})", index + 1)
+    }
+}
+
+impl<C: Chain> std::error::Error for FailedChain<C> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error().source()
+    }
+}
+
+impl<C: Chain> From<FailedChain<C>> for Error {
+    fn from(failed: FailedChain<C>) -> Self {
+        failed.0.error
+    }
+}
+
+impl<C: Chain> From<FailedChain<C>> for io::Error {
+    fn from(failed: FailedChain<C>) -> Self {
+        failed.0.error.into()
+    }
+}
+
+impl Driver {
+    /// Runs ops one after the other, each when the one before has succeeded in full, and gives all results. Where the
+    /// kernel can, it goes from one to the next by itself.
+    ///
+    /// ```
+    /// use proactor::{Driver, op::{File, Fsync, Write}};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let file = File::new(tempfile::tempfile()?);
+    /// let mut driver = Driver::new()?;
+    /// let ((written, _), ()) = driver.chain((Write::at(&file, 0, "a record\n"), Fsync::data(&file)))?;
+    /// assert_eq!(written, 9);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// The first that failed, that was short, or that was refused; then none has been started.
+    pub fn chain<C: Chain>(&mut self, chain: C) -> Result<C::Output, FailedChain<C>> {
+        let ops = chain.into_ops();
+        let count = ops.len();
+        let names: Vec<&'static str> = ops.iter().map(Op::name).collect(); // allocates: 16 bytes for each op of the caller's
+        let tokens = match self.submit_linked(ops) {
+            Ok(tokens) => tokens,
+            Err((ops, refusal)) => {
+                let invalid = |op: &Op| op.check(&Options::default(), true).is_err();
+                let index = ops.iter().position(invalid).unwrap_or(0);
+                let error = refusal.into_error(names.get(index).copied().unwrap_or("chain"));
+                let ends = ops.into_iter().enumerate().map(|(at, op)| {
+                    let error = match at == index {
+                        true => error.clone(),
+                        false => op.error(libc::ECANCELED),
+                    };
+                    End(Err((error, Some(op))))
+                });
+                let results = C::results(ends);
+                return Err(FailedChain(Box::new(Parts {
+                    index,
+                    count,
+                    error,
+                    results,
+                })));
+            }
+        };
+        let mut failed = None;
+        let mut ends = Vec::with_capacity(count); // allocates: an end for each op of the caller's
+        for (at, &token) in tokens.iter().enumerate() {
+            let end = self.completion_of(token).map_err(|error| {
+                self.abandon(token);
+                (driver_error(&error, names[at]), None)
+            });
+            if failed.is_none() {
+                failed = failure(&end, at + 1 == count).map(|error| (at, error));
+            }
+            ends.push(End(end));
+        }
+        let results = C::results(ends.into_iter());
+        match failed {
+            None => Ok(C::output(results)),
+            Some((index, error)) => Err(FailedChain(Box::new(Parts {
+                index,
+                count,
+                error,
+                results,
+            }))),
+        }
+    }
+}
+
+/// Why a chain ends here. Nothing hangs on the last one's length.
+fn failure(end: &Result<Completion, (Error, Option<Op>)>, last: bool) -> Option<Error> {
+    let completion = match end {
+        Ok(completion) => completion,
+        Err((error, _)) => return Some(error.clone()),
+    };
+    match (&completion.result, &completion.op) {
+        (Err(error), _) => Some(error.clone()),
+        (Ok(_), Some(op)) if !last && !is_whole(op, &completion.result) => Some(
+            op.error(libc::EIO)
+                .with_hint("it was short, so that what follows in the chain was not started"),
+        ),
+        _ => None,
+    }
+}
+
+const TYPED: &str = "an end for each op";
+const ALL_OK: &str = "looked at before";
+
+macro_rules! tuples {
+    ($(($($op:ident $result:ident),*))*) => {$(
+        impl<$($op: Operation),*> sealed::Sealed for ($($op,)*) {}
+
+        #[allow(non_snake_case)]
+        impl<$($op: Operation),*> Chain for ($($op,)*) {
+            type Output = ($($op::Output,)*);
+            type Results = ($(Result<$op::Output, Failed<$op>>,)*);
+
+            fn into_ops(self) -> Vec<Op> {
+                let ($($op,)*) = self;
+                vec![$($op.into()),*] // allocates: eight at most
+            }
+
+            fn results(mut ends: impl Iterator<Item = End>) -> Self::Results {
+                ($(ends.next().expect(TYPED).typed::<$op>(),)*)
+            }
+
+            fn output(results: Self::Results) -> Self::Output {
+                let ($($result,)*) = results;
+                ($($result.expect(ALL_OK),)*)
+            }
+        }
+    )*};
+}
+
+tuples! {
+    (A a)
+    (A a, B b)
+    (A a, B b, C c)
+    (A a, B b, C c, D d)
+    (A a, B b, C c, D d, E e)
+    (A a, B b, C c, D d, E e, F f)
+    (A a, B b, C c, D d, E e, F f, G g)
+    (A a, B b, C c, D d, E e, F f, G g, H h)
+}
+
+impl<O: Operation> sealed::Sealed for Vec<O> {}
+
+impl<O: Operation> Chain for Vec<O> {
+    type Output = Vec<O::Output>;
+    type Results = Vec<Result<O::Output, Failed<O>>>;
+
+    fn into_ops(self) -> Vec<Op> {
+        self.into_iter().map(Into::into).collect() // allocates: the caller has a vector of as many
+    }
+
+    fn results(ends: impl Iterator<Item = End>) -> Self::Results {
+        ends.map(End::typed).collect() // allocates: the caller has a vector of as many
+    }
+
+    fn output(results: Self::Results) -> Self::Output {
+        let all = results.into_iter().map(|result| result.expect(ALL_OK));
+        all.collect() // allocates: the caller has a vector of as many
+    }
+}
