@@ -88,7 +88,7 @@ fn json_keeps_its_promises() {
     }
 }
 
-const SOCKETS: [&str; 4] = ["accept", "connect", "recv", "send"];
+const SOCKETS: [&str; 5] = ["accept", "connect", "recv", "send", "datagrams"];
 
 #[test]
 fn sockets_are_told_of() {

@@ -4,7 +4,7 @@ use crate::backend::{Backend, Calls};
 use crate::context::Context;
 use crate::core::{Core, Hold, State};
 use crate::handler::Handler;
-use crate::table::{Fin, Kind, Phase, SocketId};
+use crate::table::{Fin, Kind, Phase, SocketId, Tag, What};
 use rustix::net::Shutdown;
 use std::io;
 use std::time::Duration;
@@ -32,7 +32,7 @@ impl State {
             return;
         };
         match (slot.kind, slot.phase) {
-            (Kind::Stream, Phase::Open) => slot.phase = Phase::Flushing,
+            (Kind::Stream | Kind::Datagram, Phase::Open) => slot.phase = Phase::Flushing,
             (_, Phase::Connecting) | (Kind::Listener, _) => slot.phase = Phase::Stopping,
             _ => return,
         }
@@ -55,6 +55,9 @@ impl State {
     /// The time until something has to be done by the clock.
     pub(crate) fn next_timer(&self) -> Option<Duration> {
         let mut next = u64::MAX;
+        if !self.later.is_empty() {
+            return Some(Duration::ZERO);
+        }
         if let Some(&(until, _)) = self.lingering.front() {
             next = next.min(until);
         }
@@ -71,6 +74,9 @@ impl State {
     /// Does what the clock asks for.
     pub(crate) fn expire(&mut self) {
         self.check_hold(false);
+        for id in std::mem::take(&mut self.later) {
+            self.list(id);
+        }
         let now_ms = self.clock.now_ms;
         while let Some(&(until, id)) = self.lingering.front() {
             if until > now_ms {
@@ -133,5 +139,30 @@ impl<B: Backend> Core<B> {
             id,
             error.as_ref(),
         );
+    }
+}
+
+impl<B: Backend> Drop for Core<B> {
+    fn drop(&mut self) {
+        let mut events = Vec::new();
+        let drained = self.backend.drain(&mut events);
+        // Connections that were accepted meanwhile, or after the last turn.
+        for event in &events {
+            let accepted = Tag(event.tag).what() == Some(What::Accept) && event.res >= 0;
+            if accepted && self.calls.is_socket(event.res) {
+                self.calls.close(event.res);
+            }
+        }
+        if !drained {
+            // The kernel may still read from the queues.
+            std::mem::forget(std::mem::take(&mut self.state.table));
+            return;
+        }
+        let ids: Vec<SocketId> = self.state.table.ids().collect();
+        for id in ids {
+            if let Some(slot) = self.state.table.get(id) {
+                self.calls.close(slot.fd);
+            }
+        }
     }
 }

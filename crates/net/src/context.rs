@@ -84,7 +84,24 @@ impl<'a> Context<'a> {
         has_room
     }
 
-    /// Closes a stream once everything is sent; what its peer sends meanwhile is thrown away. Closes a listener. Does nothing to
+    /// Opens a socket for datagrams, UDP or Unix, bound to `local`: port 0 lets the kernel choose one. With a `peer` it
+    /// sends there, and receives from there alone.
+    ///
+    /// # Errors
+    /// Those of bind(2) and connect(2), with the address.
+    pub fn open_datagram(&mut self, local: &Address, peer: Option<&Address>) -> Result<SocketId, Error> {
+        listen::open_datagram(self.state, local, peer)
+    }
+
+    /// Sends a datagram with the others of this turn; `to` is None on a socket with a peer. Returns false if the socket has
+    /// more unsent bytes than its bound ([`Limits::socket_bytes`]), or is not open: the datagram is not taken, and there is
+    /// room after [`Handler::writable`](crate::Handler::writable). What the kernel refuses is told by
+    /// [`Handler::datagram_failed`](crate::Handler::datagram_failed).
+    pub fn send_to(&mut self, id: SocketId, to: Option<&Address>, bytes: &[u8]) -> bool {
+        self.state.send_datagram(id, to, bytes)
+    }
+
+    /// Closes a stream or datagram socket once everything is sent; what comes meanwhile is thrown away. Closes a listener. Does nothing to
     /// what is closed already.
     pub fn close(&mut self, id: SocketId) {
         if let Some(slot) = self.state.table.get(id) {
@@ -195,9 +212,13 @@ impl<'a> Context<'a> {
         self.state.table.get(id).and_then(|slot| listen::local(slot.fd))
     }
 
-    /// Unsent bytes of a stream.
+    /// Unsent bytes of a stream or of a datagram socket.
     pub fn unsent(&self, id: SocketId) -> usize {
-        self.state.table.get(id).map_or(0, |slot| slot.queue.len())
+        match self.state.table.get(id) {
+            Some(slot) if slot.kind == Kind::Datagram => self.state.outboxes[&id].bytes(),
+            Some(slot) => slot.queue.len(),
+            None => 0,
+        }
     }
 
     /// Whether a stream can be sent to.

@@ -6,6 +6,7 @@
 use crate::backend::{Backend, Calls, Ending};
 use crate::clock::Clock;
 use crate::context::Context;
+use crate::datagram::Outbox;
 use crate::handler::Handler;
 use crate::limits::Limits;
 use crate::recv::Way;
@@ -14,7 +15,7 @@ use crate::stats::Stats;
 use crate::table::{Fin, Kind, Phase, Slot, SocketId, Table, Tag, What};
 use proactor::ring::Event;
 use rustix::net::{Shutdown, SocketAddrAny};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::time::Duration;
 
@@ -55,6 +56,10 @@ pub(crate) struct State {
     /// Connects that were asked for.
     pub(crate) connects: Vec<(SocketId, SocketAddrAny)>,
     pub(crate) no_delay: bool,
+    /// Sockets to be settled in the next turn.
+    pub(crate) later: Vec<SocketId>,
+    /// What datagram sockets have to send.
+    pub(crate) outboxes: HashMap<SocketId, Outbox>,
 }
 
 impl State {
@@ -75,6 +80,8 @@ impl State {
             next_sweep_ms: 0,
             connects: Vec::new(),
             no_delay,
+            later: Vec::new(),
+            outboxes: HashMap::new(),
         }
     }
 
@@ -283,8 +290,10 @@ impl<B: Backend> Core<B> {
         let Some(slot) = self.state.table.get_mut(id) else {
             return Ok(());
         };
-        if slot.kind == Kind::Listener {
-            return self.settle_listener(id);
+        match slot.kind {
+            Kind::Listener => return self.settle_listener(id),
+            Kind::Datagram => return self.settle_datagram(id, handler),
+            Kind::Stream | Kind::Free => {}
         }
         // An open stream that is not to be shut down is the way of almost all.
         let is_ending = slot.phase != Phase::Open || slot.fin == Fin::Wanted;
@@ -378,15 +387,20 @@ impl<B: Backend> Core<B> {
     }
 
     /// Ends all entries of a socket that is stopping.
-    fn stop_all(&mut self, id: SocketId) -> io::Result<()> {
+    pub(crate) fn stop_all(&mut self, id: SocketId) -> io::Result<()> {
         let Some(slot) = self.state.table.get_mut(id) else {
             return Ok(());
         };
         if !slot.stopping {
-            let mut tags = [Tag(0); 4];
+            let mut tags = [Tag(0); 5];
+            let pooled = match slot.kind {
+                Kind::Datagram => What::Message,
+                _ => What::Recv,
+            };
             let in_flight = [
                 (slot.accepting, What::Accept),
-                (slot.reading.armed == Some(Way::Pool), What::Recv),
+                (slot.awaits_room, What::Room),
+                (slot.reading.armed == Some(Way::Pool), pooled),
                 (slot.reading.armed == Some(Way::Ready), What::Poll),
                 (slot.queue.is_in_flight(), What::Send),
             ];
@@ -411,7 +425,7 @@ impl<B: Backend> Core<B> {
                     self.calls.shutdown(slot.fd, Shutdown::Both);
                     slot.fin = Fin::Sent;
                 }
-                Kind::Listener | Kind::Free => {}
+                Kind::Listener | Kind::Datagram | Kind::Free => {}
             }
             slot.stopping = true;
             slot.entries += 1;
@@ -461,30 +475,5 @@ impl<B: Backend> Core<B> {
         // The last turn may have been long ago.
         self.state.clock.now_ms = self.state.clock.read_ms();
         with(&mut Context::new(&mut self.state, &mut self.calls))
-    }
-}
-
-impl<B: Backend> Drop for Core<B> {
-    fn drop(&mut self) {
-        let mut events = Vec::new();
-        let drained = self.backend.drain(&mut events);
-        // Connections that were accepted meanwhile, or after the last turn.
-        for event in &events {
-            let accepted = Tag(event.tag).what() == Some(What::Accept) && event.res >= 0;
-            if accepted && self.calls.is_socket(event.res) {
-                self.calls.close(event.res);
-            }
-        }
-        if !drained {
-            // The kernel may still read from the queues.
-            std::mem::forget(std::mem::take(&mut self.state.table));
-            return;
-        }
-        let ids: Vec<SocketId> = self.state.table.ids().collect();
-        for id in ids {
-            if let Some(slot) = self.state.table.get(id) {
-                self.calls.close(slot.fd);
-            }
-        }
     }
 }

@@ -33,13 +33,19 @@ impl Error {
     fn hint(&self) -> &'static str {
         let is_unix = matches!(self.address, Some(Address::Unix(_) | Address::Abstract(_)));
         match (self.op, self.errno()) {
-            ("listen", Some(libc::EADDRINUSE)) if is_unix => {
+            ("listen" | "bind", Some(libc::EADDRINUSE)) if is_unix => {
                 "; another program listens there or the file is no socket, choose another path"
             }
-            ("listen", Some(libc::EACCES)) if is_unix => "; this user may not make files there",
-            ("listen", Some(libc::EADDRINUSE)) => "; another program has this port, choose another one",
-            ("listen", Some(libc::EACCES)) => "; ports below 1024 are for root (CAP_NET_BIND_SERVICE)",
-            ("listen", Some(libc::EADDRNOTAVAIL)) => "; no interface of this machine has this address",
+            ("listen" | "bind", Some(libc::EACCES)) if is_unix => "; this user may not make files there",
+            ("listen" | "bind", Some(libc::EADDRINUSE)) => {
+                "; another program has this port, choose another one"
+            }
+            ("listen" | "bind", Some(libc::EACCES)) => {
+                "; ports below 1024 are for root (CAP_NET_BIND_SERVICE)"
+            }
+            ("listen" | "bind", Some(libc::EADDRNOTAVAIL)) => {
+                "; no interface of this machine has this address"
+            }
             (_, Some(libc::EMFILE)) => "; too many open files, raise `ulimit -n`",
             _ => "",
         }
@@ -66,6 +72,7 @@ fn verb(op: &'static str) -> &'static str {
     match op {
         "listen" => "listen on",
         "connect" => "connect to",
+        "bind" => "bind to",
         other => other,
     }
 }

@@ -11,10 +11,10 @@ use std::io;
 use std::os::fd::{IntoRawFd, OwnedFd};
 
 /// Bytes of the buffer that receives after a poll share.
-const HOT_BYTES: usize = 64 << 10;
+pub(crate) const HOT_BYTES: usize = 64 << 10;
 
 /// Whether an entry ended without saying anything about its socket, and is to be made again.
-fn is_transient(errno: i32) -> bool {
+pub(crate) fn is_transient(errno: i32) -> bool {
     matches!(errno, libc::ECANCELED | libc::EINTR | libc::EAGAIN)
 }
 
@@ -41,6 +41,8 @@ impl<B: Backend> Core<B> {
             Some(What::Accept) => self.on_accept(id, event, handler),
             Some(What::Connect) => self.on_connect(id, event, handler),
             Some(What::Stop) => self.on_stop(id),
+            Some(What::Message) => self.on_message(id, event, handler),
+            Some(What::Room) => self.on_room(id),
             None => {}
         }
     }
@@ -112,6 +114,10 @@ impl<B: Backend> Core<B> {
             slot.reading.armed = None;
             slot.entries -= 1;
             self.state.list(id);
+        }
+        let slot = self.state.table.get_mut(id).expect("found above");
+        if slot.kind == Kind::Datagram {
+            return self.on_datagrams(id, event.res, handler);
         }
         if event.res < 0 {
             return self.on_no_bytes(id, event.res, handler);

@@ -1,5 +1,6 @@
 //! What a program does with its sockets.
 
+use crate::address::Address;
 use crate::context::Context;
 use crate::table::SocketId;
 use std::io;
@@ -24,12 +25,31 @@ pub trait Handler {
     /// be copied.
     fn received(&mut self, cx: &mut Context<'_>, id: SocketId, bytes: &[u8]);
 
+    /// A datagram has come to a socket of [`Context::open_datagram`]. `from` is its sender, if that has an address. The bytes
+    /// are gone after the call.
+    fn datagram(&mut self, cx: &mut Context<'_>, id: SocketId, from: Option<&Address>, bytes: &[u8]) {
+        let _ = (cx, id, from, bytes);
+    }
+
+    /// A datagram was not sent, or the network has told that one did not arrive (`to` is None then). EAGAIN: the queue of the
+    /// Unix socket `to` is full. The socket goes on.
+    fn datagram_failed(
+        &mut self,
+        cx: &mut Context<'_>,
+        id: SocketId,
+        to: Option<&Address>,
+        error: &io::Error,
+    ) {
+        let _ = (cx, id, to, error);
+    }
+
     /// The peer has sent its last byte. By default the stream is closed when everything is sent.
     fn ended(&mut self, cx: &mut Context<'_>, id: SocketId) {
         cx.close(id);
     }
 
-    /// The unsent bytes of a stream, for which [`Context::send`] has returned false, are below half of the bound.
+    /// The unsent bytes of a socket, for which [`Context::send`] or [`Context::send_to`] has returned false, are below half of
+    /// the bound.
     fn writable(&mut self, cx: &mut Context<'_>, id: SocketId) {
         let _ = (cx, id);
     }

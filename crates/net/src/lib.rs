@@ -1,4 +1,4 @@
-//! Sockets on a ring: listeners and streams whose accepts, receives and sends go to the kernel in one call per turn.
+//! Sockets on a ring: listeners, streams and datagrams whose accepts, receives and sends go to the kernel in one call per turn.
 //!
 //! A program hands a [`Handler`] to [`Sockets::turn`], which waits, and calls the handler for each thing that has happened:
 //! a connection was opened, bytes were received, room was made, a connection was closed. The handler answers through a
@@ -37,6 +37,7 @@ mod close;
 mod config;
 mod context;
 mod core;
+mod datagram;
 mod error;
 mod event;
 mod group;

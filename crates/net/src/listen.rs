@@ -2,6 +2,7 @@
 
 use crate::address::Address;
 use crate::core::State;
+use crate::datagram::Outbox;
 use crate::error::Error;
 use crate::table::{Kind, Phase, SocketId};
 use rustix::net::{sockopt, SocketAddrAny, SocketFlags, SocketType};
@@ -111,6 +112,31 @@ pub(crate) fn connect(state: &mut State, address: &Address) -> Result<SocketId, 
     let open = || Ok((socket(address, state.no_delay)?, address.to_any()?));
     let (socket, to) = open().map_err(Error::at("connect", address))?;
     own(socket, |fd| add_connecting(state, fd, to)).map_err(Error::at("connect", address))
+}
+
+pub(crate) fn open_datagram(
+    state: &mut State,
+    local: &Address,
+    peer: Option<&Address>,
+) -> Result<SocketId, Error> {
+    let open = || {
+        let socket = rustix::net::socket_with(local.family(), SocketType::DGRAM, FLAGS, None)?;
+        rustix::net::bind(&socket, &local.to_any()?)?;
+        Ok(socket)
+    };
+    let socket = open().map_err(Error::at("bind", local))?;
+    if let Some(peer) = peer {
+        let connect = || rustix::net::connect(&socket, &peer.to_any()?);
+        connect().map_err(Error::at("connect", peer))?;
+    }
+    own(socket, |fd| {
+        let now_ms = state.clock.now_ms;
+        let id = state.table.insert(Kind::Datagram, Phase::Open, fd, now_ms)?;
+        state.outboxes.insert(id, Outbox::new(local.is_inet()));
+        state.list(id);
+        Some(id)
+    })
+    .map_err(Error::at("bind", local))
 }
 
 fn borrow<'a>(fd: RawFd) -> BorrowedFd<'a> {

@@ -195,6 +195,14 @@ impl Sockets {
         self.with(|cx| cx.connect(address))
     }
 
+    /// Opens a socket for datagrams, as [`Context::open_datagram`].
+    ///
+    /// # Errors
+    /// Those of bind(2) and connect(2), with the address.
+    pub fn open_datagram(&mut self, local: &Address, peer: Option<&Address>) -> Result<SocketId, Error> {
+        self.with(|cx| cx.open_datagram(local, peer))
+    }
+
     /// A waker for this thread's turns.
     ///
     /// # Errors

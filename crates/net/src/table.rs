@@ -35,15 +35,21 @@ pub(crate) enum What {
     Send,
     /// The end of all other entries of the socket.
     Stop,
+    /// A receive of datagrams into buffers of their pool.
+    Message,
+    /// A poll for room to send datagrams.
+    Room,
 }
 
-const WHATS: [What; 6] = [
+const WHATS: [What; 8] = [
     What::Accept,
     What::Connect,
     What::Recv,
     What::Poll,
     What::Send,
     What::Stop,
+    What::Message,
+    What::Room,
 ];
 
 const WHAT_BITS: u32 = 4;
@@ -81,6 +87,7 @@ pub(crate) enum Kind {
     Free,
     Listener,
     Stream,
+    Datagram,
 }
 
 /// How far a socket is in its life.
@@ -118,6 +125,8 @@ pub(crate) struct Slot {
     pub(crate) listed: bool,
     /// An accept is in the backend. Listeners only.
     pub(crate) accepting: bool,
+    /// A poll for room to send is in the backend. Datagrams only.
+    pub(crate) awaits_room: bool,
     /// A `Stop` is in the backend.
     pub(crate) stopping: bool,
     /// The sending side is to be shut down, or has been.
@@ -144,6 +153,7 @@ impl Slot {
             entries: 0,
             listed: false,
             accepting: false,
+            awaits_room: false,
             stopping: false,
             fin: Fin::No,
             peer_ended: false,

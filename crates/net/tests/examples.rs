@@ -5,8 +5,8 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-/// An example that cargo has built beside this test.
-fn start(name: &str) -> (Child, TcpStream) {
+/// An example that cargo has built beside this test, and where it listens.
+fn start_at(name: &str) -> (Child, String) {
     let test = std::env::current_exe().unwrap();
     let folder: PathBuf = test
         .parent()
@@ -22,9 +22,12 @@ fn start(name: &str) -> (Child, TcpStream) {
     BufReader::new(child.stdout.take().unwrap())
         .read_line(&mut line)
         .unwrap();
-    let address = line.split(' ').nth(2).unwrap();
-    let stream = TcpStream::connect(address).unwrap();
-    (child, stream)
+    (child, line.split(' ').nth(2).unwrap().to_owned())
+}
+
+fn start(name: &str) -> (Child, TcpStream) {
+    let (child, address) = start_at(name);
+    (child, TcpStream::connect(address).unwrap())
 }
 
 #[test]
@@ -48,4 +51,17 @@ fn lines_until_the_end_of_input() {
     drop(child.stdin.take());
     drop(stream);
     assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn datagrams() {
+    let (mut child, address) = start_at("datagrams");
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(address).unwrap();
+    socket.send(b"abc").unwrap();
+    let mut back = [0; 4];
+    assert_eq!(socket.recv(&mut back).unwrap(), 3);
+    assert_eq!(&back[..3], b"abc");
+    child.kill().unwrap();
+    child.wait().unwrap();
 }

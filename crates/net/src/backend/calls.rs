@@ -1,7 +1,8 @@
 //! Calls to the kernel that are made at once.
 
 use super::Calls;
-use rustix::net::{RecvFlags, SendFlags, Shutdown};
+use crate::datagram::Message;
+use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketAddrAny};
 use std::io;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
@@ -31,6 +32,35 @@ impl Calls for System {
     fn recv(&mut self, fd: RawFd, into: &mut [u8]) -> io::Result<usize> {
         self.made += 1;
         Ok(rustix::net::recv(borrow(fd), into, RecvFlags::DONTWAIT)?.0)
+    }
+
+    fn recv_from(&mut self, fd: RawFd, into: &mut [u8]) -> io::Result<(usize, Option<SocketAddrAny>)> {
+        self.made += 1;
+        let (_, len, from) = rustix::net::recvfrom(borrow(fd), into, RecvFlags::DONTWAIT)?;
+        Ok((len, from))
+    }
+
+    fn next_len(&mut self, fd: RawFd) -> io::Result<usize> {
+        self.made += 1;
+        let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK | RecvFlags::TRUNC;
+        Ok(rustix::net::recv(borrow(fd), &mut [0u8; 0], flags)?.1)
+    }
+
+    fn send_all_to(&mut self, fd: RawFd, messages: &[Message]) -> io::Result<usize> {
+        self.made += 1;
+        let mut places: Vec<libc::iovec> = messages.iter().map(Message::place).collect();
+        let mut headers: Vec<libc::mmsghdr> = messages
+            .iter()
+            .zip(&mut places)
+            .map(|(message, place)| message.header(place))
+            .collect();
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        // SAFETY: headers, places, names and bytes are valid for the call, which only reads all but the headers' lengths.
+        let sent = unsafe { libc::sendmmsg(fd, headers.as_mut_ptr(), headers.len() as u32, flags) };
+        if sent < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(sent as usize)
     }
 
     fn shutdown(&mut self, fd: RawFd, how: Shutdown) {

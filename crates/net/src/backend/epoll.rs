@@ -31,6 +31,7 @@ struct Interest {
     connect: Option<Tag>,
     read: Option<Tag>,
     send: Option<(Tag, *const u8, usize)>,
+    room: Option<Tag>,
     /// What the kernel watches.
     watched: EventFlags,
     /// It is in `changed`.
@@ -46,7 +47,7 @@ impl Interest {
         if self.read.is_some() {
             flags |= EventFlags::IN | EventFlags::RDHUP;
         }
-        if self.connect.is_some() || self.send.is_some() {
+        if self.connect.is_some() || self.send.is_some() || self.room.is_some() {
             flags |= EventFlags::OUT;
         }
         flags
@@ -199,6 +200,11 @@ impl Epoll {
                 }
             }
         }
+        if flags.contains(EventFlags::OUT) || ended {
+            if let Some(tag) = self.interest(fd).room.take() {
+                events.push(event(tag, 0, false));
+            }
+        }
         if let Some(tag) = self.interests[fd as usize].read {
             if ended || flags.intersects(EventFlags::IN | EventFlags::RDHUP) {
                 events.push(event(tag, flags.bits() as i32 & 0xffff, true));
@@ -242,6 +248,11 @@ impl Backend for Epoll {
         Ok(())
     }
 
+    fn await_room(&mut self, fd: RawFd, tag: Tag) -> io::Result<()> {
+        self.interest(fd).room = Some(tag);
+        Ok(())
+    }
+
     unsafe fn send(&mut self, fd: RawFd, bytes: *const u8, len: usize, tag: Tag) -> io::Result<()> {
         self.interest(fd).send = Some((tag, bytes, len));
         Ok(())
@@ -258,6 +269,7 @@ impl Backend for Epoll {
             interest.connect.take_if(|tag| ends(*tag)),
             interest.read.take_if(|tag| ends(*tag)),
             interest.send.take_if(|(tag, ..)| ends(*tag)).map(|(tag, ..)| tag),
+            interest.room.take_if(|tag| ends(*tag)),
         ];
         self.made.extend(
             ended

@@ -5,10 +5,13 @@
 
 pub(crate) mod calls;
 pub(crate) mod epoll;
+mod messages;
 #[cfg(test)]
 pub(crate) mod sim;
 pub(crate) mod uring;
 
+use crate::address::Address;
+use crate::datagram::Message;
 use crate::recv::Way;
 use crate::table::Tag;
 use proactor::ring::Event;
@@ -21,6 +24,18 @@ use std::time::Duration;
 pub(crate) trait Calls {
     fn send(&mut self, fd: RawFd, bytes: &[u8]) -> io::Result<usize>;
     fn recv(&mut self, fd: RawFd, into: &mut [u8]) -> io::Result<usize>;
+    /// Receives one datagram, and who has sent it.
+    fn recv_from(&mut self, _fd: RawFd, _into: &mut [u8]) -> io::Result<(usize, Option<SocketAddrAny>)> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    /// The length of the next datagram, which stays where it is.
+    fn next_len(&mut self, _fd: RawFd) -> io::Result<usize> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    /// Sends datagrams in their order. Returns how many the kernel has taken, at least one, or why not the first.
+    fn send_all_to(&mut self, _fd: RawFd, _messages: &[Message]) -> io::Result<usize> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     fn shutdown(&mut self, fd: RawFd, how: Shutdown);
     fn close(&mut self, fd: RawFd);
     /// Makes the close send a reset.
@@ -62,6 +77,16 @@ pub(crate) trait Backend {
     /// Receives all that comes, or tells of all that can be received, until the event without MORE.
     fn recv(&mut self, fd: RawFd, way: Way, tag: Tag) -> io::Result<()>;
 
+    /// Receives all datagrams that come, each with its sender, until the event without MORE. False: there are only polls.
+    fn recv_messages(&mut self, _fd: RawFd, _tag: Tag) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    /// Tells once when there is room to send; one event.
+    fn await_room(&mut self, _fd: RawFd, _tag: Tag) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Sends bytes, perhaps not all of them; one event.
     ///
     /// # Safety
@@ -86,6 +111,14 @@ pub(crate) trait Backend {
 
     /// Gives an event's buffer back to the pool.
     fn give_back(&mut self, event: &Event);
+
+    /// The sender and the bytes of an event of `recv_messages`.
+    fn message(&mut self, _: &Event) -> (Option<Address>, &[u8]) {
+        unreachable!("there is no pool of datagrams")
+    }
+
+    /// Gives the buffer of an event of `recv_messages` back, and makes its pool larger if a receive found none.
+    fn give_back_message(&mut self, _: &Event) {}
 
     /// Makes the pool larger, because a receive found no buffer.
     fn grow_pool(&mut self);

@@ -1,7 +1,9 @@
 //! Entries of a ring that a driver lends.
 
 use super::calls::System;
+use super::messages::Messages;
 use super::{Backend, Ending};
+use crate::address::Address;
 use crate::config::{Config, Hidden};
 use crate::recv::Way;
 use crate::table::{Tag, What};
@@ -20,6 +22,7 @@ const COMPLETIONS_PER_ENTRY: u32 = 4;
 pub(crate) struct Uring {
     driver: Driver,
     pool: BufferRing,
+    messages: Option<Messages>,
     /// What the next wait hands over.
     entries: Vec<squeue::Entry>,
     hidden: Hidden,
@@ -79,6 +82,7 @@ impl Uring {
         Ok(Uring {
             driver,
             pool,
+            messages: None,
             entries: Vec::new(),
             hidden: config.hidden,
             connecting: HashMap::new(),
@@ -166,6 +170,27 @@ impl Backend for Uring {
         self.push(entry, tag)
     }
 
+    fn recv_messages(&mut self, fd: RawFd, tag: Tag) -> io::Result<bool> {
+        if self.messages.is_none() {
+            // Where there is no memory for it, datagrams are received after a poll.
+            self.messages = Messages::new(&mut self.driver).ok();
+        }
+        let Some(messages) = &self.messages else {
+            return Ok(false);
+        };
+        let header = &raw const *messages.header;
+        let entry = opcode::RecvMsgMulti::new(types::Fd(fd), header, messages.pool.id()).build();
+        self.push(entry, tag)?;
+        Ok(true)
+    }
+
+    fn await_room(&mut self, fd: RawFd, tag: Tag) -> io::Result<()> {
+        self.push(
+            opcode::PollAdd::new(types::Fd(fd), libc::POLLOUT as u32).build(),
+            tag,
+        )
+    }
+
     fn stop(&mut self, fd: RawFd, which: Ending<'_>, tag: Tag) -> io::Result<()> {
         let one = match which {
             // A cancellation by tag now and then misses a multishot entry that is about to be armed again; one by descriptor
@@ -219,6 +244,20 @@ impl Backend for Uring {
         unsafe { self.pool.give_back(id) };
     }
 
+    fn message(&mut self, event: &Event) -> (Option<Address>, &[u8]) {
+        self.messages
+            .as_ref()
+            .expect("there are events of it")
+            .read(event)
+    }
+
+    fn give_back_message(&mut self, event: &Event) {
+        self.messages
+            .as_mut()
+            .expect("there are events of it")
+            .give_back(event);
+    }
+
     fn grow_pool(&mut self) {
         self.pool.grow(self.pool.count().saturating_mul(2));
     }
@@ -227,6 +266,7 @@ impl Backend for Uring {
         let drained = self.driver.drain_events(events).is_ok();
         if !drained {
             std::mem::forget(std::mem::take(&mut self.connecting));
+            std::mem::forget(self.messages.take());
         }
         drained
     }
