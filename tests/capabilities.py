@@ -319,6 +319,10 @@ def _ours_by_default(module: str) -> Capability:
     return Capability(functools.partial(_installed, module), installed_by_us=_IN_DEFAULT_ENVIRONMENT)
 
 
+def _network_namespace() -> str | None:
+    return _command("unshare", "--net", "ip", "link", "add", "near", "type", "veth", "peer", "far")
+
+
 CAPABILITIES: dict[str, Capability] = {
     "root": Capability(_root),
     "FUSE": Capability(_fuse),
@@ -331,6 +335,7 @@ CAPABILITIES: dict[str, Capability] = {
     "IPv6": Capability(_ipv6),
     "linux_aio": Capability(_linux_aio),
     "O_DIRECT": Capability(_direct_io),
+    "network namespace": Capability(_network_namespace),
     "seccomp filter": Capability(_seccomp),
     "seccomp notification": Capability(_notification),
     "system call counters": Capability(_system_call_counters),

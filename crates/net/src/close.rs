@@ -144,6 +144,15 @@ impl<B: Backend> Core<B> {
 
 impl<B: Backend> Drop for Core<B> {
     fn drop(&mut self) {
+        // The kernel keeps the memory of sends that it has not copied until their peers have them, or the connection ends.
+        let ids: Vec<SocketId> = self.state.table.ids().collect();
+        for id in ids {
+            if let Some(slot) = self.state.table.get(id) {
+                if slot.zero_copy && slot.queue.is_in_flight() {
+                    self.calls.disconnect(slot.fd);
+                }
+            }
+        }
         let mut events = Vec::new();
         let drained = self.backend.drain(&mut events);
         // Connections that were accepted meanwhile, or after the last turn.

@@ -53,6 +53,7 @@ pub struct Config {
     pub(crate) io_workers: Option<u32>,
     pub(crate) io_worker_cpus: Option<Vec<u32>>,
     pub(crate) answers_later: bool,
+    pub(crate) zero_copy_above: Option<usize>,
     pub(crate) hidden: Hidden,
 }
 
@@ -75,6 +76,7 @@ impl Default for Config {
             io_workers: None,
             io_worker_cpus: None,
             answers_later: false,
+            zero_copy_above: None,
             hidden: Hidden::default(),
         }
     }
@@ -177,6 +179,15 @@ impl Config {
     #[must_use]
     pub fn answers_later(mut self, later: bool) -> Self {
         self.answers_later = later;
+        self
+    }
+
+    /// Sends of so many bytes or more that wait for a TCP peer on another machine are not copied by the kernel (Linux 6.0);
+    /// default none. Their memory is kept until the peer has acknowledged them, and nothing else is sent to it before. Never
+    /// to this machine, where the kernel would copy all the same. Without effect on epoll.
+    #[must_use]
+    pub fn zero_copy_above(mut self, bytes: usize) -> Self {
+        self.zero_copy_above = Some(bytes.max(1));
         self
     }
 

@@ -42,7 +42,8 @@ impl<'a> Context<'a> {
             return false;
         }
         let mut rest = bytes;
-        let direct = state.way == Way::Direct || bytes.len() >= COPIED_BYTES;
+        let uncopied = slot.zero_copy && bytes.len() >= state.zero_copy_above;
+        let direct = (state.way == Way::Direct || bytes.len() >= COPIED_BYTES) && !uncopied;
         if direct && slot.queue.is_empty() {
             state.stats.direct_sends += 1;
             match self.calls.send(slot.fd, bytes) {

@@ -56,6 +56,8 @@ pub(crate) struct State {
     /// Connects that were asked for.
     pub(crate) connects: Vec<(SocketId, SocketAddrAny)>,
     pub(crate) no_delay: bool,
+    /// Sends of so many bytes are not copied, where that can be.
+    pub(crate) zero_copy_above: usize,
     /// Sockets to be settled in the next turn.
     pub(crate) later: Vec<SocketId>,
     /// What datagram sockets have to send.
@@ -80,6 +82,7 @@ impl State {
             next_sweep_ms: 0,
             connects: Vec::new(),
             no_delay,
+            zero_copy_above: usize::MAX,
             later: Vec::new(),
             outboxes: HashMap::new(),
         }
@@ -315,15 +318,18 @@ impl<B: Backend> Core<B> {
             return Ok(());
         }
         if let Some((start, len)) = slot.queue.start() {
-            // SAFETY: the queue keeps the memory as it is until `finish`, which follows the event; the sockets are dropped only
+            let zero_copy = slot.zero_copy && len >= state.zero_copy_above;
+            let tag = Tag::new(id, What::Send);
+            // SAFETY: the queue keeps the memory as it is until `finish`, which follows the last event; the sockets are dropped only
             // after the backend is drained.
-            let pushed = unsafe { self.backend.send(slot.fd, start, len, Tag::new(id, What::Send)) };
+            let pushed = unsafe { self.backend.send(slot.fd, start, len, zero_copy, tag) };
             if let Err(e) = pushed {
                 slot.queue.revoke();
                 return Err(e);
             }
             slot.entries += 1;
             state.stats.queued_sends += 1;
+            state.stats.zero_copy_sends += u64::from(zero_copy);
         }
         let wanted = slot.wants_bytes();
         match slot.reading.armed {
@@ -391,6 +397,14 @@ impl<B: Backend> Core<B> {
         let Some(slot) = self.state.table.get_mut(id) else {
             return Ok(());
         };
+        if slot.notifies && slot.entries == 1 {
+            // Nothing can end this but the network, or the end of the connection.
+            if !std::mem::replace(&mut slot.purged, true) {
+                self.calls.disconnect(slot.fd);
+            }
+            slot.listed = false;
+            return Ok(());
+        }
         if !slot.stopping {
             let mut tags = [Tag(0); 5];
             let pooled = match slot.kind {

@@ -192,6 +192,7 @@ impl State {
 
 impl<B: Backend> Core<B> {
     /// Sends what waits, tells what has failed, and puts into the backend what is missing there.
+    #[inline(never)]
     pub(crate) fn settle_datagram<H: Handler>(&mut self, id: SocketId, handler: &mut H) -> io::Result<()> {
         self.flush(id, handler);
         let Some(slot) = self.state.table.get_mut(id) else {
@@ -306,6 +307,7 @@ impl<B: Backend> Core<B> {
     }
 
     /// A receive of the pool: a datagram, or the end of the receive.
+    #[inline(never)]
     pub(crate) fn on_message<H: Handler>(&mut self, id: SocketId, event: &Event, handler: &mut H) {
         let Some(slot) = self.state.table.get_mut(id) else {
             debug_assert!(false, "an event of a slot that was freed: {event:?}");
@@ -354,6 +356,7 @@ impl<B: Backend> Core<B> {
     }
 
     /// There is something to receive.
+    #[inline(never)]
     pub(crate) fn on_datagrams<H: Handler>(&mut self, id: SocketId, res: i32, handler: &mut H) {
         if res < 0 {
             return self.on_no_datagram(id, -res, handler);
@@ -395,6 +398,7 @@ impl<B: Backend> Core<B> {
     }
 
     /// There is room to send again.
+    #[inline(never)]
     pub(crate) fn on_room(&mut self, id: SocketId) {
         if let Some(slot) = self.state.table.get_mut(id) {
             slot.awaits_room = false;

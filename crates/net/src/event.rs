@@ -18,6 +18,14 @@ pub(crate) fn is_transient(errno: i32) -> bool {
     matches!(errno, libc::ECANCELED | libc::EINTR | libc::EAGAIN)
 }
 
+/// Whether a send can be done, but not without a copy.
+fn is_of_zero_copy(errno: i32) -> bool {
+    matches!(
+        errno,
+        libc::EINVAL | libc::EOPNOTSUPP | libc::ENOMEM | libc::ENOBUFS
+    )
+}
+
 /// Whether an accept has failed for want of something that others may give back.
 fn is_exhausted(errno: i32) -> bool {
     matches!(errno, libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS)
@@ -175,8 +183,19 @@ impl<B: Backend> Core<B> {
             debug_assert!(false, "an event of a slot that was freed: {event:?}");
             return;
         };
+        if event.more() {
+            // A notification follows, until which the memory is the kernel's.
+            slot.notifies = true;
+            slot.uncopied = event.res;
+            slot.active_ms = now_ms;
+            return state.list(id);
+        }
         slot.entries -= 1;
-        let count = event.res.max(0) as usize;
+        let res = match std::mem::take(&mut slot.notifies) {
+            true => slot.uncopied,
+            false => event.res,
+        };
+        let count = res.max(0) as usize;
         slot.queue.finish(count, &mut state.spares);
         state.buffered -= count;
         state.stats.sent_bytes += count as u64;
@@ -184,9 +203,15 @@ impl<B: Backend> Core<B> {
         if slot.phase == Phase::Stopping {
             return state.list(id);
         }
-        if event.res < 0 && !is_transient(-event.res) {
-            return state.fail(id, -event.res);
+        if res < 0 && slot.zero_copy && is_of_zero_copy(-res) {
+            slot.zero_copy = false;
+            state.list(id);
+        } else if res < 0 && !is_transient(-res) {
+            return state.fail(id, -res);
         }
+        let Some(slot) = state.table.get_mut(id) else {
+            return;
+        };
         let ends = slot.phase != Phase::Open || slot.fin == Fin::Wanted;
         let has_room = slot.queue.is_full && slot.queue.len() <= state.limits.socket_bytes / 2;
         if has_room {
@@ -255,6 +280,8 @@ impl<B: Backend> Core<B> {
         if let Some(slot) = self.state.table.get_mut(id) {
             if !self.backend.has_pool() {
                 slot.reading.way = Way::Ready;
+            } else if self.state.zero_copy_above != usize::MAX {
+                slot.zero_copy = self.calls.is_remote(slot.fd);
             }
         }
         self.state.list(id);

@@ -96,7 +96,8 @@ fn unsupported(why: String) -> io::Error {
 
 impl Sockets {
     pub(crate) fn new(config: Config) -> io::Result<Self> {
-        let state = State::new(config.limits, config.no_delay);
+        let mut state = State::new(config.limits, config.no_delay);
+        state.zero_copy_above = config.zero_copy_above.unwrap_or(usize::MAX);
         let ring = match refused(&config) {
             Some(why) if config.require_ring => return Err(io::Error::new(io::ErrorKind::Unsupported, why)),
             Some(why) => Err(why.to_owned()),

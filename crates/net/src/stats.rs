@@ -17,6 +17,8 @@ pub struct Stats {
     pub direct_sends: u64,
     /// Sends that went to the kernel together with the turn's wait.
     pub queued_sends: u64,
+    /// Of those, sends that the kernel has not copied.
+    pub zero_copy_sends: u64,
     /// Receives that found no buffer in the pool.
     pub starved: u64,
     /// Receives and accepts that were armed, again or for the first time.
@@ -40,6 +42,7 @@ impl std::ops::AddAssign for Stats {
         self.receives += other.receives;
         self.direct_sends += other.direct_sends;
         self.queued_sends += other.queued_sends;
+        self.zero_copy_sends += other.zero_copy_sends;
         self.starved += other.starved;
         self.armed += other.armed;
         self.turns += other.turns;

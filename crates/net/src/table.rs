@@ -133,6 +133,14 @@ pub(crate) struct Slot {
     pub(crate) fin: Fin,
     /// The peer has sent its last byte.
     pub(crate) peer_ended: bool,
+    /// Long sends are not copied by the kernel.
+    pub(crate) zero_copy: bool,
+    /// The send in the backend is done, and the kernel still has its memory.
+    pub(crate) notifies: bool,
+    /// The result of that send.
+    pub(crate) uncopied: i32,
+    /// The connection was dissolved, so that the kernel gives its memory up.
+    pub(crate) purged: bool,
     /// It is ended with a reset.
     pub(crate) resets: bool,
     /// When something was last received or sent, in milliseconds of the clock.
@@ -157,6 +165,10 @@ impl Slot {
             stopping: false,
             fin: Fin::No,
             peer_ended: false,
+            zero_copy: false,
+            notifies: false,
+            uncopied: 0,
+            purged: false,
             resets: false,
             active_ms: 0,
             errno: 0,

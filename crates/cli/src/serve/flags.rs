@@ -126,6 +126,10 @@ pub(crate) struct Serve {
     #[arg(long, value_parser = queue, default_value = "1024", value_name = "N", help_heading = "How")]
     pub(super) queue: u32,
 
+    /// Sends of so many bytes or more that wait for a TCP peer on another machine are not copied by the kernel [default: all are]
+    #[arg(long, value_parser = some_bytes, value_name = "BYTES", help_heading = "How")]
+    pub(super) zero_copy_above: Option<usize>,
+
     #[command(flatten)]
     pub(super) kernel: KernelWorkers,
 

@@ -124,6 +124,11 @@ fn check(args: &Serve) -> Result<(), Misuse> {
             "--max-memory is for `proactor serve resp` only, leave it out",
         ));
     }
+    if args.zero_copy_above.is_some() && !wants_ring(args.engine) {
+        return Err(Misuse::new(
+            "--zero-copy-above needs io_uring, leave it or the choice of epoll out",
+        ));
+    }
     match args.max_connections {
         Some(most) if most < args.workers.max(args.kernel.kernel_workers.unwrap_or(0)) => Err(Misuse::new(format!(
             "--max-connections {most}: each worker needs one, raise it or lower --workers and --kernel-workers",
@@ -148,6 +153,9 @@ fn sockets(args: &Serve, ring: usize, rings: usize) -> Config {
     }
     if let Some(cpus) = &args.kernel.iowq_cpus {
         config = config.io_worker_cpus(cpus.0.clone());
+    }
+    if let Some(bytes) = args.zero_copy_above {
+        config = config.zero_copy_above(bytes);
     }
     config
         .limits(limits)
@@ -226,6 +234,9 @@ fn announce(args: &Serve, group: &Group) -> Result<(), Misuse> {
         Some(Chosen::Epoll(why)) => ("epoll", Some(why.clone())),
         _ => ("io_uring", None),
     };
+    if engine == "epoll" && args.zero_copy_above.is_some() {
+        say("--zero-copy-above has no effect on epoll: all sends are copied");
+    }
     if let Some(path) = &args.ready_file {
         let text = addresses.join("\n") + "\n";
         write_whole(path, &text).map_err(|e| {

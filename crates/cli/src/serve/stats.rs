@@ -78,6 +78,7 @@ struct Interval {
     p99_us: Option<f64>,
     direct_sends: u64,
     queued_sends: u64,
+    zero_copy_sends: u64,
     starved: u64,
     /// Times that accepting stopped for want of descriptors or memory.
     holds: u64,
@@ -113,6 +114,7 @@ impl Interval {
             p99_us: micros(&latency, 0.99),
             direct_sends: since(|stats| stats.direct_sends),
             queued_sends: since(|stats| stats.queued_sends),
+            zero_copy_sends: since(|stats| stats.zero_copy_sends),
             starved: since(|stats| stats.starved),
             holds: since(|stats| stats.holds),
             threads,

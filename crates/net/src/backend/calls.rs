@@ -1,7 +1,9 @@
 //! Calls to the kernel that are made at once.
 
 use super::Calls;
+use crate::address::Address;
 use crate::datagram::Message;
+use crate::listen;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketAddrAny};
 use std::io;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -90,6 +92,18 @@ impl Calls for System {
     fn stop_listening(&mut self, fd: RawFd) {
         // Linux stops a listener that is shut down, and completes its accepts with EINVAL.
         self.shutdown(fd, Shutdown::Both);
+    }
+
+    fn is_remote(&mut self, fd: RawFd) -> bool {
+        self.made += 2;
+        let (peer, local) = (listen::peer(fd), listen::local(fd));
+        match (peer, local) {
+            // What goes to an address of this machine goes over loopback, whichever address that is.
+            (Some(Address::Inet(peer)), Some(Address::Inet(local))) => {
+                !peer.ip().to_canonical().is_loopback() && peer.ip() != local.ip()
+            }
+            _ => false,
+        }
     }
 
     fn is_socket(&mut self, fd: RawFd) -> bool {

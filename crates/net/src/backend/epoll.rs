@@ -253,7 +253,7 @@ impl Backend for Epoll {
         Ok(())
     }
 
-    unsafe fn send(&mut self, fd: RawFd, bytes: *const u8, len: usize, tag: Tag) -> io::Result<()> {
+    unsafe fn send(&mut self, fd: RawFd, bytes: *const u8, len: usize, _: bool, tag: Tag) -> io::Result<()> {
         self.interest(fd).send = Some((tag, bytes, len));
         Ok(())
     }

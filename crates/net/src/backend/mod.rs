@@ -46,6 +46,8 @@ pub(crate) trait Calls {
     }
     /// Has a listener refuse connections from now on, before its descriptor can be closed.
     fn stop_listening(&mut self, _fd: RawFd) {}
+    /// Whether the peer is a TCP socket of another machine.
+    fn is_remote(&mut self, fd: RawFd) -> bool;
     /// Whether the number is a socket's descriptor.
     fn is_socket(&mut self, fd: RawFd) -> bool;
 }
@@ -87,11 +89,19 @@ pub(crate) trait Backend {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Sends bytes, perhaps not all of them; one event.
+    /// Sends bytes, perhaps not all of them; one event. With `zero_copy` the backend may leave them where they are: there is
+    /// an event with MORE then, and a notification when it does not need them any more.
     ///
     /// # Safety
-    /// The memory stays valid and unchanged until the event.
-    unsafe fn send(&mut self, fd: RawFd, bytes: *const u8, len: usize, tag: Tag) -> io::Result<()>;
+    /// The memory stays valid and unchanged until the last event.
+    unsafe fn send(
+        &mut self,
+        fd: RawFd,
+        bytes: *const u8,
+        len: usize,
+        zero_copy: bool,
+        tag: Tag,
+    ) -> io::Result<()>;
 
     /// Ends one entry of a descriptor, or all of them: they then have their last events. One event of its own, after which
     /// entries may be left: the caller asks again.

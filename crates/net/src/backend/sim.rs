@@ -97,12 +97,25 @@ impl Backend for Sim {
         self.kernel.borrow_mut().push(fd, tag, job)
     }
 
-    unsafe fn send(&mut self, fd: RawFd, bytes: *const u8, len: usize, tag: Tag) -> io::Result<()> {
+    unsafe fn send(
+        &mut self,
+        fd: RawFd,
+        bytes: *const u8,
+        len: usize,
+        zero_copy: bool,
+        tag: Tag,
+    ) -> io::Result<()> {
         // SAFETY: the caller's promise.
         let copy = unsafe { std::slice::from_raw_parts(bytes, len) }.to_vec();
-        self.kernel
-            .borrow_mut()
-            .push(fd, tag, Job::Send { start: bytes, copy })
+        self.kernel.borrow_mut().push(
+            fd,
+            tag,
+            Job::Send {
+                start: bytes,
+                copy,
+                zero_copy,
+            },
+        )
     }
 
     fn stop(&mut self, fd: RawFd, which: Ending<'_>, tag: Tag) -> io::Result<()> {
@@ -163,6 +176,7 @@ impl Backend for Sim {
         kernel.progress(false);
         for at in 0..kernel.entries.len() {
             kernel.check_memory(at);
+            kernel.check_notification(at);
         }
         kernel.entries.clear();
         events.extend(kernel.posted.drain(..).map(|(_, event)| event));
@@ -173,7 +187,9 @@ impl Backend for Sim {
 impl Calls for Sim {
     fn send(&mut self, fd: RawFd, bytes: &[u8]) -> io::Result<usize> {
         let mut kernel = self.kernel.borrow_mut();
-        let queued = |entry: &kernel::Entry| entry.fd == fd && matches!(entry.job, Job::Send { .. });
+        let queued = |entry: &kernel::Entry| {
+            entry.fd == fd && matches!(entry.job, Job::Send { .. } | Job::Notify { .. })
+        };
         assert!(!kernel.entries.iter().any(queued), "a send overtakes another one");
         if let Some(errno) = kernel.transient() {
             let errno = if errno == libc::ECANCELED {
@@ -245,6 +261,16 @@ impl Calls for Sim {
 
     fn reset_on_close(&mut self, fd: RawFd) {
         self.kernel.borrow_mut().connection(fd).reset_on_close = true;
+    }
+
+    fn disconnect(&mut self, fd: RawFd) {
+        self.shutdown(fd, Shutdown::Both);
+        self.kernel.borrow_mut().connection(fd).purge();
+    }
+
+    fn is_remote(&mut self, fd: RawFd) -> bool {
+        // Half of the connections, always the same ones.
+        self.kernel.borrow().number(fd) % 2 == 1
     }
 
     fn is_socket(&mut self, fd: RawFd) -> bool {

@@ -163,10 +163,24 @@ impl Backend for Uring {
     }
 
     #[inline]
-    unsafe fn send(&mut self, fd: RawFd, bytes: *const u8, len: usize, tag: Tag) -> io::Result<()> {
-        let entry = opcode::Send::new(types::Fd(fd), bytes, len as u32)
-            .flags(libc::MSG_NOSIGNAL)
-            .build();
+    unsafe fn send(
+        &mut self,
+        fd: RawFd,
+        bytes: *const u8,
+        len: usize,
+        zero_copy: bool,
+        tag: Tag,
+    ) -> io::Result<()> {
+        let (fd, len) = (types::Fd(fd), len as u32);
+        let entry = if zero_copy {
+            opcode::SendZc::new(fd, bytes, len)
+                .flags(libc::MSG_NOSIGNAL)
+                .build()
+        } else {
+            opcode::Send::new(fd, bytes, len)
+                .flags(libc::MSG_NOSIGNAL)
+                .build()
+        };
         self.push(entry, tag)
     }
 

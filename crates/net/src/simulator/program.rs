@@ -109,10 +109,16 @@ impl Program {
         let kernel = Rc::new(RefCell::new(kernel));
         let policy = [SendPolicy::Auto, SendPolicy::Direct, SendPolicy::Queued][random.below(3)];
         let limits = limits(&mut random, end, scale);
+        let mut state = State::new(limits, true);
+        // Of another generator, so that seeds from before it was there are the same programs.
+        let mut of_sends = Random::new(seed.rotate_left(32));
+        if of_sends.chance(500) {
+            state.zero_copy_above = 1 + of_sends.below(200 * scale);
+        }
         let core = Core::new(
             Sim::new(Rc::clone(&kernel)),
             Sim::new(Rc::clone(&kernel)),
-            State::new(limits, true),
+            state,
             Decision::new(policy),
         );
         let mut program = Program {

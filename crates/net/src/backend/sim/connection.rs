@@ -11,6 +11,11 @@ pub(crate) struct Connection {
     socket_bytes: usize,
     pub(super) incoming: VecDeque<u8>,
     outgoing: VecDeque<u8>,
+    /// Bytes that were taken for the peer, and those that it has read.
+    transmitted: usize,
+    arrived: usize,
+    /// What was taken for the peer is thrown away.
+    purged: bool,
     /// Bytes that the peer has sent.
     pub(crate) peer_sent: usize,
     /// The peer has sent its last byte.
@@ -52,6 +57,22 @@ impl Connection {
         self.outgoing.clear();
     }
 
+    /// Bytes that were taken for the peer.
+    pub(super) fn transmitted(&self) -> usize {
+        self.transmitted
+    }
+
+    /// Whether the memory of a send that ends there is not needed any more.
+    pub(super) fn has_arrived(&self, end: usize) -> bool {
+        self.arrived >= end || self.reset || self.purged
+    }
+
+    /// The connection is dissolved.
+    pub(super) fn purge(&mut self) {
+        self.purged = true;
+        self.reset();
+    }
+
     /// None: nothing is there yet.
     pub(super) fn receive(&mut self, most: usize) -> Option<Result<Vec<u8>, i32>> {
         let count = self.incoming.len().min(most);
@@ -80,6 +101,7 @@ impl Connection {
             .min(bytes.len())
             .min(most);
         self.outgoing.extend(&bytes[..count]);
+        self.transmitted += count;
         (count > 0).then_some(Ok(count))
     }
 
@@ -95,6 +117,7 @@ impl Connection {
 
     pub(crate) fn peer_read(&mut self, most: usize) -> Vec<u8> {
         let count = self.outgoing.len().min(most);
+        self.arrived += count;
         self.outgoing.drain(..count).collect()
     }
 

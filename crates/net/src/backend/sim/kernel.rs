@@ -9,6 +9,7 @@ use std::os::fd::RawFd;
 
 const BUFFER: u32 = 1;
 const MORE: u32 = 2;
+const NOTIFICATION: u32 = 8;
 const POLLIN: i32 = 1;
 /// A number that is no descriptor.
 const NO_SOCKET: RawFd = 10_000;
@@ -44,11 +45,23 @@ pub(super) enum Object {
 }
 
 pub(super) enum Job {
-    Accept { once: bool },
+    Accept {
+        once: bool,
+    },
     Connect,
     Recv,
     Poll,
-    Send { start: *const u8, copy: Vec<u8> },
+    Send {
+        start: *const u8,
+        copy: Vec<u8>,
+        zero_copy: bool,
+    },
+    /// A send that is done and whose memory the kernel still has.
+    Notify {
+        start: *const u8,
+        copy: Vec<u8>,
+        end: usize,
+    },
     Stop(Option<Vec<Tag>>),
 }
 
@@ -263,7 +276,7 @@ impl Kernel {
             return self.end(at, -libc::ECANCELED, 0);
         }
         let fails = match self.entries[at].job {
-            Job::Stop(_) | Job::Connect => None,
+            Job::Stop(_) | Job::Connect | Job::Notify { .. } => None,
             _ => self.transient(),
         };
         if let Some(errno) = fails {
@@ -295,6 +308,15 @@ impl Kernel {
                 }
             }
             Job::Send { .. } => self.send(at),
+            Job::Notify { end, .. } => {
+                let end = *end;
+                let fd = self.entries[at].fd;
+                // The peer's kernel has it, or the connection is no more.
+                if self.connection(fd).has_arrived(end) {
+                    self.check_memory(at);
+                    self.end(at, 0, NOTIFICATION);
+                }
+            }
             Job::Stop(tags) => {
                 let tags = tags.take();
                 self.stop(at, tags.as_deref());
@@ -359,22 +381,51 @@ impl Kernel {
     fn send(&mut self, at: usize) {
         self.check_memory(at);
         let fd = self.entries[at].fd;
-        let Job::Send { copy, .. } = &self.entries[at].job else {
+        let Job::Send {
+            start,
+            copy,
+            zero_copy,
+        } = &self.entries[at].job
+        else {
             return;
         };
-        let bytes = copy.clone();
+        let (start, bytes, zero_copy) = (*start, copy.clone(), *zero_copy);
         let most = self.part(bytes.len());
-        if let Some(result) = self.connection(fd).transmit(&bytes, most) {
-            self.end(at, result.map_or_else(|errno| -errno, |count| count as i32), 0);
+        let Some(result) = self.connection(fd).transmit(&bytes, most) else {
+            return;
+        };
+        let res = result.map_or_else(|errno| -errno, |count| count as i32);
+        // A failed one may have a notification, too.
+        if zero_copy && (res > 0 || self.random.chance(500)) {
+            self.post(at, res, MORE);
+            let end = self.connection(fd).transmitted();
+            self.entries[at].job = Job::Notify {
+                start,
+                copy: bytes,
+                end,
+            };
+        } else {
+            self.end(at, res, 0);
         }
     }
 
     /// The memory of a send is what it was when the entry was made.
     pub(super) fn check_memory(&self, at: usize) {
-        if let Job::Send { start, copy } = &self.entries[at].job {
+        if let Job::Send { start, copy, .. } | Job::Notify { start, copy, .. } = &self.entries[at].job {
             // SAFETY: the caller of `send` keeps the memory until the event, which has not been posted.
             let bytes = unsafe { std::slice::from_raw_parts(*start, copy.len()) };
             assert!(bytes == copy, "the memory of a send was changed");
+        }
+    }
+
+    /// The end of a program does not wait for a peer.
+    pub(super) fn check_notification(&mut self, at: usize) {
+        if let Job::Notify { end, .. } = self.entries[at].job {
+            let fd = self.entries[at].fd;
+            assert!(
+                self.connection(fd).has_arrived(end),
+                "a notification is waited for that only the peer can bring"
+            );
         }
     }
 
@@ -384,7 +435,8 @@ impl Kernel {
         for other in 0..self.entries.len() {
             let entry = &self.entries[other];
             let named = tags.is_none_or(|tags| tags.contains(&entry.tag)) && entry.fd == fd && other != at;
-            if named && !matches!(entry.job, Job::Stop(_)) && !self.chance(missed) {
+            // A notification cannot be cancelled.
+            if named && !matches!(entry.job, Job::Stop(_) | Job::Notify { .. }) && !self.chance(missed) {
                 self.check_memory(other);
                 self.entries[other].cancelled = true;
                 found += 1;
