@@ -1,6 +1,6 @@
 //! What a driver is made of, and which backend it gets.
 
-use crate::driver::Driver;
+use crate::driver::{Disabled, Driver};
 use crate::probe::{Choice, Engine};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -51,6 +51,10 @@ pub struct Config {
     /// A copy of another ring's descriptor.
     pub(crate) attach_to: Option<Arc<OwnedFd>>,
     pub(crate) no_iowait: bool,
+    pub(crate) napi: Option<Duration>,
+    /// The ring is made and cannot be used yet.
+    pub(crate) start_disabled: bool,
+    pub(crate) hide_defer_taskrun: bool,
     pub(crate) user_spin: Duration,
     pub(crate) io_workers: Option<[u32; 2]>,
     pub(crate) io_worker_cpus: Option<Vec<usize>>,
@@ -96,6 +100,9 @@ impl Default for Config {
             cq_entries: None,
             attach_to: None,
             no_iowait: false,
+            napi: None,
+            start_disabled: false,
+            hide_defer_taskrun: false,
             user_spin: Duration::ZERO,
             io_workers: None,
             io_worker_cpus: None,
@@ -171,6 +178,21 @@ impl Config {
         self
     }
 
+    /// Has waits poll the network device of the ring's sockets for so long, instead of waiting for its interrupts; default
+    /// not. For a real device with few sockets: it uses a processor, does nothing for loopback, and starves other rings that
+    /// share a polling thread. io_uring only, Linux 6.9; there is no ring before.
+    pub fn napi(mut self, busy_poll: Duration) -> Self {
+        self.napi = Some(busy_poll);
+        self
+    }
+
+    /// Does without DEFER_TASKRUN (Linux 6.1), as an older kernel. For tests.
+    #[doc(hidden)]
+    pub fn hide_defer_taskrun(mut self, hidden: bool) -> Self {
+        self.hide_defer_taskrun = hidden;
+        self
+    }
+
     /// Sets for how long a wait looks at the completion queue before the thread sleeps; default zero. Only with
     /// [`sqpoll`](Self::sqpoll), where completions appear without a system call.
     pub fn user_spin(mut self, spin: Duration) -> Self {
@@ -216,6 +238,25 @@ impl Config {
     pub fn sim(mut self, sim: SimConfig) -> Self {
         self.sim = sim;
         self
+    }
+
+    /// Makes a driver that another thread is to use (IORING_SETUP_R_DISABLED, Linux 5.10): what can fail fails here, and
+    /// [`Disabled::enable`] has only to begin. io_uring only.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build) for [`Engine::IoUring`], and `InvalidInput` if another engine was named.
+    pub fn build_disabled(mut self) -> io::Result<Disabled> {
+        if let Choice::Named(engine) = self.engine {
+            if engine != Engine::IoUring {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    format!("only io_uring starts disabled, and {engine} was named"),
+                ));
+            }
+        }
+        self.engine = Choice::Named(Engine::IoUring);
+        self.start_disabled = true;
+        self.build().map(Disabled::new)
     }
 
     /// Makes the driver.

@@ -7,6 +7,7 @@
 mod chain;
 pub(crate) mod complete;
 mod descriptors;
+mod disabled;
 mod each;
 mod lend;
 mod run;
@@ -15,6 +16,7 @@ mod shutdown;
 pub use chain::{Chain, FailedChain};
 pub use complete::{Completion, Output};
 use descriptors::Parking;
+pub use disabled::Disabled;
 pub use each::Each;
 pub use run::Failed;
 

@@ -45,7 +45,7 @@ mod sys;
 pub use backend::CancelOutcome;
 pub use config::{Config, SimConfig, SqPoll};
 pub use descriptors::{set_descriptor_wait, Opens};
-pub use driver::{Chain, Completion, Driver, Each, Failed, FailedChain, Output};
+pub use driver::{Chain, Completion, Disabled, Driver, Each, Failed, FailedChain, Output};
 pub use error::{Error, Refusal, SubmitError};
 pub use inflight::Token;
 pub use op::{Options, Priority, PriorityClass};

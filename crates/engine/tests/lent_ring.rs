@@ -404,3 +404,34 @@ fn bad_sizes_of_a_buffer_group_are_refused() {
         assert_eq!(refused.kind(), ErrorKind::InvalidInput, "{bound} {count} {each}");
     }
 }
+
+#[test]
+fn a_ring_is_made_in_one_thread_and_used_in_another() {
+    if driver().is_none() {
+        return;
+    }
+    for config in [
+        Config::default(),
+        Config::default().sqpoll(SqPoll {
+            idle: Duration::from_millis(10),
+            cpu: None,
+        }),
+    ] {
+        let disabled = config.build_disabled().unwrap();
+        let used = std::thread::spawn(move || {
+            let mut driver = disabled.enable().unwrap();
+            next_nop(&mut driver);
+            let file = std::fs::File::open("Cargo.toml").unwrap();
+            let (count, _) = driver.run(Read::new(file, Vec::with_capacity(10))).unwrap();
+            count
+        });
+        assert_eq!(used.join().unwrap(), 10);
+    }
+    // One that is never enabled goes as any other.
+    drop(Config::default().build_disabled().unwrap());
+    let error = Config::default()
+        .engine(Engine::Threads)
+        .build_disabled()
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+}

@@ -31,6 +31,8 @@ pub struct Hidden {
     pub buffer_rings: bool,
     /// Cancellation of all entries of a descriptor (Linux 5.19).
     pub cancel_by_descriptor: bool,
+    /// Completions that are handled when this thread asks for them (Linux 6.1).
+    pub defer_taskrun: bool,
 }
 
 /// The builder of [`Sockets`].
@@ -53,6 +55,7 @@ pub struct Config {
     pub(crate) io_workers: Option<u32>,
     pub(crate) io_worker_cpus: Option<Vec<u32>>,
     pub(crate) answers_later: bool,
+    pub(crate) napi: Option<Duration>,
     pub(crate) zero_copy_above: Option<usize>,
     pub(crate) hidden: Hidden,
 }
@@ -76,6 +79,7 @@ impl Default for Config {
             io_workers: None,
             io_worker_cpus: None,
             answers_later: false,
+            napi: None,
             zero_copy_above: None,
             hidden: Hidden::default(),
         }
@@ -179,6 +183,13 @@ impl Config {
     #[must_use]
     pub fn answers_later(mut self, later: bool) -> Self {
         self.answers_later = later;
+        self
+    }
+
+    /// Has waits poll the network device for so long instead of waiting for its interrupts; see [`proactor::Config::napi`].
+    #[must_use]
+    pub fn napi(mut self, busy_poll: Duration) -> Self {
+        self.napi = Some(busy_poll);
         self
     }
 

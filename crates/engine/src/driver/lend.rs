@@ -14,7 +14,7 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 impl Driver {
-    fn ring(&mut self) -> io::Result<&mut Ring> {
+    pub(super) fn ring(&mut self) -> io::Result<&mut Ring> {
         self.check_fork()?;
         let usable = !self.iopoll;
         self.backend.ring().filter(|_| usable).ok_or_else(no_ring)

@@ -53,9 +53,14 @@ pub(super) fn ring(config: &Config) -> io::Result<Ring> {
         opcodes[code as usize] = probe.is_supported(code);
     }
     configure_workers(&ring, config)?;
-    // A filter may let rings be made and not be used. Nothing is submitted and nothing waited for.
-    // SAFETY: no argument is passed.
-    unsafe { ring.submitter().enter::<libc::sigset_t>(0, 0, 0, None) }.map_err(explain)?;
+    if let Some(busy_poll) = config.napi {
+        sys::ring::register_napi(ring.as_raw_fd(), busy_poll)
+            .map_err(|e| sys::explained(e, "the kernel has no NAPI busy polling for rings (Linux 6.9)"))?;
+        features.push("NAPI");
+    }
+    if !config.start_disabled {
+        try_enter(&ring)?;
+    }
     let timed_wait = params.is_feature_ext_arg();
     if timed_wait {
         features.push("EXT_ARG");
@@ -64,7 +69,9 @@ pub(super) fn ring(config: &Config) -> io::Result<Ring> {
     if no_iowait {
         features.push("NO_IOWAIT");
     }
-    let registered_index = sys::ring::register_descriptor(ring.as_raw_fd()).ok();
+    let registered_index = (!config.start_disabled)
+        .then(|| sys::ring::register_descriptor(ring.as_raw_fd()).ok())
+        .flatten();
     if registered_index.is_some() {
         features.push("REGISTERED_RING");
     }
@@ -90,6 +97,29 @@ pub(super) fn ring(config: &Config) -> io::Result<Ring> {
     })
 }
 
+/// A filter may let rings be made and not be used. Nothing is submitted and nothing waited for.
+fn try_enter(ring: &IoUring) -> io::Result<()> {
+    // SAFETY: no argument is passed.
+    unsafe { ring.submitter().enter::<libc::sigset_t>(0, 0, 0, None) }.map_err(explain)?;
+    Ok(())
+}
+
+impl Ring {
+    /// Begins a ring that was made disabled, in the thread that is to use it.
+    ///
+    /// # Errors
+    /// Why it cannot be used, in words.
+    pub(crate) fn enable(&mut self) -> io::Result<()> {
+        self.ring.submitter().register_enable_rings().map_err(explain)?;
+        try_enter(&self.ring)?;
+        self.registered_index = sys::ring::register_descriptor(self.ring.as_raw_fd()).ok();
+        if self.registered_index.is_some() {
+            self.features.push("REGISTERED_RING");
+        }
+        Ok(())
+    }
+}
+
 /// A mistake of the caller's: without an errno, so that no other backend is taken in its place.
 fn no_such_cpu(cpu: u32) -> io::Error {
     let why =
@@ -102,7 +132,8 @@ fn build(config: &Config) -> io::Result<(IoUring, Vec<&'static str>)> {
     let entries = (config.depth + 2).next_power_of_two().clamp(8, 32_768);
     let attach_to = config.attach_to.as_ref().map(|fd| fd.as_raw_fd());
     let mut last = None;
-    for (names, flags) in FLAGS {
+    let hidden = usize::from(config.hide_defer_taskrun);
+    for (names, flags) in &FLAGS[hidden..] {
         let mut builder = IoUring::builder();
         // A child must not see the parent's queues.
         builder.dontfork().setup_clamp();
@@ -117,6 +148,9 @@ fn build(config: &Config) -> io::Result<(IoUring, Vec<&'static str>)> {
             names = vec!["SQPOLL"];
         } else {
             flags(&mut builder);
+        }
+        if config.start_disabled {
+            builder.setup_r_disabled();
         }
         if config.iopoll {
             builder.setup_iopoll();
@@ -183,4 +217,34 @@ fn explain(e: io::Error) -> io::Error {
         _ => "io_uring_setup failed",
     };
     sys::explained(e, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn what_is_hidden_is_not_asked_for() {
+        let Ok(plain) = ring(&Config::default()) else {
+            return;
+        };
+        let hidden = ring(&Config::default().hide_defer_taskrun(true)).unwrap();
+        assert!(!hidden.features.contains(&"DEFER_TASKRUN"));
+        assert_eq!(
+            hidden.features.contains(&"EXT_ARG"),
+            plain.features.contains(&"EXT_ARG")
+        );
+    }
+
+    #[test]
+    fn busy_polling_is_had_or_refused_with_its_reason() {
+        if ring(&Config::default()).is_err() {
+            return;
+        }
+        match ring(&Config::default().napi(Duration::from_micros(50))) {
+            Ok(ring) => assert!(ring.features.contains(&"NAPI")),
+            Err(e) => assert!(e.to_string().contains("Linux 6.9"), "{e}"),
+        }
+    }
 }

@@ -15,6 +15,9 @@ pub(crate) const ENTER_NO_IOWAIT: u32 = 1 << 7;
 const REGISTER_RING_FDS: u32 = 20;
 const UNREGISTER_RING_FDS: u32 = 21;
 
+/// Linux 6.9.
+const REGISTER_NAPI: u32 = 27;
+
 /// A ring's descriptor, or the index under which this thread has registered it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum RingFd {
@@ -119,4 +122,26 @@ fn register(ring: RawFd, opcode: u32, update: &mut RsrcUpdate) -> io::Result<()>
         )
     };
     check(ret as libc::c_int).map(drop)
+}
+
+/// `struct io_uring_napi`.
+#[repr(C)]
+struct Napi {
+    busy_poll_us: u32,
+    prefer_busy_poll: u8,
+    pad: [u8; 3],
+    resv: u64,
+}
+
+/// Has waits of the ring poll the devices of its sockets for so long. Linux 6.9.
+pub(crate) fn register_napi(ring: RawFd, busy_poll: Duration) -> io::Result<()> {
+    let mut napi = Napi {
+        busy_poll_us: u32::try_from(busy_poll.as_micros()).unwrap_or(u32::MAX),
+        prefer_busy_poll: 1,
+        pad: [0; 3],
+        resv: 0,
+    };
+    // SAFETY: one argument, a live local of the kernel's layout, to which the kernel writes the settings before.
+    let result = unsafe { libc::syscall(libc::SYS_io_uring_register, ring, REGISTER_NAPI, &raw mut napi, 1) };
+    check(result as i32).map(drop)
 }

@@ -66,6 +66,10 @@ impl Uring {
             .cq_entries(config.entries.saturating_mul(COMPLETIONS_PER_ENTRY).min(65_536))
             .user_spin(config.user_spin)
             .no_iowait(true);
+        builder = builder.hide_defer_taskrun(config.hidden.defer_taskrun);
+        if let Some(busy_poll) = config.napi {
+            builder = builder.napi(busy_poll);
+        }
         if let Some(worker) = config.sqpoll {
             builder = builder.sqpoll(worker);
         }

@@ -73,10 +73,18 @@ pub fn kinds() -> Vec<Kind> {
                 },
             ),
             (
+                "no deferred completions",
+                Hidden {
+                    defer_taskrun: true,
+                    ..none
+                },
+            ),
+            (
                 "none of the ring's parts",
                 Hidden {
                     multishot_accept: true,
                     cancel_by_descriptor: true,
+                    defer_taskrun: true,
                     ..none
                 },
             ),

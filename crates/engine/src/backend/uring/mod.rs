@@ -41,6 +41,12 @@ pub(crate) struct Uring {
     chaining: bool,
 }
 
+/// A driver that is not enabled yet moves to another thread.
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<Uring>();
+};
+
 impl Uring {
     pub(crate) fn new(config: &Config) -> io::Result<Self> {
         Ok(Uring {
