@@ -4,37 +4,42 @@
 //! is reported exactly once (a multishot op until `more` is false), and its memory is freed only after the backend has
 //! let go of it, whatever becomes of the caller, the driver or the process that forked.
 
+mod awaiting;
 mod chain;
 pub(crate) mod complete;
 mod descriptors;
 mod disabled;
 mod each;
 mod lend;
+mod register;
 mod run;
 mod shutdown;
 
+pub(crate) use chain::{gathered, not_started, End};
 pub use chain::{Chain, FailedChain};
 pub use complete::{Completion, Output};
 use descriptors::Parking;
 pub use disabled::Disabled;
 pub use each::Each;
+pub(crate) use run::finished;
 pub use run::Failed;
 
 use crate::backend::{Backend, CancelOutcome, Raw};
-use crate::buffer::{BufferTable, RegisteredBuf};
+use crate::buffer::BufferTable;
 use crate::config::Config;
 use crate::error::{Refusal, SubmitError};
 use crate::inflight::{Slab, State, Token};
-use crate::op::{File, FixedFile, Nop, Op, Options};
+use crate::op::{Nop, Op, Options};
 use crate::probe::{self, Chosen, Engine, Support};
 use crate::{inline, sys};
 use std::collections::VecDeque;
 use std::io;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
-use std::os::fd::{AsFd, RawFd};
+use std::os::fd::{OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::task;
 use std::time::{Duration, Instant};
 
 static NEXT_DRIVER_ID: AtomicU64 = AtomicU64::new(1);
@@ -60,6 +65,10 @@ pub struct Driver {
     stale: usize,
     ready: VecDeque<Completion>,
     raw: Vec<Raw>,
+    /// Of futures whose ops have ended. They are woken when the driver is not borrowed (`io`).
+    woken: Vec<task::Waker>,
+    /// What ends a wait where there is no ring (`awaiting.rs`).
+    wake_event: Option<Arc<OwnedFd>>,
     in_flight: usize,
     /// Accepted and not yet handed out, less the abandoned ones.
     pending: usize,
@@ -104,6 +113,8 @@ impl Driver {
             stale: 0,
             ready: VecDeque::new(),
             raw: Vec::new(),
+            woken: Vec::new(),
+            wake_event: None,
             in_flight: 0,
             pending: 0,
             depth,
@@ -162,7 +173,11 @@ impl Driver {
     /// # Errors
     /// As [`submit`](Self::submit).
     pub fn submit_with(&mut self, op: impl Into<Op>, options: Options) -> Result<Token, SubmitError> {
-        let op = op.into();
+        self.accept(op.into(), options, false)
+    }
+
+    /// `awaited`: a future takes the result.
+    fn accept(&mut self, op: Op, options: Options, awaited: bool) -> Result<Token, SubmitError> {
         if let Err(refusal) = self.admit(&op, &options, false, 1) {
             return Err(SubmitError {
                 op: Box::new(op),
@@ -172,6 +187,9 @@ impl Driver {
         // The priority concerns the device, which an inline op does not touch. But who may not use a class is to hear of it.
         let inline = self.inline && !options.no_inline && !options.priority.is_real_time();
         let token = self.slab.insert(op, options);
+        if let Some(slot) = self.slab.get_mut(token).filter(|_| awaited) {
+            slot.awaited = true;
+        }
         self.pending += 1;
         if inline && self.try_inline(token) {
             return Ok(token);
@@ -208,6 +226,14 @@ impl Driver {
     /// # Errors
     /// All or nothing: the ops come back with the refusal of the first that is refused.
     pub fn submit_linked(&mut self, ops: Vec<Op>) -> Result<Vec<Token>, (Vec<Op>, Refusal)> {
+        self.accept_linked(ops, false)
+    }
+
+    pub(crate) fn accept_linked(
+        &mut self,
+        ops: Vec<Op>,
+        awaited: bool,
+    ) -> Result<Vec<Token>, (Vec<Op>, Refusal)> {
         let options = Options::default();
         let refusal = ops
             .iter()
@@ -229,6 +255,7 @@ impl Driver {
         for (i, &token) in tokens.iter().enumerate() {
             let next = tokens.get(i + 1).copied();
             let slot = self.slab.get_mut(token).expect("inserted above");
+            slot.awaited = awaited;
             if by_kernel {
                 slot.link = next.is_some();
                 self.backlog.push_back(token);
@@ -383,6 +410,9 @@ impl Driver {
     /// Gives up on one op: it is cancelled if that is still possible, its completion is not reported, and its buffer is
     /// freed when the backend has let go of it. The descriptor of an abandoned open is closed.
     pub fn abandon(&mut self, token: Token) {
+        if self.slab.take_done(token).is_some() {
+            return;
+        }
         // A multishot op may have several events here, and its end.
         self.ready.retain(|c| {
             self.pending -= usize::from(c.token == token && !c.more);
@@ -414,53 +444,6 @@ impl Driver {
         self.watched = true;
         self.announce();
         Ok(fd)
-    }
-
-    /// Registers a file with the ring, which saves a reference count per op. Elsewhere it is an ordinary shared file.
-    ///
-    /// # Errors
-    /// ENFILE when the table ([`Config::fixed_files`]) is full.
-    pub fn register_file(&mut self, file: &File) -> io::Result<FixedFile> {
-        self.check_fork()?;
-        let index = self.backend.register_file(file.as_fd())?;
-        let driver_id = if index.is_some() { self.id } else { 0 };
-        Ok(FixedFile::new(file.clone(), index.unwrap_or(0), driver_id))
-    }
-
-    /// Frees the file's place in the table. Ops in flight on it go on; its clones are ordinary shared files from now on.
-    ///
-    /// # Errors
-    /// What the kernel says; EINVAL if it was registered with another driver's ring, or is not registered any more. Where
-    /// there is no table (see [`register_file`](Self::register_file)) there is nothing to free, and no error.
-    pub fn unregister_file(&mut self, file: FixedFile) -> io::Result<()> {
-        self.check_fork()?;
-        match file.driver_id() {
-            0 => Ok(()),
-            id if id == self.id && file.forget_index() => self.backend.unregister_file(file.index()),
-            _ => Err(io::Error::from_raw_os_error(libc::EINVAL)),
-        }
-    }
-
-    /// Makes `count` page-aligned buffers of `each_bytes` (rounded up to whole pages) and pins them for the ring's life.
-    /// Once per driver.
-    ///
-    /// # Errors
-    /// EBUSY the second time; ENOMEM above RLIMIT_MEMLOCK, or for more memory than there is.
-    pub fn register_buffers(&mut self, count: u16, each_bytes: usize) -> io::Result<Vec<RegisteredBuf>> {
-        self.check_fork()?;
-        if self.buffers.is_some() {
-            return Err(io::Error::from_raw_os_error(libc::EBUSY));
-        }
-        if count == 0 || each_bytes == 0 {
-            return Err(io::Error::from_raw_os_error(libc::EINVAL));
-        }
-        let table = BufferTable::new(count.into(), each_bytes, self.id)
-            .ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
-        // SAFETY: `self.buffers` keeps the table until after the backend is gone (see `shutdown.rs`).
-        unsafe { self.backend.register_buffers(&table.iovecs())? };
-        let buffers = table.buffers();
-        self.buffers = Some(table);
-        Ok(buffers)
     }
 
     #[inline]

@@ -2,10 +2,13 @@
 //!
 //! It owns each op from acceptance to completion, whatever the caller does meanwhile. It knows no backend.
 //! Invariant: a slot never moves, so the kernel may hold pointers into the op that it contains; and a slot is freed
-//! only when the completion of its op has been taken.
+//! only when the completion of its op has been taken, by the driver or by the future that awaits it.
 
 use crate::descriptors::Permit;
+use crate::driver::Output;
+use crate::error::Error;
 use crate::op::{Nop, Op, Options};
+use std::task::Waker;
 
 /// Slots per chunk. Chunks are never freed or moved while the slab exists.
 const CHUNK: usize = 64;
@@ -41,6 +44,8 @@ pub(crate) enum State {
     Waiting,
     /// With the backend.
     InFlight,
+    /// Ended, and kept for the future that awaits it.
+    Done,
 }
 
 pub(crate) struct Slot {
@@ -64,6 +69,12 @@ pub(crate) struct Slot {
     pub(crate) parked_ms: u64,
     /// The driver's own, for those that wait.
     pub(crate) is_timer: bool,
+    /// A future takes the result, by `Slab::take_done`.
+    pub(crate) awaited: bool,
+    /// Who is told of the next completion.
+    pub(crate) waker: Option<Waker>,
+    /// Of one that is done.
+    result: Option<Result<Output, Error>>,
     generation: u32,
 }
 
@@ -82,6 +93,9 @@ impl Slot {
             permit: None,
             parked_ms: 0,
             is_timer: false,
+            awaited: false,
+            waker: None,
+            result: None,
             generation: 0,
         }
     }
@@ -95,7 +109,7 @@ pub(crate) struct Slab {
 }
 
 impl Slab {
-    /// Occupied slots.
+    /// Slots of ops that have not ended.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -106,15 +120,10 @@ impl Slab {
         }
         let index = self.free.pop().expect("grow() adds free slots");
         let slot = &mut self.chunks[index as usize / CHUNK][index as usize % CHUNK];
-        let stoppable = !op.mutates();
-        *slot = Slot {
-            op,
-            options,
-            stoppable,
-            state: State::Waiting,
-            generation: slot.generation,
-            ..Slot::free()
-        };
+        slot.stoppable = !op.mutates();
+        slot.op = op;
+        slot.options = options;
+        slot.state = State::Waiting;
         self.len += 1;
         Token::new(index, slot.generation)
     }
@@ -126,7 +135,12 @@ impl Slab {
         self.free.extend((start..start + CHUNK as u32).rev());
     }
 
+    /// The slot of an op that has not ended.
     pub(crate) fn get_mut(&mut self, token: Token) -> Option<&mut Slot> {
+        self.slot(token).filter(|slot| slot.state != State::Done)
+    }
+
+    fn slot(&mut self, token: Token) -> Option<&mut Slot> {
         let slot = self
             .chunks
             .get_mut(token.index() / CHUNK)?
@@ -134,25 +148,57 @@ impl Slab {
         (slot.state != State::Free && slot.generation == token.generation()).then_some(slot)
     }
 
+    /// Ends an op that a future awaits: it stays here until that takes it.
+    pub(crate) fn end(&mut self, token: Token, result: Result<Output, Error>) {
+        let Some(slot) = self.get_mut(token) else { return };
+        slot.result = Some(result);
+        slot.state = State::Done;
+        slot.permit = None;
+        self.len -= 1;
+    }
+
+    /// Frees the slot of an op that has ended.
+    pub(crate) fn take_done(&mut self, token: Token) -> Option<(Op, Result<Output, Error>)> {
+        let slot = self.slot(token)?;
+        let result = slot.result.take()?;
+        Some((self.free(token)?, result))
+    }
+
     /// Frees the slot and gives its op back.
     pub(crate) fn remove(&mut self, token: Token) -> Option<Op> {
-        let slot = self.get_mut(token)?;
+        self.get_mut(token)?;
+        self.len -= 1;
+        self.free(token)
+    }
+
+    fn free(&mut self, token: Token) -> Option<Op> {
+        let slot = self.slot(token)?;
+        // As in `Slot::free`: `insert` sets just what differs. Whatever the op holds moves out with it.
         let op = std::mem::replace(&mut slot.op, Op::Nop(Nop));
+        slot.skip = 0;
         slot.options = Options::default();
-        slot.permit = None;
         slot.state = State::Free;
+        slot.abandoned = false;
+        slot.cancelled = false;
+        slot.next = None;
+        slot.link = false;
+        slot.permit = None;
+        slot.parked_ms = 0;
+        slot.is_timer = false;
+        slot.awaited = false;
+        slot.waker = None;
+        slot.result = None;
         // 31 bits: the top bit of a token marks the backends' own entries.
         slot.generation = (slot.generation + 1) & (u32::MAX >> 1);
         self.free.push(token.0 as u32);
-        self.len -= 1;
         Some(op)
     }
 
-    /// Every occupied slot's token.
+    /// The tokens of all ops that have not ended.
     pub(crate) fn tokens(&self) -> Vec<Token> {
         let slots = self.chunks.iter().flat_map(|chunk| chunk.iter()).enumerate();
         slots
-            .filter(|(_, slot)| slot.state != State::Free)
+            .filter(|(_, slot)| !matches!(slot.state, State::Free | State::Done))
             .map(|(index, slot)| Token::new(index as u32, slot.generation))
             .collect()
     }

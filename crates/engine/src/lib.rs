@@ -21,7 +21,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! [`Driver::run`], [`Driver::chain`] and [`Driver::each`] wait, and give each result by its type. [`Driver::submit`]
+//! [`Io`] gives futures of ops instead, for whatever executor runs this thread. [`Driver::run`], [`Driver::chain`] and [`Driver::each`] wait, and give each result by its type. [`Driver::submit`]
 //! and [`Driver::wait`] are what they are made of: an op gets a [`Token`], and comes back in a [`Completion`].
 //!
 //! Linux only. io_uring from Linux 5.10 on; the other backends on any Linux.
@@ -36,6 +36,7 @@ mod driver;
 mod error;
 mod inflight;
 mod inline;
+pub mod io;
 pub mod op;
 pub mod probe;
 mod reservation;
@@ -48,6 +49,7 @@ pub use descriptors::{set_descriptor_wait, Opens};
 pub use driver::{Chain, Completion, Disabled, Driver, Each, Failed, FailedChain, Output};
 pub use error::{Error, Refusal, SubmitError};
 pub use inflight::Token;
+pub use io::Io;
 pub use op::{Options, Priority, PriorityClass};
 pub use probe::{Chosen, Engine, Support};
 pub use reservation::Reservation;

@@ -386,7 +386,6 @@ fn other_engines_have_no_ring_to_lend() {
                 .wait_events(0, None, &mut Vec::new(), &mut Vec::new())
                 .unwrap_err(),
             driver.buffer_ring(1, 1, 1).unwrap_err(),
-            driver.waker().unwrap_err(),
             driver.drain_events(&mut Vec::new()).unwrap_err(),
         ];
         assert!(

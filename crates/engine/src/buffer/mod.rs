@@ -47,7 +47,7 @@ pub enum Buf {
     /// Memory aligned for O_DIRECT.
     Aligned(AlignedBuf),
     /// Memory registered with a driver's ring.
-    Registered(Box<RegisteredBuf>),
+    Registered(RegisteredBuf),
     /// Memory of another owner.
     Shared(Box<dyn Memory>),
 }
@@ -160,7 +160,7 @@ impl From<AlignedBuf> for Buf {
 
 impl From<RegisteredBuf> for Buf {
     fn from(r: RegisteredBuf) -> Self {
-        Buf::Registered(Box::new(r))
+        Buf::Registered(r)
     }
 }
 

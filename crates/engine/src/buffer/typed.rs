@@ -91,7 +91,7 @@ macro_rules! variants {
 variants! {
     Vec<u8>, Buf::Vec(vec) => vec;
     AlignedBuf, Buf::Aligned(aligned) => aligned;
-    RegisteredBuf, Buf::Registered(registered) => *registered;
+    RegisteredBuf, Buf::Registered(registered) => registered;
     Box<dyn Memory>, Buf::Shared(memory) => memory;
 }
 

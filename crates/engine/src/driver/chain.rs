@@ -1,9 +1,9 @@
 //! Ops of which each starts when the one before has succeeded.
 
 use super::complete::is_whole;
-use super::run::{driver_error, typed};
-use super::{Completion, Driver, Failed};
-use crate::error::Error;
+use super::run::{driver_error, finished};
+use super::{Completion, Driver, Failed, Output};
+use crate::error::{Error, Refusal};
 use crate::op::{Op, Operation, Options};
 use std::fmt;
 use std::io;
@@ -30,15 +30,30 @@ pub trait Chain: Sized + sealed::Sealed {
     fn output(results: Self::Results) -> Self::Output;
 }
 
-/// How one op of a chain has ended.
+/// How one op of a chain has ended: with its result, or without one, which is why the op may be missing.
 #[doc(hidden)]
-pub struct End(Result<Completion, (Error, Option<Op>)>);
+pub enum End {
+    Finished(Op, Result<Output, Error>),
+    Not(Error, Option<Op>),
+}
 
 impl End {
     fn typed<O: Operation>(self) -> Result<O::Output, Failed<O>> {
-        match self.0 {
-            Ok(completion) => typed(completion),
-            Err((error, op)) => Err(Failed::new(error, op.map(O::restore))),
+        match self {
+            End::Finished(op, result) => finished(op, result),
+            End::Not(error, op) => Err(Failed::new(error, op.map(O::restore))),
+        }
+    }
+
+    /// Why a chain ends here. Nothing hangs on the last one's length.
+    fn failure(&self, last: bool) -> Option<Error> {
+        match self {
+            End::Not(error, _) | End::Finished(_, Err(error)) => Some(error.clone()),
+            End::Finished(op, result) if !last && !is_whole(op, result) => Some(
+                op.error(libc::EIO)
+                    .with_hint("it was short, so that what follows in the chain was not started"),
+            ),
+            End::Finished(..) => None,
         }
     }
 }
@@ -124,69 +139,66 @@ impl Driver {
     /// The first that failed, that was short, or that was refused; then none has been started.
     pub fn chain<C: Chain>(&mut self, chain: C) -> Result<C::Output, FailedChain<C>> {
         let ops = chain.into_ops();
-        let count = ops.len();
         let names: Vec<&'static str> = ops.iter().map(Op::name).collect(); // allocates: 16 bytes for each op of the caller's
         let tokens = match self.submit_linked(ops) {
             Ok(tokens) => tokens,
-            Err((ops, refusal)) => {
-                let invalid = |op: &Op| op.check(&Options::default(), true).is_err();
-                let index = ops.iter().position(invalid).unwrap_or(0);
-                let error = refusal.into_error(names.get(index).copied().unwrap_or("chain"));
-                let ends = ops.into_iter().enumerate().map(|(at, op)| {
-                    let error = match at == index {
-                        true => error.clone(),
-                        false => op.error(libc::ECANCELED),
-                    };
-                    End(Err((error, Some(op))))
-                });
-                let results = C::results(ends);
-                return Err(FailedChain(Box::new(Parts {
-                    index,
-                    count,
-                    error,
-                    results,
-                })));
-            }
+            Err((ops, refusal)) => return Err(not_started(ops, refusal)),
         };
-        let mut failed = None;
-        let mut ends = Vec::with_capacity(count); // allocates: an end for each op of the caller's
-        for (at, &token) in tokens.iter().enumerate() {
-            let end = self.completion_of(token).map_err(|error| {
-                self.abandon(token);
-                (driver_error(&error, names[at]), None)
+        let ends = tokens
+            .iter()
+            .zip(names)
+            .map(|(&token, name)| match self.completion_of(token) {
+                Ok(Completion {
+                    op: Some(op), result, ..
+                }) => End::Finished(op, result),
+                Ok(_) => End::Not(Error::new(libc::EIO, name), None),
+                Err(error) => {
+                    self.abandon(token);
+                    End::Not(driver_error(&error, name), None)
+                }
             });
-            if failed.is_none() {
-                failed = failure(&end, at + 1 == count).map(|error| (at, error));
-            }
-            ends.push(End(end));
-        }
-        let results = C::results(ends.into_iter());
-        match failed {
-            None => Ok(C::output(results)),
-            Some((index, error)) => Err(FailedChain(Box::new(Parts {
-                index,
-                count,
-                error,
-                results,
-            }))),
-        }
+        gathered(ends.collect()) // allocates: an end for each op of the caller's
     }
 }
 
-/// Why a chain ends here. Nothing hangs on the last one's length.
-fn failure(end: &Result<Completion, (Error, Option<Op>)>, last: bool) -> Option<Error> {
-    let completion = match end {
-        Ok(completion) => completion,
-        Err((error, _)) => return Some(error.clone()),
-    };
-    match (&completion.result, &completion.op) {
-        (Err(error), _) => Some(error.clone()),
-        (Ok(_), Some(op)) if !last && !is_whole(op, &completion.result) => Some(
-            op.error(libc::EIO)
-                .with_hint("it was short, so that what follows in the chain was not started"),
-        ),
-        _ => None,
+/// The results of a chain whose ops have ended.
+pub(crate) fn gathered<C: Chain>(ends: Vec<End>) -> Result<C::Output, FailedChain<C>> {
+    let count = ends.len();
+    let failed = ends.iter().enumerate().find_map(|(at, end)| {
+        let error = end.failure(at + 1 == count)?;
+        Some((at, error))
+    });
+    let results = C::results(ends.into_iter());
+    match failed {
+        None => Ok(C::output(results)),
+        Some((index, error)) => Err(FailedChain(Box::new(Parts {
+            index,
+            count,
+            error,
+            results,
+        }))),
     }
+}
+
+/// A chain of which one op was refused, and so all.
+pub(crate) fn not_started<C: Chain>(ops: Vec<Op>, refusal: Refusal) -> FailedChain<C> {
+    let (count, invalid) = (ops.len(), |op: &Op| op.check(&Options::default(), true).is_err());
+    let index = ops.iter().position(invalid).unwrap_or(0);
+    let error = refusal.into_error(ops.get(index).map_or("chain", Op::name));
+    let ends = ops.into_iter().enumerate().map(|(at, op)| {
+        let error = match at == index {
+            true => error.clone(),
+            false => op.error(libc::ECANCELED),
+        };
+        End::Not(error, Some(op))
+    });
+    let results = C::results(ends);
+    FailedChain(Box::new(Parts {
+        index,
+        count,
+        error,
+        results,
+    }))
 }
 
 const TYPED: &str = "an end for each op";

@@ -80,10 +80,13 @@ impl Driver {
 
     /// A poll that goes on has found something.
     fn tell_events(&mut self, raw: &Raw) {
-        let events = match self.slab.get_mut(raw.token).map(|slot| &slot.op) {
-            Some(Op::Poll(poll)) => poll.asked_for(raw.res),
-            _ => Events::from_bits(raw.res as u16),
-        };
+        let mut events = Events::from_bits(raw.res as u16);
+        if let Some(slot) = self.slab.get_mut(raw.token) {
+            if let Op::Poll(poll) = &slot.op {
+                events = poll.asked_for(raw.res);
+            }
+            self.woken.extend(slot.waker.take()); // allocates: one waker for each op that is awaited at most
+        }
         self.ready.push_back(Completion {
             token: raw.token,
             result: Ok(Output::Events(events)),
@@ -174,7 +177,7 @@ impl Driver {
             let Some(slot) = self.slab.get_mut(token) else {
                 return;
             };
-            let (skip, abandoned, next) = (slot.skip, slot.abandoned, slot.next.take());
+            let (skip, next) = (slot.skip, slot.next.take());
             let res = if RESTARTS.contains(&-res) {
                 -libc::EINTR
             } else {
@@ -182,28 +185,48 @@ impl Driver {
             };
             // The kernel got a worker out of the call by a signal. (close(2) has closed the descriptor all the same.)
             let interrupted = slot.cancelled && res == -libc::EINTR && !matches!(slot.op, Op::Close(_));
-            let mut op = self.take_op(token);
-            match &mut op {
+            match &mut slot.op {
                 Op::ReadFile(read) => read.release(),
                 Op::Close(_) => descriptors::released(),
                 _ => {}
             }
-            let result = outcome(&mut op, if interrupted { -libc::ECANCELED } else { res }, skip)
-                .map_err(|error| explained(error, &op, self.iopoll));
+            let iopoll = self.iopoll;
+            let result = outcome(
+                &mut slot.op,
+                if interrupted { -libc::ECANCELED } else { res },
+                skip,
+            )
+            .map_err(|error| explained(error, &slot.op, iopoll));
             match next {
-                Some(next) if !is_whole(&op, &result) => current = Some((next, -libc::ECANCELED)),
+                Some(next) if !is_whole(&slot.op, &result) => current = Some((next, -libc::ECANCELED)),
                 Some(next) if self.slab.get_mut(next).is_some() => self.backlog.push_front(next),
                 _ => {}
             }
-            // Otherwise op, buffer and, after an open, the descriptor are dropped here: the backend is done with them.
-            if !abandoned {
-                self.ready.push_back(Completion {
-                    token,
-                    result,
-                    op: Some(op),
-                    more: false,
-                });
-            }
+            self.hand_over(token, result);
+        }
+    }
+
+    /// The backend is done with this op: whoever waits for it gets it, or it is dropped.
+    fn hand_over(&mut self, token: Token, result: Result<Output, Error>) {
+        let Some(slot) = self.slab.get_mut(token) else {
+            return;
+        };
+        let abandoned = slot.abandoned;
+        self.woken.extend(slot.waker.take()); // allocates: one waker for each op that is awaited at most
+        if slot.awaited && !abandoned {
+            self.pending -= 1;
+            self.slab.end(token, result);
+            return;
+        }
+        let op = self.take_op(token);
+        // Otherwise op, buffer and, after an open, the descriptor are dropped here.
+        if !abandoned {
+            self.ready.push_back(Completion {
+                token,
+                result,
+                op: Some(op),
+                more: false,
+            });
         }
     }
 }

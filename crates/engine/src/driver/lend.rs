@@ -6,7 +6,7 @@
 
 use super::Driver;
 use crate::backend::no_ring;
-use crate::ring::{BufferRing, Event, Ring, Waker, BORROWED, OWNER_BITS};
+use crate::ring::{BufferRing, Event, Ring, BORROWED, OWNER_BITS};
 use crate::sys;
 use io_uring::squeue;
 use std::io;
@@ -142,15 +142,6 @@ impl Driver {
     /// [`push`](Self::push).
     pub fn buffer_ring(&mut self, bound: u16, count: u16, each_bytes: u32) -> io::Result<BufferRing> {
         self.ring()?.make_buffers(bound, count, each_bytes)
-    }
-
-    /// A waker that ends [`wait_events`](Self::wait_events) from any thread.
-    ///
-    /// # Errors
-    /// EMFILE if its descriptor cannot be made; `Unsupported` as [`push`](Self::push).
-    pub fn waker(&mut self) -> io::Result<Waker> {
-        self.ring()?;
-        self.backend.waker()
     }
 
     /// Calls of io_uring_enter that this driver has made so far.

@@ -1,6 +1,6 @@
 //! One op from submission to result.
 
-use super::{Completion, Driver};
+use super::{Completion, Driver, Output};
 use crate::error::{Error, Refusal, SubmitError};
 use crate::inflight::Token;
 use crate::op::{Op, Operation};
@@ -17,7 +17,7 @@ struct Parts<O> {
 }
 
 impl<O> Failed<O> {
-    pub(super) fn new(error: Error, op: Option<O>) -> Self {
+    pub(crate) fn new(error: Error, op: Option<O>) -> Self {
         Failed(Box::new(Parts { error, op }))
     }
 
@@ -44,7 +44,7 @@ impl<O> Failed<O> {
 }
 
 impl<O: Operation> Failed<O> {
-    pub(super) fn refused(refused: SubmitError) -> Self {
+    pub(crate) fn refused(refused: SubmitError) -> Self {
         let error = refused.refusal.into_error(refused.op.name());
         Failed::new(error, Some(O::restore(*refused.op)))
     }
@@ -82,7 +82,7 @@ impl<O> From<Failed<O>> for io::Error {
 
 impl Refusal {
     /// As an error of the op that was refused.
-    pub(super) fn into_error(self, op: &'static str) -> Error {
+    pub(crate) fn into_error(self, op: &'static str) -> Error {
         match self {
             Refusal::Invalid(error) => error,
             Refusal::Full { .. } => Error::new(libc::EAGAIN, op)
@@ -96,7 +96,12 @@ impl Refusal {
 /// The result of a completed op by its type.
 pub(super) fn typed<O: Operation>(completion: Completion) -> Result<O::Output, Failed<O>> {
     let op = completion.op.expect("the last completion of an op has it");
-    match completion.result {
+    finished(op, completion.result)
+}
+
+/// The result of an op by its type.
+pub(crate) fn finished<O: Operation>(op: Op, result: Result<Output, Error>) -> Result<O::Output, Failed<O>> {
+    match result {
         Ok(output) => Ok(O::output(op, output)),
         Err(error) => Err(Failed::new(error, Some(O::restore(op)))),
     }
@@ -120,10 +125,7 @@ impl Driver {
     /// poll, which has no single result, is refused with EINVAL.
     pub fn run<O: Operation>(&mut self, op: O) -> Result<O::Output, Failed<O>> {
         let op: Op = op.into();
-        if matches!(&op, Op::Poll(poll) if poll.multishot) {
-            let error = op
-                .error(libc::EINVAL)
-                .with_hint("submit a multishot poll, and collect its events");
+        if let Some(error) = op.without_one_result() {
             return Err(Failed::new(error, Some(O::restore(op))));
         }
         let name = op.name();
@@ -174,7 +176,7 @@ impl Driver {
     }
 
     /// The first ready completion that is asked for.
-    pub(super) fn take_ready(&mut self, wanted: impl FnMut(&Completion) -> bool) -> Option<Completion> {
+    pub(crate) fn take_ready(&mut self, wanted: impl FnMut(&Completion) -> bool) -> Option<Completion> {
         let at = self.ready.iter().position(wanted)?;
         let completion = self.ready.remove(at)?;
         self.pending -= usize::from(!completion.more);
@@ -188,6 +190,19 @@ impl Driver {
         match self.collect(1, None) {
             Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(()),
             other => other,
+        }
+    }
+}
+
+impl Op {
+    /// Why there is no single result to wait for.
+    pub(crate) fn without_one_result(&self) -> Option<Error> {
+        match self {
+            Op::Poll(poll) if poll.multishot => Some(
+                self.error(libc::EINVAL)
+                    .with_hint("a multishot poll has many results: submit it, or use Io::events"),
+            ),
+            _ => None,
         }
     }
 }

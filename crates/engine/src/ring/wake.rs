@@ -17,6 +17,10 @@ pub struct Waker {
 }
 
 impl Waker {
+    pub(crate) fn of(event: Arc<OwnedFd>) -> Self {
+        Waker { event }
+    }
+
     /// Ends the wait that is going on, or the next one.
     pub fn wake(&self) {
         sys::eventfd_signal(self.event.as_raw_fd());
@@ -53,7 +57,7 @@ impl Ring {
                 event
             }
         };
-        Ok(Waker { event })
+        Ok(Waker::of(event))
     }
 
     /// The descriptor of the wakers. A loop that watches the ring must watch it as well: the ring's own eventfd is not

@@ -185,6 +185,32 @@ pub(crate) fn poll_now(fd: RawFd, events: i16) -> i16 {
     entry.revents
 }
 
+/// Waits until one of two descriptors is readable, or for this long; a negative one is left out.
+pub(crate) fn poll_both(fds: [RawFd; 2], timeout: Option<Duration>) -> io::Result<()> {
+    let mut entries = fds.map(|fd| libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    });
+    // SAFETY: all integers; zero is a valid value.
+    let mut time: libc::timespec = unsafe { std::mem::zeroed() };
+    let time = timeout.map(|timeout| {
+        time.tv_sec = timeout.as_secs().try_into().unwrap_or(libc::time_t::MAX);
+        time.tv_nsec = timeout.subsec_nanos().into();
+        &raw const time
+    });
+    // SAFETY: two live entries, and a time that lives as long as this function, or none.
+    let ready = unsafe {
+        libc::ppoll(
+            entries.as_mut_ptr(),
+            2,
+            time.unwrap_or(std::ptr::null()),
+            std::ptr::null(),
+        )
+    };
+    check(ready).map(drop)
+}
+
 /// Whether it is a pipe or a FIFO.
 pub(crate) fn is_pipe(fd: RawFd) -> bool {
     perform::fstat(fd).is_ok_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFIFO)

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 conformance! { isolated { refuses_clearly, drops_quietly, leaves_no_descriptor, makes_its_own, memory_of_the_ring, with_worker_threads } }
 
 /// Runs `body` in a forked child and waits for it to succeed. A child that panics or dies fails the test.
-fn in_child(body: impl FnOnce()) {
+pub fn in_child(body: impl FnOnce()) {
     // SAFETY: the child calls nothing of the test harness and ends with _exit.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0, "fork");

@@ -16,6 +16,7 @@ mod direct;
 mod eventfd;
 mod file_ops;
 mod fork;
+mod futures;
 mod lifetime;
 mod links;
 mod notify;

@@ -467,7 +467,7 @@ fn bytes_and_buffer(completion: Completion) -> (Vec<u8>, Option<RegisteredBuf>) 
         Some(Op::Read(Read {
             buffer: Buf::Registered(buffer),
             ..
-        })) => (buffer.to_vec(), Some(*buffer)),
+        })) => (buffer.to_vec(), Some(buffer)),
         op => (read_bytes(Completion { op, ..completion }), None),
     }
 }

@@ -1,0 +1,177 @@
+//! Futures of ops, for whatever executor runs this thread.
+//!
+//! An [`Io`] is a [`Driver`](crate::Driver) that tasks share. Its futures use nothing but [`std::future`] and
+//! [`std::task`]: no runtime, no globals, no thread of their own. An executor runs tasks and, when none is left to run,
+//! calls [`Io::turn`]; [`Io::block_on`] is the smallest one.
+//!
+//! ```
+//! use proactor::op::{Open, Read};
+//! use proactor::Io;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let io = Io::new()?;
+//! let text = io.block_on(async {
+//!     let file = io.run(Open::new(c"Cargo.toml", libc::O_RDONLY)).await?;
+//!     let (_, bytes) = io.run(Read::at(&file, 0, Vec::with_capacity(64))).await?;
+//!     Ok::<_, proactor::Error>(bytes)
+//! })??;
+//! assert!(text.starts_with(b"[package]"));
+//! # Ok(()) }
+//! ```
+//!
+//! A future that is dropped cancels its op where that is still possible; the op's buffer is freed, and the descriptor of
+//! an open closed, when the kernel has let go of it.
+
+mod block_on;
+mod chain;
+mod events;
+mod run;
+
+pub use chain::RunChain;
+pub use events::EventStream;
+pub use run::Run;
+
+use crate::driver::Chain;
+use crate::op::{Operation, Poll};
+use crate::ring::Waker;
+use crate::{Config, Driver};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::rc::Rc;
+use std::task;
+use std::time::Duration;
+
+/// A driver that the tasks of one thread share. Clones are of the same driver.
+#[derive(Clone)]
+pub struct Io(Rc<Shared>);
+
+struct Shared {
+    driver: RefCell<Driver>,
+    /// Tasks whose op found the queue full.
+    for_room: RefCell<VecDeque<task::Waker>>,
+    /// Empty; kept for its memory.
+    woken: Cell<Vec<task::Waker>>,
+}
+
+impl Io {
+    /// With the default configuration on the best backend that works here.
+    ///
+    /// # Errors
+    /// As [`Config::build`].
+    pub fn new() -> io::Result<Self> {
+        Config::default().build().map(Io::from)
+    }
+
+    /// Runs one op. Nothing is submitted before the future is polled for the first time, and nothing is in the kernel's hands
+    /// before the next [`turn`](Self::turn), so that the ops of many tasks share a call. Where the driver's queue is full the future waits for room.
+    ///
+    /// # Errors
+    /// What the op meets, or why it was refused; the op comes back in the error.
+    pub fn run<O: Operation>(&self, op: O) -> Run<O> {
+        Run::new(self.clone(), op)
+    }
+
+    /// Runs a tuple or vector of ops one after the other, each when the one before has succeeded in full. See
+    /// [`Driver::chain`].
+    ///
+    /// # Errors
+    /// The first that failed, that was short, or that was refused; then none has been started.
+    pub fn chain<C: Chain>(&self, chain: C) -> RunChain<C> {
+        RunChain::new(self.clone(), chain)
+    }
+
+    /// Polls a descriptor again and again: [`EventStream::next`] gives each time's events.
+    pub fn events(&self, poll: Poll) -> EventStream {
+        EventStream::new(self.clone(), poll)
+    }
+
+    /// Submits what tasks have asked for, waits until something has completed, `timeout` has passed or a
+    /// [`waker`](Self::waker) is used, and wakes the tasks. `None`: for ever. A signal ends the wait without an error.
+    ///
+    /// # Errors
+    /// What the kernel says when it cannot be waited for; an error in a forked child.
+    pub fn turn(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.with(|driver| driver.turn(true, timeout))
+    }
+
+    /// As [`turn`](Self::turn), without waiting: for an executor that sleeps elsewhere, on [`poll_fd`](Self::poll_fd)
+    /// among others.
+    ///
+    /// # Errors
+    /// As [`turn`](Self::turn).
+    pub fn poll_turn(&self) -> io::Result<()> {
+        self.with(|driver| driver.turn(false, Some(Duration::ZERO)))
+    }
+
+    /// A descriptor that polls readable while something has completed, for another event loop: it then calls
+    /// [`poll_turn`](Self::poll_turn), and so it must before it sleeps, since that submits. Do not read from it or close it.
+    ///
+    /// # Errors
+    /// EMFILE if it cannot be made.
+    pub fn poll_fd(&self) -> io::Result<BorrowedFd<'_>> {
+        let fd = self.with(Driver::eventfd)?;
+        // SAFETY: the driver keeps it open, and `self` the driver.
+        Ok(unsafe { BorrowedFd::borrow_raw(fd) })
+    }
+
+    /// What ends [`turn`](Self::turn) from any thread.
+    ///
+    /// # Errors
+    /// EMFILE if its descriptor cannot be made.
+    pub fn waker(&self) -> io::Result<Waker> {
+        self.with(Driver::waker)
+    }
+
+    /// Works with the driver itself: to register files and buffers, say. Completions of ops that are submitted here are
+    /// collected here, with [`Driver::completion_of`].
+    ///
+    /// # Panics
+    /// If `work` uses this `Io` again.
+    pub fn with<R>(&self, work: impl FnOnce(&mut Driver) -> R) -> R {
+        let mut woken = self.0.woken.take();
+        let (result, room) = {
+            let mut driver = self.0.driver.borrow_mut();
+            let result = work(&mut driver);
+            driver.take_woken(&mut woken);
+            (result, driver.room())
+        };
+        // A waker may poll or drop a task, which comes back here: nothing is borrowed any more.
+        woken.drain(..).for_each(task::Waker::wake);
+        self.0.woken.set(woken);
+        self.tell_of_room(room);
+        result
+    }
+
+    fn tell_of_room(&self, room: usize) {
+        for _ in 0..room {
+            let Some(waker) = self.0.for_room.borrow_mut().pop_front() else {
+                return;
+            };
+            waker.wake();
+        }
+    }
+
+    fn wait_for_room(&self, waker: task::Waker) {
+        // allocates: one waker for each task that waits
+        self.0.for_room.borrow_mut().push_back(waker);
+    }
+}
+
+impl From<Driver> for Io {
+    fn from(driver: Driver) -> Self {
+        Io(Rc::new(Shared {
+            driver: RefCell::new(driver),
+            for_room: RefCell::default(),
+            woken: Cell::default(),
+        }))
+    }
+}
+
+impl fmt::Debug for Io {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Io").finish_non_exhaustive()
+    }
+}
