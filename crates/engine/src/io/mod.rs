@@ -1,6 +1,6 @@
 //! Futures of ops, for whatever executor runs this thread.
 //!
-//! An [`Io`] is a [`Driver`](crate::Driver) that tasks share. Its futures use nothing but [`std::future`] and
+//! An [`Io`] is a [`Driver`] that tasks share. Its futures use nothing but [`std::future`] and
 //! [`std::task`]: no runtime, no globals, no thread of their own. An executor runs tasks and, when none is left to run,
 //! calls [`Io::turn`]; [`Io::block_on`] is the smallest one.
 //!
