@@ -10,7 +10,7 @@ impl Driver {
     /// Registers a file with the ring, which saves a reference count per op. Elsewhere it is an ordinary shared file.
     ///
     /// # Errors
-    /// ENFILE when the table ([`Config::fixed_files`]) is full.
+    /// ENFILE when the table ([`Config::fixed_files`](crate::Config::fixed_files)) is full.
     pub fn register_file(&mut self, file: &File) -> io::Result<FixedFile> {
         self.check_fork()?;
         let index = self.backend.register_file(file.as_fd())?;
