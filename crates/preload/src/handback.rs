@@ -152,6 +152,8 @@ impl Inner {
             self.give_up(Cause::RingLost);
         }
         let Some(socket) = self.socket(fd) else { return };
+        // What was written before has left, or lies in the kernel, when it resets.
+        let is_sent = socket.flush();
         if unread {
             let now = libc::linger {
                 l_onoff: 1,
@@ -168,7 +170,7 @@ impl Inner {
                     len,
                 )
             };
-        } else if !socket.flush() {
+        } else if !is_sent {
             self.keep_sending(fd);
         }
         self.remove(fd);

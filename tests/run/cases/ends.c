@@ -113,6 +113,19 @@ CASE(close_with_bytes_resets) {
     a = -1;
 }
 
+CASE(close_with_bytes_after_a_reply) {
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    put(b, "unread");
+    make_batch();
+    SAY("write %zd", write(a, "reply", 5));
+    close(a);
+    usleep(20000);
+    say_peer("reply");
+    say_peer("reset");
+    a = -1;
+    end_batch();
+}
+
 CASE(close_without_bytes_ends) {
     ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
     put(b, "x");
