@@ -2,13 +2,6 @@
 
 use proactor::op::{Fsync, Open, Rename, Write};
 use proactor::Driver;
-use std::ffi::CString;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-
-fn c_path(path: &Path) -> CString {
-    CString::new(path.as_os_str().as_bytes()).expect("no NUL in these paths")
-}
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let dir = tempfile::tempdir()?;
@@ -16,13 +9,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let mut driver = Driver::new()?;
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
-    let file = driver.run(Open::new(c_path(&draft), flags))?;
+    let file = driver.run(Open::new(&draft, flags))?;
 
     // Each op starts when the one before has succeeded: no rename without the data on the device.
     let ((written, _), (), ()) = driver.chain((
         Write::at(&file, 0, "answer = 42\n"),
         Fsync::data(&file),
-        Rename::new(c_path(&draft), c_path(&target)),
+        Rename::new(&draft, &target),
     ))?;
     println!("{written} bytes are safe in {}", target.display());
     assert_eq!(std::fs::read(&target)?, b"answer = 42\n");

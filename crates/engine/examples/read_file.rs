@@ -2,9 +2,7 @@
 
 use proactor::op::{Open, Read};
 use proactor::Driver;
-use std::ffi::CString;
 use std::io::Write;
-use std::os::unix::ffi::OsStringExt;
 
 const CHUNK_BYTES: usize = 128 * 1024;
 
@@ -13,7 +11,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut driver = Driver::new()?;
     eprintln!("{}: {}", driver.chosen().engine, driver.chosen().reason);
 
-    let path = CString::new(path.into_vec())?;
     let file = driver.run(Open::new(path, libc::O_RDONLY))?;
 
     let mut buffer = Vec::with_capacity(CHUNK_BYTES);

@@ -50,7 +50,7 @@ static NEXT_DRIVER_ID: AtomicU64 = AtomicU64::new(1);
 /// use proactor::{Driver, op::{Open, Read}};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let mut driver = Driver::new()?;
-/// let file = driver.run(Open::new(c"Cargo.toml", libc::O_RDONLY))?;
+/// let file = driver.run(Open::new("Cargo.toml", libc::O_RDONLY))?;
 /// let (count, bytes) = driver.run(Read::new(file, Vec::with_capacity(4096)))?;
 /// assert!(count > 0 && bytes.starts_with(b"["));
 /// # Ok(()) }

@@ -114,7 +114,7 @@ impl Driver {
     /// use proactor::{Driver, op::{Open, Read}};
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let mut driver = Driver::new()?;
-    /// let file = driver.run(Open::new(c"Cargo.toml", libc::O_RDONLY))?;
+    /// let file = driver.run(Open::new("Cargo.toml", libc::O_RDONLY))?;
     /// let (count, bytes) = driver.run(Read::at(&file, 0, Vec::with_capacity(4096)))?;
     /// assert_eq!(count, bytes.len());
     /// # Ok(()) }

@@ -11,7 +11,7 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let io = Io::new()?;
 //! let text = io.block_on(async {
-//!     let file = io.run(Open::new(c"Cargo.toml", libc::O_RDONLY)).await?;
+//!     let file = io.run(Open::new("Cargo.toml", libc::O_RDONLY)).await?;
 //!     let (_, bytes) = io.run(Read::at(&file, 0, Vec::with_capacity(64))).await?;
 //!     Ok::<_, proactor::Error>(bytes)
 //! })??;

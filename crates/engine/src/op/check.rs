@@ -1,6 +1,6 @@
 //! What can be known to be wrong before an op is accepted. The kernel is the judge of everything else.
 
-use super::{Op, Options, ReadV, WriteV};
+use super::{Name, Op, Options, ReadV, WriteV};
 use crate::buffer::Buf;
 use crate::error::Error;
 use crate::sys::IOV_MAX;
@@ -12,6 +12,10 @@ impl Op {
             Op::Read(o) => {
                 self.check_range(o.offset, o.buffer.capacity())?;
                 self.check_writable(std::slice::from_ref(&o.buffer))?;
+                if matches!(&o.buffer, Buf::Vec(vec) if vec.capacity() == 0) {
+                    // Its 0 bytes would look like the end of the file.
+                    return Err(self.invalid("the vector has no capacity to read into"));
+                }
             }
             Op::Write(o) => self.check_range(o.offset, o.buffer.len())?,
             Op::ReadV(o) => {
@@ -28,11 +32,28 @@ impl Op {
                 self.check_range(o.from_offset, 0)?;
                 self.check_range(o.to_offset, 0)?;
             }
-            Op::GetXattr(o) => self.check_writable(std::slice::from_ref(&o.buffer))?,
-            Op::ListXattr(o) => self.check_writable(std::slice::from_ref(&o.buffer))?,
+            Op::GetXattr(o) => {
+                self.check_names()?;
+                self.check_writable(std::slice::from_ref(&o.buffer))?;
+            }
+            Op::ListXattr(o) => {
+                self.check_names()?;
+                self.check_writable(std::slice::from_ref(&o.buffer))?;
+            }
             Op::Poll(o) if o.multishot && (linked || options.notify.is_some()) => {
                 return Err(self.invalid("a multishot poll can neither be linked nor notify"));
             }
+            Op::Open(_)
+            | Op::Statx(_)
+            | Op::Rename(_)
+            | Op::Unlink(_)
+            | Op::Mkdir(_)
+            | Op::Link(_)
+            | Op::Symlink(_)
+            | Op::SetXattr(_)
+            | Op::RemoveXattr(_)
+            | Op::ReadFile(_)
+            | Op::WriteFile(_) => self.check_names()?,
             _ => {}
         }
         if linked && options.notify.is_some() {
@@ -43,6 +64,13 @@ impl Op {
 
     fn invalid(&self, hint: &'static str) -> Error {
         self.error(libc::EINVAL).with_hint(hint)
+    }
+
+    fn check_names(&self) -> Result<(), Error> {
+        match self.names().all(Name::is_valid) {
+            true => Ok(()),
+            false => Err(self.invalid("a name has a NUL byte")),
+        }
     }
 
     fn check_range(&self, offset: Option<u64>, len: usize) -> Result<(), Error> {

@@ -1,7 +1,6 @@
 //! Opening and closing.
 
-use super::Handle;
-use std::ffi::CString;
+use super::{Handle, Name};
 use std::os::fd::OwnedFd;
 
 /// `openat2(2)`. The completion carries the descriptor; if nobody takes it, it is closed.
@@ -10,7 +9,7 @@ pub struct Open {
     /// The directory that a relative path starts from.
     pub dir: Handle,
     /// The path.
-    pub path: CString,
+    pub path: Name,
     /// `O_*`. Constructors add O_CLOEXEC.
     pub flags: u64,
     /// Permission bits of a file that is created.
@@ -22,7 +21,7 @@ pub struct Open {
 
 impl Open {
     /// Opens `path` relative to the current directory with these `O_*` flags and O_CLOEXEC, mode 0o666 if it creates.
-    pub fn new(path: impl Into<CString>, flags: i32) -> Self {
+    pub fn new(path: impl Into<Name>, flags: i32) -> Self {
         // O_TMPFILE contains O_DIRECTORY.
         let creates = flags & libc::O_CREAT != 0 || flags & libc::O_TMPFILE == libc::O_TMPFILE;
         Open {

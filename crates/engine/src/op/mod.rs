@@ -10,6 +10,7 @@ mod event;
 mod fd;
 mod file;
 mod handle;
+mod name;
 mod operation;
 mod path;
 mod read_cached;
@@ -24,6 +25,7 @@ pub use fd::{Advise, Allocate, Fsync, Splice, SyncRange, Truncate};
 pub use file::{Close, Open};
 pub(crate) use handle::Facts;
 pub use handle::{direct_alignment, DirectAlignment, File, FileKind, FixedFile, Handle};
+pub use name::Name;
 pub use operation::Operation;
 pub use path::{Link, Mkdir, Rename, Statx, Symlink, Unlink};
 pub use read_cached::ReadCached;
@@ -34,7 +36,6 @@ pub use xattr::{GetXattr, ListXattr, RemoveXattr, SetXattr, XattrTarget};
 
 use crate::descriptors::Opens;
 use crate::error::Error;
-use std::ffi::CString;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -183,11 +184,11 @@ impl Op {
             _ => false,
         };
         Error::new(errno, self.name())
-            .with_path(self.path().cloned())
+            .with_path(self.path().map(|path| (**path).to_owned()))
             .lacking_memory(lacks_memory)
     }
 
-    fn path(&self) -> Option<&CString> {
+    fn path(&self) -> Option<&Name> {
         match self {
             Op::Open(o) => Some(&o.path),
             Op::Statx(o) => Some(&o.path),
@@ -204,6 +205,20 @@ impl Op {
             Op::WriteFile(o) => Some(&o.path),
             _ => None,
         }
+    }
+
+    /// Every name that it gives to the kernel.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &Name> {
+        let second = match self {
+            Op::Rename(o) => Some(&o.to),
+            Op::Link(o) => Some(&o.to),
+            Op::Symlink(o) => Some(&o.target),
+            Op::GetXattr(o) => Some(&o.name),
+            Op::SetXattr(o) => Some(&o.name),
+            Op::RemoveXattr(o) => Some(&o.name),
+            _ => None,
+        };
+        self.path().into_iter().chain(second)
     }
 
     /// What it does with the descriptor that it will open, if it opens one.

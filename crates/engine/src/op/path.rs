@@ -1,7 +1,6 @@
 //! Ops on paths. Each path is relative to its directory handle; [`Handle::CWD`] is the current directory.
 
-use super::Handle;
-use std::ffi::CString;
+use super::{Handle, Name};
 use std::fmt;
 
 /// `statx(2)`. Read the answer with [`Statx::stat`].
@@ -9,7 +8,7 @@ pub struct Statx {
     /// The directory.
     pub dir: Handle,
     /// The path; empty with AT_EMPTY_PATH for the directory handle itself.
-    pub path: CString,
+    pub path: Name,
     /// `AT_*` flags.
     pub flags: i32,
     /// `STATX_*`: what to ask for.
@@ -19,7 +18,7 @@ pub struct Statx {
 
 impl Statx {
     /// The basic fields of `path`, following links.
-    pub fn new(path: impl Into<CString>) -> Self {
+    pub fn new(path: impl Into<Name>) -> Self {
         Statx {
             dir: Handle::CWD,
             path: path.into(),
@@ -60,18 +59,18 @@ pub struct Rename {
     /// Directory of `from`.
     pub from_dir: Handle,
     /// The old name.
-    pub from: CString,
+    pub from: Name,
     /// Directory of `to`.
     pub to_dir: Handle,
     /// The new name.
-    pub to: CString,
+    pub to: Name,
     /// `RENAME_*`.
     pub flags: u32,
 }
 
 impl Rename {
     /// Replaces what is at `to`.
-    pub fn new(from: impl Into<CString>, to: impl Into<CString>) -> Self {
+    pub fn new(from: impl Into<Name>, to: impl Into<Name>) -> Self {
         Rename {
             from_dir: Handle::CWD,
             from: from.into(),
@@ -88,14 +87,14 @@ pub struct Unlink {
     /// The directory.
     pub dir: Handle,
     /// The path.
-    pub path: CString,
+    pub path: Name,
     /// AT_REMOVEDIR to remove a directory.
     pub flags: i32,
 }
 
 impl Unlink {
     /// Removes a file.
-    pub fn new(path: impl Into<CString>) -> Self {
+    pub fn new(path: impl Into<Name>) -> Self {
         Unlink {
             dir: Handle::CWD,
             path: path.into(),
@@ -104,7 +103,7 @@ impl Unlink {
     }
 
     /// Removes an empty directory.
-    pub fn directory(path: impl Into<CString>) -> Self {
+    pub fn directory(path: impl Into<Name>) -> Self {
         Unlink {
             flags: libc::AT_REMOVEDIR,
             ..Self::new(path)
@@ -118,14 +117,14 @@ pub struct Mkdir {
     /// The directory.
     pub dir: Handle,
     /// The path.
-    pub path: CString,
+    pub path: Name,
     /// Permission bits before the umask.
     pub mode: u32,
 }
 
 impl Mkdir {
     /// A new directory with these permission bits.
-    pub fn new(path: impl Into<CString>, mode: u32) -> Self {
+    pub fn new(path: impl Into<Name>, mode: u32) -> Self {
         Mkdir {
             dir: Handle::CWD,
             path: path.into(),
@@ -140,18 +139,18 @@ pub struct Link {
     /// Directory of `from`.
     pub from_dir: Handle,
     /// The existing name.
-    pub from: CString,
+    pub from: Name,
     /// Directory of `to`.
     pub to_dir: Handle,
     /// The new name.
-    pub to: CString,
+    pub to: Name,
     /// AT_SYMLINK_FOLLOW, AT_EMPTY_PATH.
     pub flags: i32,
 }
 
 impl Link {
     /// A second name for a file.
-    pub fn new(from: impl Into<CString>, to: impl Into<CString>) -> Self {
+    pub fn new(from: impl Into<Name>, to: impl Into<Name>) -> Self {
         Link {
             from_dir: Handle::CWD,
             from: from.into(),
@@ -166,16 +165,16 @@ impl Link {
 #[derive(Debug)]
 pub struct Symlink {
     /// What the link says.
-    pub target: CString,
+    pub target: Name,
     /// The directory of the link.
     pub dir: Handle,
     /// The link's path.
-    pub path: CString,
+    pub path: Name,
 }
 
 impl Symlink {
     /// A link at `path` that says `target`.
-    pub fn new(target: impl Into<CString>, path: impl Into<CString>) -> Self {
+    pub fn new(target: impl Into<Name>, path: impl Into<Name>) -> Self {
         Symlink {
             target: target.into(),
             dir: Handle::CWD,

@@ -3,12 +3,11 @@
 //! One op instead of four saves three wake-ups per file. A backend that queues single calls drives the read through
 //! [`ReadFile::advance`]; a worker thread does all of it at once.
 
-use super::{Handle, Op, OpKind};
+use super::{Handle, Name, Op, OpKind};
 use crate::buffer::{Buf, Buffer, IntoBuffer, Memory};
 use crate::descriptors::{self, Opens, Permit};
 use crate::error::Error;
 use crate::{inline, sys};
-use std::ffi::CString;
 use std::fmt;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
@@ -26,7 +25,7 @@ pub struct ReadFile {
     /// The directory that a relative path starts from.
     pub dir: Handle,
     /// The path.
-    pub path: CString,
+    pub path: Name,
     /// EFBIG beyond this many bytes. Default: no limit.
     pub limit: usize,
     /// What has been read. Put a spent vector here before submitting to save an allocation.
@@ -83,7 +82,7 @@ pub(crate) enum Step {
 
 impl ReadFile {
     /// Reads the file at `path`.
-    pub fn new(path: impl Into<CString>) -> Self {
+    pub fn new(path: impl Into<Name>) -> Self {
         ReadFile {
             dir: Handle::CWD,
             path: path.into(),
@@ -102,6 +101,9 @@ impl ReadFile {
     /// Reads the file now, if that needs no waiting: all of it is cached, and at most 1 MiB. `None`: submit the op, which
     /// goes on from where this has come to.
     pub fn attempt(&mut self) -> Option<Result<usize, Error>> {
+        if !self.path.is_valid() {
+            return Some(self.answer(-libc::EINVAL));
+        }
         let res = inline::read_file(self)?;
         Some(self.answer(res))
     }
@@ -109,6 +111,9 @@ impl ReadFile {
     /// Does the first half of [`attempt`](Self::attempt): opens the file and asks `allocate` for its memory, in this
     /// thread. `Ok(None)` leaves the contents to be read, by whomever; `Some` is the whole answer already.
     pub fn attempt_open(&mut self) -> Option<Result<Option<usize>, Error>> {
+        if !self.path.is_valid() {
+            return Some(self.answer(-libc::EINVAL).map(Some));
+        }
         Some(match inline::open_file(self)? {
             Ok(()) => {
                 self.keep_open();
@@ -120,7 +125,7 @@ impl ReadFile {
 
     fn answer(&self, res: i32) -> Result<usize, Error> {
         if res < 0 {
-            let error = Error::new(-res, OpKind::ReadFile.name()).with_path(Some(self.path.clone()));
+            let error = Error::new(-res, OpKind::ReadFile.name()).with_path(Some((*self.path).to_owned()));
             Err(error.lacking_memory(self.lacks_memory))
         } else {
             Ok(self.len)
@@ -296,7 +301,7 @@ pub struct WriteFile<B = Buf> {
     /// The directory that a relative path starts from.
     pub dir: Handle,
     /// The path.
-    pub path: CString,
+    pub path: Name,
     /// The bytes.
     pub data: B,
     /// `O_*`. Default: O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC.
@@ -309,7 +314,7 @@ pub struct WriteFile<B = Buf> {
 
 impl<B: Buffer> WriteFile<B> {
     /// Writes `data` to `path`.
-    pub fn new(path: impl Into<CString>, data: impl IntoBuffer<Buffer = B>) -> Self {
+    pub fn new(path: impl Into<Name>, data: impl IntoBuffer<Buffer = B>) -> Self {
         WriteFile {
             dir: Handle::CWD,
             path: path.into(),

@@ -1,22 +1,21 @@
 //! Extended attributes, by path or by descriptor.
 
-use super::{Handle, Op};
+use super::{Handle, Name, Op};
 use crate::buffer::{Buf, Buffer, IntoBuffer};
-use std::ffi::CString;
 
 /// Whose attributes.
 #[derive(Debug)]
 pub enum XattrTarget {
     /// A path; links are followed.
-    Path(CString),
+    Path(Name),
     /// A path; of the link itself (`lgetxattr` and so on).
-    LinkPath(CString),
+    LinkPath(Name),
     /// An open file.
     File(Handle),
 }
 
 impl XattrTarget {
-    pub(crate) fn path(&self) -> Option<&CString> {
+    pub(crate) fn path(&self) -> Option<&Name> {
         match self {
             XattrTarget::Path(path) | XattrTarget::LinkPath(path) => Some(path),
             XattrTarget::File(_) => None,
@@ -31,7 +30,7 @@ pub struct GetXattr<B = Buf> {
     /// Whose.
     pub target: XattrTarget,
     /// Such as `user.comment`.
-    pub name: CString,
+    pub name: Name,
     /// The value.
     pub buffer: B,
 }
@@ -42,7 +41,7 @@ pub struct SetXattr<B = Buf> {
     /// Whose.
     pub target: XattrTarget,
     /// Such as `user.comment`.
-    pub name: CString,
+    pub name: Name,
     /// The value.
     pub value: B,
     /// 0, XATTR_CREATE or XATTR_REPLACE.
@@ -64,12 +63,12 @@ pub struct RemoveXattr {
     /// Whose.
     pub target: XattrTarget,
     /// Such as `user.comment`.
-    pub name: CString,
+    pub name: Name,
 }
 
 impl<B: Buffer> GetXattr<B> {
     /// Reads the attribute `name` into `buffer`.
-    pub fn new(target: XattrTarget, name: impl Into<CString>, buffer: impl IntoBuffer<Buffer = B>) -> Self {
+    pub fn new(target: XattrTarget, name: impl Into<Name>, buffer: impl IntoBuffer<Buffer = B>) -> Self {
         GetXattr {
             target,
             name: name.into(),
@@ -80,7 +79,7 @@ impl<B: Buffer> GetXattr<B> {
 
 impl<B: Buffer> SetXattr<B> {
     /// Sets the attribute `name`, whether or not it exists.
-    pub fn new(target: XattrTarget, name: impl Into<CString>, value: impl IntoBuffer<Buffer = B>) -> Self {
+    pub fn new(target: XattrTarget, name: impl Into<Name>, value: impl IntoBuffer<Buffer = B>) -> Self {
         SetXattr {
             target,
             name: name.into(),
@@ -108,7 +107,7 @@ impl<B: Buffer> ListXattr<B> {
 
 impl RemoveXattr {
     /// Removes the attribute `name`.
-    pub fn new(target: XattrTarget, name: impl Into<CString>) -> Self {
+    pub fn new(target: XattrTarget, name: impl Into<Name>) -> Self {
         RemoveXattr {
             target,
             name: name.into(),

@@ -91,7 +91,7 @@ fn errors_come_back(t: &Case) {
             .unwrap_err();
         assert_eq!(
             (failed.errno(), failed.into_op().unwrap().path),
-            (libc::ENOENT, t.c_path("missing"))
+            (libc::ENOENT, t.c_path("missing").into())
         );
         let file = t.file("f", b"");
         let failed = io.run(Write::at(&file, u64::MAX, b"mine")).await.unwrap_err();

@@ -100,7 +100,7 @@ fn every_failure_breaks_the_chain(t: &Case) {
     t.file("f", b"");
     let missing = || t.c_path("missing/x");
     let bad = || Handle::NONE;
-    let target = || XattrTarget::Path(missing());
+    let target = || XattrTarget::Path(missing().into());
     let ops: Vec<Op> = vec![
         Open::new(missing(), libc::O_RDONLY).into(),
         Statx::new(missing()).into(),

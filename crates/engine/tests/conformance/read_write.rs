@@ -57,7 +57,7 @@ fn end_of_file_is_zero(t: &Case) {
 fn zero_length(t: &Case) {
     let mut d = t.driver();
     let file = t.file("f", b"0123456789");
-    assert_eq!(run(&mut d, Read::at(&file, 0, Vec::new())), Ok(0));
+    assert_eq!(run(&mut d, Read::at(&file, 0, Box::<[u8]>::default())), Ok(0));
     assert_eq!(run(&mut d, Write::at(&file, 100, b"")), Ok(0));
     assert_eq!(
         std::fs::read(t.path("f")).unwrap().len(),

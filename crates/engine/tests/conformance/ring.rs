@@ -162,7 +162,7 @@ fn polled_device_and_others(t: &Case) {
     assert_eq!(run(&mut d, ReadFile::new(t.c_path("f"))), Ok(10));
     d.run(Open::new(t.c_path("f"), libc::O_RDONLY)).unwrap();
     if t.require("user_xattr") {
-        let target = XattrTarget::Path(t.c_path("f"));
+        let target = XattrTarget::Path(t.c_path("f").into());
         let get = GetXattr {
             target,
             name: c"user.none".into(),

@@ -3,11 +3,11 @@
 use crate::testkit::{descriptors, outcome, pipe, Case};
 use proactor::buffer::{AlignedBuf, Buf, Buffer, Memory, Slice};
 use proactor::op::{
-    Allocate, Blocking, Close, File, Fsync, GetXattr, ListXattr, Mkdir, Nop, Op, Open, Poll, Read, ReadFile,
-    ReadV, RemoveXattr, Rename, SetXattr, Splice, Statx, Timeout, Truncate, Unlink, Write, WriteFile, WriteV,
-    XattrTarget,
+    Allocate, Blocking, Close, File, Fsync, GetXattr, Link, ListXattr, Mkdir, Name, Nop, Op, Open, Poll,
+    Read, ReadFile, ReadV, RemoveXattr, Rename, SetXattr, Splice, Statx, Symlink, Timeout, Truncate, Unlink,
+    Write, WriteFile, WriteV, XattrTarget,
 };
-use proactor::{Driver, Output};
+use proactor::{Driver, Error, Output};
 use std::fmt::Debug;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use std::time::Duration;
 conformance! {
     inline {
         each_op_has_its_output, buffers_come_back_as_they_went_in, a_failed_op_comes_back, a_chain_gives_all_results,
-        a_chain_says_which_op_has_failed, a_short_transfer_ends_a_chain, a_refused_chain_starts_nothing, each_op_ends,
+        a_chain_says_which_op_has_failed, a_short_transfer_ends_a_chain, a_refused_chain_starts_nothing, names_convert, what_cannot_succeed_is_refused, each_op_ends,
         each_goes_on_after_an_error, each_leaves_others_alone, each_fits_a_small_queue,
     }
     isolated { an_unfinished_each_leaves_nothing, a_full_queue_says_so }
@@ -69,7 +69,7 @@ fn each_op_has_its_output(t: &Case) {
     let (output, op) = d.run(Op::from(Nop)).unwrap();
     assert!(matches!((output, op), (Output::Count(0), Op::Nop(_))));
     if t.require("user_xattr") {
-        let of = || XattrTarget::Path(t.c_path("f"));
+        let of = || XattrTarget::Path(t.c_path("f").into());
         let () = d.run(SetXattr::new(of(), c"user.color", "blue")).unwrap();
         let (count, value) = d
             .run(GetXattr::new(of(), c"user.color", Vec::with_capacity(9)))
@@ -198,6 +198,64 @@ fn a_failed_op_comes_back(t: &Case) {
     assert!(panicked.take_panic().is_some());
     let many = d.run(Poll::multishot(&reader, libc::POLLIN)).unwrap_err();
     assert_eq!(many.errno(), libc::EINVAL);
+}
+
+fn names_convert(t: &Case) {
+    let mut d = t.driver();
+    let path = t.path("f");
+    std::fs::write(&path, b"content").unwrap();
+    let text = path.to_str().unwrap();
+    let names: [Name; 6] = [
+        text.into(),
+        text.to_owned().into(),
+        path.as_path().into(),
+        (&path).into(),
+        path.as_os_str().into(),
+        t.c_path("f").as_c_str().into(),
+    ];
+    for name in names {
+        assert_eq!((name.as_path(), &*name), (&*path, &*t.c_path("f")));
+        assert_eq!(d.run(ReadFile::new(name)).unwrap().len(), 7);
+    }
+}
+
+fn what_cannot_succeed_is_refused(t: &Case) {
+    let mut d = t.driver();
+    let file = t.file("f", b"content");
+    let nul = "a\0b";
+    let errors = [
+        d.run(Open::new(nul, libc::O_RDONLY))
+            .map(drop)
+            .map_err(Error::from),
+        d.run(ReadFile::new(nul)).map(drop).map_err(Error::from),
+        d.run(WriteFile::new(nul, "")).map(drop).map_err(Error::from),
+        d.run(Statx::new(nul)).map(drop).map_err(Error::from),
+        d.run(Unlink::new(nul)).map_err(Error::from),
+        d.run(Mkdir::new(nul, 0)).map_err(Error::from),
+        d.run(Rename::new("a", nul)).map_err(Error::from),
+        d.run(Link::new("a", nul)).map_err(Error::from),
+        d.run(Symlink::new(nul, "a")).map_err(Error::from),
+        d.run(RemoveXattr::new(XattrTarget::Path("a".into()), nul))
+            .map_err(Error::from),
+        d.run(SetXattr::new(XattrTarget::Path(nul.into()), "user.x", ""))
+            .map_err(Error::from),
+        d.run(GetXattr::new(XattrTarget::Path("a".into()), nul, vec![0; 9]))
+            .map(drop)
+            .map_err(Error::from),
+        d.run(ListXattr::new(XattrTarget::LinkPath(nul.into()), vec![0; 9]))
+            .map(drop)
+            .map_err(Error::from),
+    ];
+    for error in errors.map(Result::unwrap_err) {
+        assert_eq!(error.errno(), libc::EINVAL, "{error}");
+        assert!(error.hint().is_some_and(|hint| hint.contains("NUL")), "{error}");
+    }
+    let attempted = ReadFile::new(nul).attempt().unwrap().unwrap_err();
+    assert_eq!(attempted.errno(), libc::EINVAL);
+    // It would look like the end of the file.
+    let empty = d.run(Read::at(&file, 0, Vec::new())).unwrap_err();
+    assert_eq!(empty.errno(), libc::EINVAL);
+    assert!(empty.error().hint().is_some_and(|hint| hint.contains("capacity")));
 }
 
 fn a_chain_gives_all_results(t: &Case) {

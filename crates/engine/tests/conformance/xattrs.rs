@@ -82,7 +82,7 @@ fn round_trip(t: &Case, target: impl Fn() -> XattrTarget) {
 fn by_path(t: &Case) {
     if t.require("user_xattr") {
         t.file("f", b"");
-        round_trip(t, || XattrTarget::Path(t.c_path("f")));
+        round_trip(t, || XattrTarget::Path(t.c_path("f").into()));
     }
 }
 
@@ -101,14 +101,14 @@ fn of_a_link(t: &Case) {
     let mut d = t.driver();
     t.file("f", b"");
     std::os::unix::fs::symlink("f", t.path("link")).unwrap();
-    let link = || XattrTarget::LinkPath(t.c_path("link"));
+    let link = || XattrTarget::LinkPath(t.c_path("link").into());
     assert_eq!(
-        set(&mut d, XattrTarget::Path(t.c_path("link")), b"green", 0),
+        set(&mut d, XattrTarget::Path(t.c_path("link").into()), b"green", 0),
         Ok(0)
     );
     assert_eq!(set(&mut d, link(), b"green", 0), Err(libc::EPERM));
     assert_eq!(
-        get(&mut d, XattrTarget::Path(t.c_path("link")), 9),
+        get(&mut d, XattrTarget::Path(t.c_path("link").into()), 9),
         Ok((5, b"green".to_vec()))
     );
     assert_eq!(get(&mut d, link(), 9), Err(libc::ENODATA));
@@ -128,13 +128,13 @@ fn of_a_link(t: &Case) {
 
 fn errors(t: &Case) {
     let mut d = t.driver();
-    let missing = || XattrTarget::Path(t.c_path("missing"));
+    let missing = || XattrTarget::Path(t.c_path("missing").into());
     assert_eq!(get(&mut d, missing(), 9), Err(libc::ENOENT));
     assert_eq!(set(&mut d, missing(), b"x", 0), Err(libc::ENOENT));
     assert_eq!(list(&mut d, missing(), 9), Err(libc::ENOENT));
     assert_eq!(get(&mut d, XattrTarget::File(Handle::NONE), 9), Err(libc::EBADF));
     t.file("f", b"");
-    let f = || XattrTarget::Path(t.c_path("f"));
+    let f = || XattrTarget::Path(t.c_path("f").into());
     let unknown = GetXattr {
         target: f(),
         name: c"nobody.knows".into(),
@@ -144,7 +144,7 @@ fn errors(t: &Case) {
     let long = std::ffi::CString::new("user.".to_string() + &"x".repeat(256)).unwrap();
     let long = GetXattr {
         target: f(),
-        name: long,
+        name: long.into(),
         buffer: Buf::from(Vec::with_capacity(9)),
     };
     assert_eq!(
