@@ -19,6 +19,24 @@ use std::time::Duration;
 /// Events that the kernel may report before this thread looks: multishot entries fill the completion queue by themselves.
 const COMPLETIONS_PER_ENTRY: u32 = 4;
 
+/// What a poll for room is about.
+const ROOM: u32 = (libc::POLLOUT | libc::POLLERR | libc::POLLHUP) as u32;
+/// The tag of an entry whose event says nothing.
+const NOBODY: u64 = 0xf;
+
+/// How a send that was not taken waits for room.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Room {
+    /// A send without a copy: after its notification.
+    Notified,
+    /// By a poll. It ends at once where the peer has ended its side: the kernel adds POLLRDHUP to what a poll asks for.
+    Once,
+    /// Then by a multishot poll, which tells of POLLRDHUP once, and later of room.
+    Wakes,
+    /// There is room, and the multishot poll is about to end.
+    Found,
+}
+
 pub(crate) struct Uring {
     driver: Driver,
     pool: BufferRing,
@@ -28,6 +46,10 @@ pub(crate) struct Uring {
     hidden: Hidden,
     /// Addresses of connects in the ring, until their events.
     connecting: HashMap<u64, Box<Sockaddr>>,
+    /// By the slot's index: the descriptor of the send that the ring has.
+    sending: Vec<RawFd>,
+    /// By tag: sends that the kernel did not take. A poll for room is in the ring in their place.
+    blocked: HashMap<u64, Room>,
     completions: Vec<Completion>,
 }
 
@@ -90,6 +112,8 @@ impl Uring {
             entries: Vec::new(),
             hidden: config.hidden,
             connecting: HashMap::new(),
+            sending: Vec::new(),
+            blocked: HashMap::new(),
             completions: Vec::new(),
         })
     }
@@ -119,6 +143,60 @@ impl Uring {
             self.entries.drain(..pushed);
         }
         Ok(())
+    }
+}
+
+impl Uring {
+    /// Has sends that found no room wait for some. Their events come when there is: nothing was sent.
+    fn hold_blocked(&mut self, events: &mut Vec<Event>) {
+        let is_send = |event: &Event| Tag(event.tag).what() == Some(What::Send);
+        let is_blocked = |event: &Event| event.res == -libc::EAGAIN && is_send(event);
+        if self.blocked.is_empty() && !events.iter().any(is_blocked) {
+            return;
+        }
+        events.retain_mut(|event| !is_send(event) || self.is_end(event));
+    }
+
+    /// Whether the event ends a send. Otherwise does what comes next.
+    fn is_end(&mut self, event: &mut Event) -> bool {
+        let Some(room) = self.blocked.get(&event.tag).copied() else {
+            if event.res != -libc::EAGAIN {
+                return true;
+            }
+            if event.more() {
+                self.blocked.insert(event.tag, Room::Notified);
+            } else {
+                self.poll_for_room(event.tag, Room::Once);
+            }
+            return false;
+        };
+        let found = event.res > 0 && event.res as u32 & ROOM != 0;
+        if event.more() {
+            if found && room == Room::Wakes {
+                self.blocked.insert(event.tag, Room::Found);
+                let end = opcode::PollRemove::new(lent_user_data(event.tag)).build();
+                self.entries.push(end.user_data(lent_user_data(NOBODY)));
+            }
+            return false;
+        }
+        if room == Room::Notified {
+            self.poll_for_room(event.tag, Room::Once);
+            return false;
+        }
+        if event.res > 0 && !found && room != Room::Found {
+            self.poll_for_room(event.tag, Room::Wakes);
+            return false;
+        }
+        self.blocked.remove(&event.tag);
+        event.res = event.res.min(-libc::EINTR);
+        true
+    }
+
+    fn poll_for_room(&mut self, tag: u64, room: Room) {
+        let fd = types::Fd(self.sending[Tag(tag).id().index()]);
+        let poll = opcode::PollAdd::new(fd, libc::POLLOUT as u32).multi(room == Room::Wakes);
+        self.entries.push(poll.build().user_data(lent_user_data(tag)));
+        self.blocked.insert(tag, room);
     }
 }
 
@@ -175,15 +253,19 @@ impl Backend for Uring {
         zero_copy: bool,
         tag: Tag,
     ) -> io::Result<()> {
+        // Without MSG_DONTWAIT the kernel polls for room itself. Where the peer has ended its side, that poll ends at once, and
+        // after 128 of them (APOLL_MAX_RETRY) a thread of io-wq waits: one for each such peer that does not read.
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+        let at = tag.id().index();
+        if self.sending.len() <= at {
+            self.sending.resize(at + 1, -1);
+        }
+        self.sending[at] = fd;
         let (fd, len) = (types::Fd(fd), len as u32);
         let entry = if zero_copy {
-            opcode::SendZc::new(fd, bytes, len)
-                .flags(libc::MSG_NOSIGNAL)
-                .build()
+            opcode::SendZc::new(fd, bytes, len).flags(flags).build()
         } else {
-            opcode::Send::new(fd, bytes, len)
-                .flags(libc::MSG_NOSIGNAL)
-                .build()
+            opcode::Send::new(fd, bytes, len).flags(flags).build()
         };
         self.push(entry, tag)
     }
@@ -242,6 +324,7 @@ impl Backend for Uring {
                 self.connecting.remove(&event.tag);
             }
         }
+        self.hold_blocked(events);
         match result {
             Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(()),
             result => result.map(drop),

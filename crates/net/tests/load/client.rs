@@ -1,11 +1,12 @@
 //! Clients that check every byte: one thread, many connections, each with a habit.
 
-use super::server::{ABORT, ECHO, FORK, HALF, HEADER_BYTES};
+use super::dialogue::Dialogue;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 /// Nothing takes as long on a machine that works.
 const PATIENCE: Timespec = Timespec {
@@ -15,7 +16,8 @@ const PATIENCE: Timespec = Timespec {
 /// Clients come from so many addresses of 127.0.0.0/8.
 const ADDRESSES: usize = 7;
 
-/// How a client behaves.
+/// How a client behaves. No server's tests have them all.
+#[allow(dead_code)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Habit {
     /// Sends and reads as it can, ends its side when all is sent.
@@ -34,22 +36,66 @@ pub enum Habit {
     ServerResets,
     /// As `Plain`; the server forks before it echoes.
     Forks,
+    /// Asks for one thing at a time.
+    Asks,
 }
 
-/// The byte that a connection has at a position.
-fn byte_at(number: usize, position: usize) -> u8 {
-    let mixed = (position as u64 ^ (number as u64) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> 40) as u8
-}
-
-/// Connects from one of several addresses.
-pub fn connect(number: usize, to: SocketAddr) -> TcpStream {
+/// A socket of one of several addresses.
+fn socket(number: usize) -> OwnedFd {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     let from = SocketAddr::from(([127, 0, 0, (2 + number % ADDRESSES) as u8], 0));
     rustix::net::sockopt::set_socket_reuseaddr(&socket, true).unwrap();
     rustix::net::bind(&socket, &from).unwrap();
+    socket
+}
+
+/// Connects from one of several addresses.
+pub fn connect(number: usize, to: SocketAddr) -> TcpStream {
+    connected(socket(number), to)
+}
+
+fn connected(socket: OwnedFd, to: SocketAddr) -> TcpStream {
     rustix::io::retry_on_intr(|| rustix::net::connect(&socket, &to)).unwrap();
     TcpStream::from(socket)
+}
+
+/// As `connect`. The kernel holds little of what comes and goes on both sides, so that much stays with the server.
+pub fn connect_narrow(number: usize, to: SocketAddr) -> TcpStream {
+    // The kernel makes the server's send buffer as large as a number of segments.
+    let segment_bytes: libc::c_int = 536;
+    let socket = socket(number);
+    // SAFETY: a live number of that length.
+    let done = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_MAXSEG,
+            (&raw const segment_bytes).cast(),
+            size_of_val(&segment_bytes) as libc::socklen_t,
+        )
+    };
+    assert_eq!(done, 0);
+    rustix::net::sockopt::set_socket_recv_buffer_size(&socket, 4096).unwrap();
+    rustix::net::sockopt::set_socket_send_buffer_size(&socket, 4096).unwrap();
+    connected(socket, to)
+}
+
+/// Connects many at once and closes or resets them, whether the server has accepted them or not.
+pub fn flood(count: usize, to: SocketAddr) {
+    let begin = |number| {
+        let stream = TcpStream::from(socket(number));
+        stream.set_nonblocking(true).unwrap();
+        match rustix::net::connect(&stream, &to) {
+            Ok(()) | Err(Errno::INPROGRESS) => stream,
+            Err(e) => panic!("{e}"),
+        }
+    };
+    let streams: Vec<TcpStream> = (0..count).map(begin).collect();
+    for (number, stream) in streams.into_iter().enumerate() {
+        if number % 2 == 0 {
+            reset(stream);
+        }
+    }
 }
 
 /// Makes the close of a connection a reset.
@@ -61,12 +107,9 @@ pub struct Client {
     stream: TcpStream,
     number: usize,
     habit: Habit,
-    /// Payload bytes to send, and to have back.
-    len: usize,
-    back: usize,
-    /// Bytes that were sent, the header's among them.
+    dialogue: Box<dyn Dialogue>,
     sent: usize,
-    received: usize,
+    pub received: usize,
     is_shut: bool,
     has_end: bool,
     /// A staller that cannot send any more, or was told to read.
@@ -74,24 +117,17 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn new(number: usize, habit: Habit, len: usize, to: SocketAddr) -> Self {
-        let stream = connect(number, to);
-        if habit == Habit::Staller {
-            // The kernel holds little, so much has to stay with the server.
-            rustix::net::sockopt::set_socket_recv_buffer_size(&stream, 4096).unwrap();
-            rustix::net::sockopt::set_socket_send_buffer_size(&stream, 4096).unwrap();
-        }
-        stream.set_nonblocking(true).unwrap();
-        let back = match habit {
-            Habit::ServerFirst | Habit::ServerResets => len / 2,
-            _ => len,
+    pub fn new(number: usize, habit: Habit, dialogue: Box<dyn Dialogue>, to: SocketAddr) -> Self {
+        let stream = match habit {
+            Habit::Staller | Habit::SlowReader => connect_narrow(number, to),
+            _ => connect(number, to),
         };
+        stream.set_nonblocking(true).unwrap();
         Client {
             stream,
             number,
             habit,
-            len,
-            back,
+            dialogue,
             sent: 0,
             received: 0,
             is_shut: false,
@@ -100,30 +136,13 @@ impl Client {
         }
     }
 
-    fn total(&self) -> usize {
-        HEADER_BYTES + self.len
-    }
-
-    fn outgoing(&self, most: usize) -> Vec<u8> {
-        let mode = match self.habit {
-            Habit::ServerFirst => HALF,
-            Habit::ServerResets => ABORT,
-            Habit::Forks => FORK,
-            _ => ECHO,
-        };
-        let mut header = vec![mode];
-        header.extend((self.back as u32).to_le_bytes());
-        let end = self.total().min(self.sent + most);
-        let byte = |at: usize| match at.checked_sub(HEADER_BYTES) {
-            None => header[at],
-            Some(position) => byte_at(self.number, position),
-        };
-        (self.sent..end).map(byte).collect()
+    fn has_sent_all(&self) -> bool {
+        self.sent == self.dialogue.total()
     }
 
     fn interest(&self) -> PollFlags {
         let mut flags = PollFlags::empty();
-        if self.sent < self.total() {
+        if self.sent < self.dialogue.limit() {
             flags |= PollFlags::OUT;
         }
         if self.reads && !self.has_end {
@@ -134,7 +153,7 @@ impl Client {
 
     /// Whether the server may have ended the connection before everything was sent.
     fn may_break(&self) -> bool {
-        self.habit == Habit::ServerResets
+        self.habit == Habit::ServerResets || self.dialogue.may_end()
     }
 
     /// Sends what goes. True: the connection is over.
@@ -144,22 +163,29 @@ impl Client {
         } else {
             10_000
         };
-        let bytes = self.outgoing(most);
+        let most = most.min(self.dialogue.limit() - self.sent);
+        let bytes = self.dialogue.outgoing(self.sent, most);
         match self.stream.write(&bytes) {
             Ok(count) => self.sent += count,
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(_) if self.may_break() => return true,
             Err(e) => panic!("{} {:?}: {e} after {} bytes", self.number, self.habit, self.sent),
         }
-        if self.habit == Habit::Resets && self.sent > self.total() / 2 {
+        if self.habit == Habit::Resets && self.sent > self.dialogue.total() / 2 {
             return true;
         }
-        if self.sent == self.total() && !self.is_shut && self.habit != Habit::ServerFirst {
+        self.end_if_done();
+        false
+    }
+
+    /// Ends this side of the connection when nothing more is to be said.
+    fn end_if_done(&mut self) {
+        let is_done = self.has_sent_all() && (self.dialogue.is_complete() || !self.dialogue.ends_last());
+        if is_done && !self.is_shut && self.habit != Habit::ServerFirst {
             self.is_shut = true;
             let shut = self.stream.shutdown(Shutdown::Write);
             assert!(shut.is_ok() || self.may_break(), "{shut:?}");
         }
-        false
     }
 
     /// Reads what is there. True: the connection is over.
@@ -173,22 +199,23 @@ impl Client {
         match self.stream.read(&mut buffer[..most]) {
             Ok(0) => {
                 self.has_end = true;
-                let complete = self.received == self.back;
                 assert!(
-                    complete || self.may_break(),
-                    "{} {:?} ends after {} of {} bytes",
+                    self.dialogue.is_complete() || self.may_break(),
+                    "{} {:?} ends after {} bytes",
                     self.number,
                     self.habit,
-                    self.received,
-                    self.back
+                    self.received
                 );
             }
             Ok(count) => {
-                for (at, byte) in buffer[..count].iter().enumerate() {
-                    let expected = byte_at(self.number, self.received + at);
-                    assert_eq!(*byte, expected, "{} {:?}", self.number, self.habit);
-                }
                 self.received += count;
+                if let Err(what) = self.dialogue.take(&buffer[..count]) {
+                    panic!(
+                        "{} {:?}: {what} in the {} bytes until byte {}",
+                        self.number, self.habit, count, self.received
+                    );
+                }
+                self.end_if_done();
             }
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(_) if self.may_break() => return true,
@@ -197,7 +224,7 @@ impl Client {
                 self.number, self.habit, self.received
             ),
         }
-        self.has_end && (self.sent == self.total() || self.may_break())
+        self.has_end && (self.has_sent_all() || self.may_break())
     }
 
     fn finish(self) {
@@ -227,7 +254,7 @@ pub fn run(clients: &mut Vec<Client>, until: impl Fn(&[Client]) -> bool) {
                 || (interest.contains(PollFlags::IN)
                     && (ended || flags.contains(PollFlags::IN))
                     && client.read());
-            let is_over = is_over || (client.has_end && client.sent == client.total());
+            let is_over = is_over || (client.has_end && client.has_sent_all());
             if is_over {
                 clients.swap_remove(at).finish();
             }
@@ -256,7 +283,7 @@ pub fn stall(clients: &mut [Client]) -> usize {
                 client.write();
             }
         }
-        if clients.iter().all(|client| client.sent == client.total()) {
+        if clients.iter().all(Client::has_sent_all) {
             break;
         }
     }

@@ -7,16 +7,25 @@ mod client;
 #[path = "../common/mod.rs"]
 #[allow(dead_code)]
 mod common;
+mod dialogue;
+mod echo;
 mod server;
+mod usage;
 
-use client::{connect, reset, run, stall, Client, Habit};
+use client::{connect, connect_narrow, flood, reset, run, stall, Client, Habit};
+use echo::{echo, lines};
 use rustix::process::Signal;
-use server::{raise_descriptors, Options, Server};
+use server::{Options, Server};
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
+use usage::raise_descriptors;
 
 /// What a server may use more after a load than after a first one like it.
 const GROWTH_KB: usize = 8 << 10;
+
+/// How long a server with nothing to do is looked at.
+const OBSERVED: Duration = Duration::from_millis(300);
 
 const HABITS: [Habit; 7] = [
     Habit::Plain,
@@ -44,16 +53,26 @@ fn server_process() {
 
 /// Clients of all habits, a few of them with long messages.
 fn mixed(count: usize, first: usize, server: &Server) -> Vec<Client> {
+    let is_line = server.options.line;
     (first..first + count)
         .map(|number| {
-            let habit = HABITS[number % HABITS.len()];
+            let habit = match HABITS[number % HABITS.len()] {
+                // A server of lines does nothing of itself.
+                Habit::ServerFirst | Habit::ServerResets if is_line => Habit::Plain,
+                habit => habit,
+            };
             let len = match habit {
                 Habit::ByteWriter => 1 + number % 150,
+                Habit::SlowReader if number % 4 == 0 => 100_000,
                 Habit::SlowReader => 1 + number * 37 % 8000,
                 _ if number % 50 == 0 => 400_000,
                 _ => 2 + number * 131 % 20_000,
             };
-            Client::new(number, habit, len, server.address)
+            let dialogue = match is_line {
+                true => lines(number, len),
+                false => echo(number, habit, len),
+            };
+            Client::new(number, habit, dialogue, server.address)
         })
         .collect()
 }
@@ -99,6 +118,17 @@ fn clients_of_all_habits_get_their_bytes() {
 }
 
 #[test]
+fn clients_of_all_habits_get_their_lines() {
+    for engine in engines() {
+        let options = Options {
+            line: true,
+            ..Options::new(&engine)
+        };
+        load(options, 2, 150, 0);
+    }
+}
+
+#[test]
 fn clients_of_all_habits_share_two_buffers() {
     for engine in engines() {
         let options = Options {
@@ -109,10 +139,11 @@ fn clients_of_all_habits_share_two_buffers() {
     }
 }
 
-fn flood(engine: &str, count: usize) {
+fn cancelled(engine: &str, count: usize) {
+    const AT_ONCE: usize = 250;
     let server = Server::start(Options::new(engine));
     let before = server.usage();
-    for number in 0..count {
+    for number in 0..count / 2 {
         let mut stream = connect(number, server.address);
         match number % 3 {
             0 => drop(stream),
@@ -123,7 +154,10 @@ fn flood(engine: &str, count: usize) {
             }
         }
     }
-    check_idle(&mut connect(0, server.address));
+    for _ in 0..count / 2 / AT_ONCE {
+        flood(AT_ONCE, server.address);
+        check_idle(&mut connect(0, server.address));
+    }
     server.settle(before.descriptors);
     assert_eq!(server.usage().threads, before.threads);
     server.stop();
@@ -132,7 +166,7 @@ fn flood(engine: &str, count: usize) {
 #[test]
 fn connections_that_are_opened_and_cancelled_leave_nothing() {
     for engine in engines() {
-        flood(&engine, 500);
+        cancelled(&engine, 1000);
     }
 }
 
@@ -147,7 +181,10 @@ fn stalled(engine: &str, count: usize, len: usize) {
     });
     let before = server.usage();
     let mut clients: Vec<Client> = (0..count)
-        .map(|number| Client::new(number, Habit::Staller, len, server.address))
+        .map(|number| {
+            let stalls = echo(number, Habit::Staller, len);
+            Client::new(number, Habit::Staller, stalls, server.address)
+        })
         .collect();
     let taken = stall(&mut clients);
     let most = server.usage();
@@ -166,6 +203,38 @@ fn stalled(engine: &str, count: usize, len: usize) {
 fn a_thousand_stalled_readers_are_held_within_the_bound() {
     for engine in engines() {
         stalled(&engine, 1000, 60_000);
+    }
+}
+
+/// A poll for room ends at once when the peer has ended its side.
+#[test]
+fn a_peer_that_ends_its_side_and_does_not_read_costs_nothing() {
+    const BYTES: usize = 200_000;
+    for engine in engines() {
+        let server = Server::start(Options::new(&engine));
+        let before = server.usage();
+        let mut streams: Vec<TcpStream> = (0..3)
+            .map(|number| connect_narrow(number, server.address))
+            .collect();
+        for stream in &mut streams {
+            stream.write_all(b"E\0\0\0\0").unwrap();
+            stream.write_all(&[b'x'; BYTES]).unwrap();
+            stream.shutdown(Shutdown::Write).unwrap();
+        }
+        check_idle(&mut connect(0, server.address));
+        let start = server.usage();
+        std::thread::sleep(OBSERVED);
+        let end = server.usage();
+        assert_eq!(end.threads, before.threads);
+        let used_ms = end.cpu_ms - start.cpu_ms;
+        assert!(u128::from(used_ms) < OBSERVED.as_millis() / 4, "{used_ms} ms");
+        for mut stream in streams {
+            let mut answer = Vec::new();
+            stream.read_to_end(&mut answer).unwrap();
+            assert_eq!(answer, [b'x'; BYTES]);
+        }
+        server.settle(before.descriptors);
+        server.stop();
     }
 }
 
@@ -215,7 +284,8 @@ fn a_forked_child_keeps_no_connection_open() {
         let server = Server::start(Options::new(&engine));
         let mut clients = mixed(40, 0, &server);
         // The child has copies of the descriptors of all of them.
-        clients.push(Client::new(40, Habit::Forks, 1000, server.address));
+        let forks = echo(40, Habit::Forks, 1000);
+        clients.push(Client::new(40, Habit::Forks, forks, server.address));
         clients.extend(mixed(40, 41, &server));
         run(&mut clients, |_| false);
         server.stop();
@@ -227,6 +297,11 @@ fn a_forked_child_keeps_no_connection_open() {
 fn soak_all_habits() {
     for engine in engines() {
         load(Options::new(&engine), 10, 1000, 100);
+        let options = Options {
+            line: true,
+            ..Options::new(&engine)
+        };
+        load(options, 10, 1000, 0);
     }
 }
 
@@ -234,7 +309,7 @@ fn soak_all_habits() {
 #[ignore = "long: make soak"]
 fn soak_ten_thousand_idle() {
     for engine in engines() {
-        load(Options::new(&engine), 20, 25, 9000);
+        load(Options::new(&engine), 20, 25, 10_000);
     }
 }
 
@@ -242,7 +317,7 @@ fn soak_ten_thousand_idle() {
 #[ignore = "long: make soak"]
 fn soak_cancelled() {
     for engine in engines() {
-        flood(&engine, 50_000);
+        cancelled(&engine, 100_000);
     }
 }
 

@@ -1,8 +1,10 @@
 //! The server of the load tests: a process of its own, which is this test's binary again.
 
 use super::common::kinds;
-use proactor_net::{Context, Handler, Limits, SocketId};
-use rustix::process::{getrlimit, kill_process, setrlimit, Pid, Resource, Rlimit, Signal};
+use super::usage::{raise_descriptors, settle, Usage};
+use proactor_net::serve::Line;
+use proactor_net::{Context, Handler, Limits, SocketId, Sockets};
+use rustix::process::{kill_process, Pid, Signal};
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -31,6 +33,8 @@ pub struct Options {
     pub socket_bytes: usize,
     pub total_bytes: usize,
     pub buffers: u16,
+    /// It sends lines back as [`Line`] does, and nobody says what else it is to do.
+    pub line: bool,
 }
 
 impl Options {
@@ -41,44 +45,29 @@ impl Options {
             socket_bytes: 256 << 10,
             total_bytes: 256 << 20,
             buffers: 32,
+            line: false,
         }
     }
 
     fn to_text(&self) -> String {
         format!(
-            "{}\n{}\n{}\n{}\n{}",
-            self.kind, self.address, self.socket_bytes, self.total_bytes, self.buffers
+            "{}\n{}\n{}\n{}\n{}\n{}",
+            self.kind, self.address, self.socket_bytes, self.total_bytes, self.buffers, self.line
         )
     }
 
     fn from_text(text: &str) -> Self {
         let mut words = text.split('\n');
-        let mut next = || words.next().expect("five words");
+        let mut next = || words.next().expect("six words");
         Options {
             kind: next().to_owned(),
             address: next().parse().unwrap(),
             socket_bytes: next().parse().unwrap(),
             total_bytes: next().parse().unwrap(),
             buffers: next().parse().unwrap(),
+            line: next().parse().unwrap(),
         }
     }
-}
-
-pub fn raise_descriptors() {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        maximum: limit.maximum,
-    };
-    setrlimit(Resource::Nofile, raised).unwrap();
-}
-
-/// What a process has: descriptors, threads, resident kilobytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Usage {
-    pub descriptors: usize,
-    pub threads: usize,
-    pub resident_kb: usize,
 }
 
 pub struct Server {
@@ -122,30 +111,12 @@ impl Server {
     }
 
     pub fn usage(&self) -> Usage {
-        let directory = format!("/proc/{}", self.child.id());
-        let status = std::fs::read_to_string(format!("{directory}/status")).unwrap();
-        let number = |name: &str| {
-            let line = status.lines().find(|line| line.starts_with(name)).unwrap();
-            line.split_whitespace().nth(1).unwrap().parse().unwrap()
-        };
-        Usage {
-            descriptors: std::fs::read_dir(format!("{directory}/fd")).unwrap().count(),
-            threads: number("Threads:"),
-            resident_kb: number("VmRSS:"),
-        }
+        Usage::of(self.child.id())
     }
 
     /// Waits until the server has closed all connections: it then has as many descriptors as it had.
     pub fn settle(&self, descriptors: usize) {
-        let began = Instant::now();
-        while self.usage().descriptors > descriptors {
-            assert!(
-                began.elapsed() < Duration::from_secs(30),
-                "descriptors are left: {:?}, and {descriptors} before",
-                self.usage()
-            );
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        settle(self.child.id(), descriptors);
     }
 
     /// Kills it as `kill -9` does. Returns the options of one that takes its place.
@@ -257,6 +228,13 @@ impl Handler for Service {
     }
 }
 
+/// Serves until it is to stop and the last connection is closed.
+fn turn(sockets: &mut Sockets, handler: &mut impl Handler, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) || sockets.with(|cx| cx.connections()) > 0 {
+        sockets.turn(handler, Some(Duration::from_secs(60))).unwrap();
+    }
+}
+
 /// The server's process.
 pub fn run(text: &str) {
     let options = Options::from_text(text);
@@ -291,9 +269,9 @@ pub fn run(text: &str) {
         waker.wake();
     });
     println!("listening: {}", sockets.with(|cx| cx.local(listener)).unwrap());
-    let mut service = Service::default();
-    while !stop.load(Ordering::Relaxed) || sockets.with(|cx| cx.connections()) > 0 {
-        sockets.turn(&mut service, Some(Duration::from_secs(60))).unwrap();
+    match options.line {
+        true => turn(&mut sockets, &mut Line::default(), &stop),
+        false => turn(&mut sockets, &mut Service::default(), &stop),
     }
     let stats = sockets.stats();
     println!("ended: {} {}", stats.accepted, stats.closed);
