@@ -15,6 +15,7 @@ mod hooks;
 mod interest;
 mod lend;
 mod parked;
+mod polls;
 mod real;
 mod report;
 mod ring;

@@ -67,7 +67,7 @@ pub(crate) struct Socket {
     pub(crate) error: i32,
     pub(crate) hung_up: bool,
     /// The kernel has an error that no call has had yet.
-    broken: bool,
+    pub(crate) broken: bool,
     pub(crate) queue: Vec<u8>,
     sending: Vec<u8>,
     sent: usize,
@@ -75,6 +75,8 @@ pub(crate) struct Socket {
     /// The kernel took less than it was given, and has not said since that it takes more.
     pub(crate) blocked: bool,
     pub(crate) watched: bool,
+    /// The peer has ended its side, as a poll for room has said.
+    pub(crate) half_closed: bool,
     /// A poll for the connection's end has been in the ring; `end_armed`: it is.
     pub(crate) end_watched: bool,
     pub(crate) end_armed: bool,
@@ -118,6 +120,7 @@ impl Socket {
             in_flight: false,
             blocked: false,
             watched: false,
+            half_closed: false,
             end_watched: false,
             end_armed: false,
             readable: false,
@@ -203,21 +206,6 @@ impl Socket {
 
     pub(crate) fn wants_out(&self) -> bool {
         self.member && !self.fired && self.events & OUT != 0
-    }
-
-    /// Whether only the kernel knows when a connection that has ended is reset or hung up.
-    pub(crate) fn watches_end(&self) -> bool {
-        self.eof && self.member && !self.hung_up && !self.released
-    }
-
-    /// Whether the socket stays here at its end: the real set would report it once more.
-    pub(crate) fn keeps_edges(&self) -> bool {
-        self.eof && self.end_seen && self.member && self.is_edge() && !self.released
-    }
-
-    /// Whether the kernel holds an entry that names this socket.
-    pub(crate) fn in_kernel(&self) -> bool {
-        self.armed || self.watched || self.end_armed || self.in_flight
     }
 
     /// Whether something lies here that the kernel does not know of.
@@ -359,7 +347,7 @@ impl Socket {
         if let Some(shared) = &self.shared {
             self.bytes = shared.left();
         }
-        if self.broken {
+        if self.broken || self.released && !self.readable && self.bytes == 0 {
             self.ask();
         }
     }
@@ -472,24 +460,6 @@ impl Socket {
             self.error = error;
         }
         self.ask();
-    }
-
-    /// Asks the kernel for what only it knows. True: the connection has got worse.
-    pub(crate) fn ask(&mut self) -> bool {
-        let mut entry = libc::pollfd {
-            fd: self.fd,
-            events: libc::POLLIN | libc::POLLRDHUP,
-            revents: 0,
-        };
-        // SAFETY: one live entry.
-        let found = unsafe { crate::real::poll(&raw mut entry, 1, 0) };
-        let is = if found > 0 { entry.revents } else { 0 };
-        let before = (self.broken, self.hung_up);
-        self.broken = is & libc::POLLERR != 0;
-        self.readable = self.released && is & libc::POLLIN != 0;
-        self.hung_up |= is & libc::POLLHUP != 0;
-        self.eof |= is & libc::POLLHUP != 0;
-        self.broken && !before.0 || self.hung_up && !before.1
     }
 }
 

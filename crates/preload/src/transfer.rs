@@ -124,9 +124,14 @@ impl Inner {
             return Answer::Fail(error);
         }
         socket.readable = false;
+        let released = socket.released;
         if socket.eof && !peek {
             socket.end_seen = true;
             self.touch(fd);
+        }
+        if released {
+            // Only the kernel knows what this leaves.
+            self.mark(fd);
         }
         if socket_is_empty(self, fd) {
             return Answer::Fail(libc::EAGAIN);
@@ -135,10 +140,9 @@ impl Inner {
     }
 
     fn after_last_byte(&mut self, fd: RawFd) {
+        self.touch(fd);
         if self.socket(fd).is_some_and(|socket| socket.released) {
             self.release(fd);
-        } else {
-            self.touch(fd);
         }
     }
 

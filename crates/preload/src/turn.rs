@@ -101,6 +101,7 @@ impl Inner {
                 self.is_chained = true;
                 later.push(fd);
             } else if is_over(socket) {
+                self.cancel(fd);
                 self.release(fd);
             }
         }
@@ -207,12 +208,8 @@ impl Inner {
                 }
             }
             _ => {
-                socket.watched = false;
-                socket.blocked = false;
-                socket.readable = socket.released && res > 0 && res & i32::from(libc::POLLIN) != 0;
-                if res > 0 && res & i32::from(libc::POLLERR | libc::POLLHUP) != 0 {
-                    socket.ask();
-                }
+                socket.watched = more;
+                socket.watch_told(res.max(0));
                 self.mark(fd);
                 self.touch(fd);
             }
@@ -391,7 +388,10 @@ pub(crate) fn settle_one(socket: &mut Socket, ring: &mut Ring, sends: &mut u32) 
         } else {
             libc::POLLOUT
         };
-        if !push(ring, &poll_entry(socket.fd, events, false, tag)) {
+        // The kernel adds POLLRDHUP to what a poll asks for: once the peer has ended its side, a poll ends at once. A multishot
+        // one says so once, and later tells of room. Bytes that are not read yet end a poll, too.
+        let multi = socket.released || socket.eof || socket.half_closed;
+        if !push(ring, &poll_entry(socket.fd, events, multi, tag)) {
             return false;
         }
         socket.watched = true;
@@ -410,7 +410,7 @@ pub(crate) fn settle_one(socket: &mut Socket, ring: &mut Ring, sends: &mut u32) 
 /// Whether the ring has nothing more to do for a socket: the kernel's epoll knows the rest better.
 fn is_over(socket: &Socket) -> bool {
     let read_to_the_end = socket.eof && socket.bytes == 0 && socket.end_seen && !socket.keeps_edges();
-    !socket.in_kernel() && !socket.has_rest() && (socket.released || socket.closed || read_to_the_end)
+    !socket.is_busy() && !socket.has_rest() && (socket.released || socket.closed || read_to_the_end)
 }
 
 fn received(socket: &mut Socket, ring: &mut Ring, res: i32, id: Option<u16>, more: bool) {

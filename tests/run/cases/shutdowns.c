@@ -102,6 +102,87 @@ CASE(write_after_a_late_end) {
     SAY("%zd left at the end", got == 0 ? total : -1);
 }
 
+// Makes both sides' kernels hold little.
+static void make_narrow(void) {
+    int size = 4096;
+    setsockopt(a, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+    setsockopt(b, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
+}
+
+// Sends until the peer has to read first.
+static ssize_t fill(void) {
+    static char bytes[65536];
+    ssize_t got, total = 0;
+    for (int tries = 0; tries < 20; tries++) {
+        while (total < 8 << 20 && (got = send(a, bytes, 10000, MSG_NOSIGNAL)) > 0) total += got, tries = 0;
+        usleep(500);
+    }
+    return total;
+}
+
+// The peer has ended its side, and takes nothing: the kernel adds EPOLLRDHUP to what a poll in a ring asks for.
+static void fill_half_closed(unsigned flags) {
+    make_narrow();
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN | flags, 1);
+    wait_and_say("none", 0);
+    SAY_CALL("shutdown", shutdown(b, SHUT_WR));
+    wait_and_say("end", LONG);
+    say_read("end", a, 10);
+    fill();
+}
+
+static long cpu_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void wait_for_room(unsigned flags) {
+    fill_half_closed(flags);
+    ctl(EPOLL_CTL_MOD, a, EPOLLOUT | flags, 1);
+    long before = cpu_ms();
+    wait_and_say("full", 10 * SHORT);
+    SAY("%s", cpu_ms() - before < 5 * SHORT ? "sleeps" : "busy");
+    char bytes[65536];
+    fcntl(b, F_SETFL, O_NONBLOCK);
+    for (int i = 0; i < 500; i++)
+        if (recv(b, bytes, sizeof bytes, 0) < 0) usleep(100);
+    wait_and_say("room", LONG);
+    SAY_CALL("send", send(a, "x", 1, MSG_NOSIGNAL));
+}
+
+CASE(room_after_the_peers_end_level) { wait_for_room(0); }
+CASE(room_after_the_peers_end_edge) { wait_for_room(EPOLLET); }
+CASE(room_after_the_peers_end_one_shot) { wait_for_room(EPOLLONESHOT); }
+
+CASE(queued_after_the_peers_end) {
+    static char bytes[65536];
+    ssize_t got;
+    make_narrow();
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    put(b, "x");
+    SAY_CALL("shutdown", shutdown(b, SHUT_WR));
+    make_batch();
+    say_read("read", a, 1);
+    ssize_t total = fill();
+    ctl(EPOLL_CTL_MOD, a, 0, 1);
+    end_batch();
+    long before = cpu_ms();
+    wait_and_say("full", 10 * SHORT);
+    SAY("%s", cpu_ms() - before < 5 * SHORT ? "sleeps" : "busy");
+    SAY_CALL("shutdown", shutdown(a, SHUT_WR));
+    int size = 1 << 20;
+    setsockopt(b, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
+    fcntl(b, F_SETFL, O_NONBLOCK);
+    for (int idle = 0; idle < 1000;) {
+        got = recv(b, bytes, sizeof bytes, 0);
+        if (got > 0) total -= got;
+        if (got == 0) break;
+        if (got < 0) idle++, usleep(2000), epoll_wait(ep, &(struct epoll_event){0}, 1, 0);
+    }
+    SAY("%zd left at the end", got == 0 ? total : -1);
+}
+
 CASE(read_end_first) {
     ctl(EPOLL_CTL_ADD, a, EPOLLIN | EPOLLRDHUP, 1);
     put(b, "abc");
