@@ -90,7 +90,7 @@ fuzz: $(VENV)/.built ## every fuzzer with new seeds, for an hour in all (SECONDS
 
 soak: ## the sockets' long tests: 100,000 programs on the simulated kernel, and loads with every byte checked
 	cargo test --locked -p proactor-net --profile testing --lib -- --ignored --exact --nocapture simulator::soak
-	cargo test --locked -p proactor-net --profile testing --test load -- --ignored --nocapture --test-threads=1 soak_
+	cargo test --locked -p proactor-net -p proactor-preload --profile testing --test load -- --ignored --nocapture --test-threads=1 soak_
 
 gnu-tests: native ## GNU's own tests of cp on the static binary (GNU_TESTS_ARGS="--control"); takes Debian's apt
 	$(PYTHON) tools/gnu_tests.py $(GNU_TESTS_ARGS)
