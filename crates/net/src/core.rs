@@ -203,7 +203,11 @@ impl<B: Backend> Core<B> {
     /// Waits for events, at most for `timeout`, and does what follows from them.
     pub(crate) fn turn<H: Handler>(&mut self, handler: &mut H, timeout: Option<Duration>) -> io::Result<()> {
         self.settle_all(handler)?;
-        let timeout = self.state.shorten(timeout);
+        let timeout = if handler.has_other_work() {
+            Some(Duration::ZERO)
+        } else {
+            self.state.shorten(timeout)
+        };
         let mut events = std::mem::take(&mut self.events);
         events.clear();
         let waited = self.backend.wait(timeout, &mut events);

@@ -66,6 +66,16 @@ fn once(tell: Box<dyn Fn(&io::Error) + Send + Sync>) -> AcceptFailed {
 }
 
 impl Group {
+    /// Runs a future in this thread, with sockets made of `config` for it and for what it spawns ([`task`](crate::task)), and
+    /// returns what it gives. What it has spawned is dropped then, and connections that are open are closed: what a slow
+    /// peer has not taken is lost, unless the future waits for [`Stream::close`](crate::task::Stream::close).
+    ///
+    /// # Errors
+    /// As [`Config::build`](crate::Config::build), and those of the ring or of epoll. An error within another `block_on`.
+    pub fn block_on<F: std::future::Future>(config: crate::Config, future: F) -> io::Result<F::Output> {
+        crate::task::block_on(config, future)
+    }
+
     /// Starts workers. Each ring has a service of its own, which `make` makes. When it returns they accept connections; if it fails
     /// none of them has.
     ///

@@ -60,6 +60,12 @@ pub trait Handler {
         let _ = (cx, id, error);
     }
 
+    /// Whether a turn is not to wait. It is asked when a turn has done what was left of the one before, of which handlers may
+    /// have been told; by default it waits.
+    fn has_other_work(&mut self) -> bool {
+        false
+    }
+
     /// No connection can be accepted for now (EMFILE, ENFILE, ENOMEM, ENOBUFS). Told once; accepting goes on by itself when
     /// a stream was closed, or after a tenth of a second.
     fn accept_failed(&mut self, cx: &mut Context<'_>, listener: SocketId, error: &io::Error) {

@@ -56,6 +56,7 @@ mod simulator;
 mod sockets;
 mod stats;
 mod table;
+pub mod task;
 pub mod threads;
 pub mod topology;
 mod worker;

@@ -22,7 +22,7 @@ fn start_at(name: &str) -> (Child, String) {
     BufReader::new(child.stdout.take().unwrap())
         .read_line(&mut line)
         .unwrap();
-    (child, line.split(' ').nth(2).unwrap().to_owned())
+    (child, line.trim().split(' ').nth(2).unwrap().to_owned())
 }
 
 fn start(name: &str) -> (Child, TcpStream) {
@@ -32,7 +32,16 @@ fn start(name: &str) -> (Child, TcpStream) {
 
 #[test]
 fn echo() {
-    let (mut child, mut stream) = start("echo");
+    check_echo("echo");
+}
+
+#[test]
+fn async_echo() {
+    check_echo("async_echo");
+}
+
+fn check_echo(name: &str) {
+    let (mut child, mut stream) = start(name);
     stream.write_all(b"abc").unwrap();
     let mut back = [0; 3];
     stream.read_exact(&mut back).unwrap();
