@@ -51,7 +51,7 @@ fn serve(mut listener: task::Listener) {
 
 fn pattern(client: usize, len: usize) -> Vec<u8> {
     (0..len)
-        .map(|at| (at * 31 ^ (at >> 8) ^ client * 97) as u8)
+        .map(|at| ((at * 31) ^ (at >> 8) ^ (client * 97)) as u8)
         .collect()
 }
 
