@@ -1,9 +1,11 @@
 """Reading a file that does not fit into memory ended the process ("memory allocation of ... bytes failed"),
-where `io` raises MemoryError, and a buffer of an absurd size did too.
+where `io` raises MemoryError, and a buffer of an absurd size did too. So did thousands of buffers, ops or
+files at once, and long paths.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -78,3 +80,144 @@ def test_a_lack_of_memory_is_an_error(tmp_path: Path, engine: str, attempt: str)
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, "MemoryError\n"), done.stderr[-500:]
+
+
+# Arguments: a shared object that refuses memory, the engine, a directory, statements by name. Each is run
+# with memory for all, and then with the extension's allocations refused from a size on that no constant has.
+REFUSED = """
+import asyncio, ctypes, json, os, sys
+import proactor, proactor.aio, proactor.os, proactor.shutil, proactor.tempfile
+from proactor import Path
+
+shim, engine, directory = ctypes.CDLL(sys.argv[1]), sys.argv[2], sys.argv[3]
+shim.refuse_from.argtypes = [ctypes.c_size_t]
+shim.refused.restype = ctypes.c_ulong
+MEMORY_FOR_ALL = 2**63
+large, small, lines, folder = (f"{directory}/{name}" for name in ("large", "small", "lines", "folder"))
+long = "/" + "x" * 100_000
+target = f"{directory}/target"
+
+def made(statement):
+    scope = {}
+    lines = (f"    {line}\\n" for line in statement.splitlines())
+    exec("async def attempt():\\n" + "".join(lines), globals(), scope)
+    return scope["attempt"]
+
+async def outcome(attempt):
+    try:
+        await attempt()
+    except Exception as error:
+        return type(error).__name__
+    return "done"
+
+async def main():
+    outcomes = {}
+    for name, statement in json.loads(sys.argv[4]).items():
+        print(name, file=sys.stderr, flush=True)
+        attempt = made(statement)
+        at_first = await outcome(attempt)
+        assert shim.refuse_from(BYTES)
+        without = await outcome(attempt)
+        refused = shim.refused()
+        shim.refuse_from(MEMORY_FOR_ALL)
+        outcomes[name] = [at_first, without, refused > 0]
+        # The loop and other files go on.
+        assert await proactor.read_bytes(small, engine=engine) == b"small"
+        async with proactor.open(small, engine=engine) as file:
+            assert await file.read() == "small"
+    print(json.dumps(outcomes))
+
+asyncio.run(main())
+"""
+
+READ = "async with proactor.open(large, 'rb', engine=engine) as file:\n    "
+WRITE = "async with proactor.open(target, 'wb', engine=engine) as file:\n    "
+CONTEXT = "fd = os.open(large, os.O_RDONLY)\nwith proactor.aio.Context({}, engine=engine) as context:\n    "
+# What a caller or a file gives the number or the size of.
+SIZED = {
+    "preadv": READ + "await file.preadv([bytearray(8) for _ in range(1000)], 0)",
+    "pwritev": WRITE + "await file.pwritev([b'12345678'] * 5000, 0)",
+    "readline": READ + "await file.readline()",
+    "readlines": "async with proactor.open(lines, 'rb', engine=engine) as file:\n    await file.readlines()",
+    "direct": "async with proactor.open(large, 'rb', direct=True, engine=engine) as file:\n"
+    "    await file.read()",
+    "read_many": "async for _ in proactor.read_many([long] * 3, engine=engine): pass",
+    "open": "await proactor.open(long, engine=engine)",
+    "read_bytes": "await proactor.read_bytes(long.encode(), engine=engine)",
+    "write_bytes": "await proactor.write_bytes(long, b'', engine=engine)",
+    "surrogates": "await proactor.read_bytes('/' + chr(0xDCFF) * 100_000, engine=engine)",
+    "stat": "await proactor.os.stat(long)",
+    "listdir": "await proactor.os.listdir(folder)",
+    "scandir": "async for entry in proactor.os.scandir(folder): pass",
+    "context": CONTEXT.format(4000)
+    + "context.submit(*[proactor.aio.Fsync(fd) for _ in range(3000)])\nos.close(fd)",
+    "aio read": CONTEXT.format(1) + "context.submit(proactor.aio.Read(fd, 1 << 20))\nos.close(fd)",
+    "aio readv": CONTEXT.format(1)
+    + "context.submit(proactor.aio.ReadV(fd, [bytearray(8) for _ in range(1000)]))\nos.close(fd)",
+    "copy": "await proactor.copy(large, target)",
+    "copy a tree": "await proactor.copy(folder, target + 'tree', recursive=True)",
+}
+# Fails otherwise, after the path could not be copied into the error.
+OTHERWISE = {"scandir of a long path": "await proactor.os.scandir(long)"}
+# What there may be memory for after all: a cached file is read in place, and what only makes it faster is
+# left out.
+POSSIBLE = {
+    "gather": "await asyncio.gather(\n"
+    "    *(proactor.read_bytes('/proc/sys/kernel/ostype', engine=engine) for _ in range(999))\n)",
+    "gather of one file": READ + "await asyncio.gather(*(file.pread(8, 8 * at) for at in range(2000)))",
+    "workers": "async for _ in proactor.read_many([small] * 99, workers=2, engine=engine): pass",
+    "many not cached": "async for _ in proactor.read_many(\n"
+    "    ['/proc/sys/kernel/ostype'] * 3000, concurrency=3000, engine=engine\n): pass",
+    "writelines": WRITE + "await file.writelines([b'12345678'] * 20_000)",
+    "text": "async with proactor.open(target, 'w', engine=engine) as file:\n"
+    "    await file.write('é\\n' * 500_000)",
+    "copyfile": "await proactor.shutil.copyfile(large, target)",
+    "glob": "async for _ in Path(folder).glob('*'): pass",
+    "temporary": "async with proactor.tempfile.TemporaryFile() as file:\n"
+    "    await file.write(b'x' * 1_000_000)",
+    "link": "await proactor.os.readlink(directory + '/link')",
+}
+
+
+@pytest.fixture(scope="module")
+def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("shim") / "refuse_memory.so"
+    source = Path(__file__).with_name("refuse_memory.c")
+    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", str(made), str(source)], check=True, timeout=60)
+    return made
+
+
+def test_what_a_caller_gives_the_number_of_is_an_error(tmp_path: Path, engine: str, shim: Path) -> None:
+    (tmp_path / "large").write_bytes(b"x" * (1 << 20))
+    (tmp_path / "small").write_bytes(b"small")
+    (tmp_path / "lines").write_bytes(b"a line\n" * 100_000)
+    (tmp_path / "link").symlink_to("x" * 4000)
+    (tmp_path / "folder").mkdir()
+    for number in range(200):
+        (tmp_path / "folder" / f"a-rather-long-name-that-fills-a-directory-{number}").touch()
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            REFUSED.replace("BYTES", "9000"),
+            str(shim),
+            engine,
+            str(tmp_path),
+            json.dumps({**SIZED, **OTHERWISE, **POSSIBLE}),
+        ],
+        env={**os.environ, "LD_PRELOAD": str(shim)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-1000:]
+    outcomes = json.loads(done.stdout)
+    assert {name: outcome[1:] for name, outcome in outcomes.items() if name in SIZED} == {
+        name: ["MemoryError", True] for name in SIZED
+    }
+    assert outcomes["scandir of a long path"] == ["OSError", "OSError", True]
+    for name in POSSIBLE:
+        at_first, without, _ = outcomes[name]
+        assert at_first == "done", name
+        assert without in ("MemoryError", "done"), (name, outcomes[name])

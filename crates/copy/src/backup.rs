@@ -1,5 +1,6 @@
 //! Backups of what is replaced, under the names that GNU's tools give them.
 
+use crate::buffer;
 use crate::options::{Backup, Options};
 use crate::sys::{self, NAME_MAX};
 use rustix::fd::BorrowedFd;
@@ -7,7 +8,6 @@ use rustix::fs::{RawDir, RenameFlags};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 
 /// Renames `name` to its backup, and returns that name. A simple backup replaces the one before; a numbered one
@@ -85,7 +85,7 @@ fn newest_number(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<u64> {
         Err(error) if sys::is(&error, &[Errno::ACCESS]) => return Ok(0),
         dir => dir?,
     };
-    let mut buffer = vec![MaybeUninit::uninit(); crate::listing::READ_BYTES];
+    let mut buffer = buffer::room(crate::listing::READ_BYTES)?;
     let mut reader = RawDir::new(dir, &mut buffer);
     let mut newest = 0;
     while let Some(entry) = reader.next() {

@@ -1,5 +1,6 @@
 //! A file's bytes, from one open file to another: as shared blocks, or in steps, in order, in parts or between holes.
 
+use crate::buffer::Buffer;
 use crate::options::Sparse;
 use crate::run::{Worker, BUFFER_BYTES};
 use crate::schedule::Need;
@@ -150,12 +151,19 @@ impl Worker<'_> {
             let mut started = Vec::new();
             for number in (1..=others as u64).rev() {
                 let range = number * part..own.end;
+                let Ok(buffer) = Buffer::new(self.buffer.len()) else {
+                    break;
+                };
                 let builder = std::thread::Builder::new().name("copy-part".into());
                 let Ok(other) = builder.spawn_scoped(scope, {
                     let range = range.clone();
                     move || {
                         let mut moved = Moved::default();
-                        let done = Worker::new(run).span(ends, range, false, &mut moved);
+                        let mut worker = Worker {
+                            buffer,
+                            ..Worker::new(run)
+                        };
+                        let done = worker.span(ends, range, false, &mut moved);
                         done.map(|_| moved)
                     }
                 }) else {

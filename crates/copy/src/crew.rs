@@ -73,7 +73,7 @@ impl<'scope, 'env> Threads<'scope, 'env> {
         let thread = Builder::new().name(format!("copy-{number}"));
         thread.spawn_scoped(self.scope, move || {
             let mut worker = Worker::of_crew(run, crew, number);
-            worker.start_engine().ok()?;
+            worker.take_memory().and_then(|()| worker.start_engine()).ok()?;
             // The first one takes the caller's place.
             if number > 0 {
                 run.schedule.enter();

@@ -24,8 +24,12 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Starts it, or tells why not.
+    /// Takes the memory that it needs and starts the engine, or tells why not.
     pub(crate) fn has_engine(&mut self) -> bool {
+        if self.take_memory().is_err() {
+            self.tell(&Diagnostic::NoMemory);
+            return false;
+        }
         let started = self.start_engine();
         if let Err(error) = &started {
             self.tell(&Diagnostic::NoEngine {

@@ -57,6 +57,8 @@ pub enum Diagnostic {
         /// Why, in words for a person.
         reason: String,
     },
+    /// This process has no memory for what contents go through: nothing was copied.
+    NoMemory,
     /// The copy is fine, but may not be what was meant.
     Warning {
         /// What looks wrong.
@@ -118,6 +120,7 @@ impl Diagnostic {
                 errno: *errno,
                 reason: reason.clone(),
             },
+            Diagnostic::NoMemory => Diagnostic::NoMemory,
             Diagnostic::Warning { warning, path } => Diagnostic::Warning {
                 warning: *warning,
                 path: path.clone(),

@@ -1,7 +1,7 @@
 //! One copy under way: what all its workers share, and what each has of its own.
 
 use crate::ahead::Ahead;
-use crate::buffer::Buffer;
+use crate::buffer::{self, Buffer};
 use crate::claim::Claims;
 use crate::clone::Clones;
 use crate::created::Created;
@@ -392,10 +392,10 @@ impl<'a> Worker<'a> {
             nursery: Nursery::default(),
             report: Report::default(),
             log: Batch::default(),
-            buffer: Buffer::new(pace::step(run.options.bwlimit, BUFFER_BYTES)),
+            buffer: Buffer::default(),
             names: Vec::new(),
             value: Vec::new(),
-            entries: vec![MaybeUninit::uninit(); listing::READ_BYTES],
+            entries: Vec::new(),
             part: 0.0,
             clones: Clones::default(),
             offload: Offload::default(),
@@ -404,6 +404,13 @@ impl<'a> Worker<'a> {
             ring: None,
             ring_lost: None,
         }
+    }
+
+    /// Takes the memory that contents and entries go through.
+    pub(crate) fn take_memory(&mut self) -> io::Result<()> {
+        self.buffer = Buffer::new(pace::step(self.run.options.bwlimit, BUFFER_BYTES))?;
+        self.entries = buffer::room(listing::READ_BYTES)?;
+        Ok(())
     }
 
     pub(crate) fn of_crew(run: &'a Run<'a>, crew: Arc<dyn Crew + 'a>, number: usize) -> Worker<'a> {

@@ -136,7 +136,7 @@ fn fill(
     // What nearly all names and values fit in.
     for room in [1024, MAX_BYTES] {
         buffer.clear();
-        buffer.reserve(room);
+        buffer.try_reserve(room).map_err(|_| Errno::NOMEM)?;
         match call(buffer) {
             Ok(_) => return Ok(()),
             Err(Errno::RANGE) => {}

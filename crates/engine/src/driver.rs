@@ -14,6 +14,7 @@ mod lend;
 mod register;
 mod run;
 mod shutdown;
+mod submit;
 
 pub(crate) use chain::{gathered, not_started, End};
 pub use chain::{Chain, FailedChain};
@@ -27,11 +28,11 @@ pub use run::Failed;
 use crate::backend::{Backend, CancelOutcome, Raw};
 use crate::buffer::BufferTable;
 use crate::config::Config;
-use crate::error::{Refusal, SubmitError};
+use crate::error::Refusal;
 use crate::inflight::{Slab, State, Token};
-use crate::op::{Nop, Op, Options};
+use crate::op::{Nop, Op};
 use crate::probe::{self, Chosen, Engine, Support};
-use crate::{inline, sys};
+use crate::sys;
 use std::collections::VecDeque;
 use std::io;
 use std::marker::PhantomData;
@@ -156,140 +157,6 @@ impl Driver {
         self.generation != sys::fork::current()
     }
 
-    /// Accepts one op.
-    ///
-    /// Nothing is in the kernel's hands before [`flush`](Self::flush) or [`wait`](Self::wait), unless the queue fills up
-    /// before; ops that could be finished at once are complete already.
-    ///
-    /// # Errors
-    /// The op comes back when the queue and the backlog are full, when the op can never succeed (a vector of more than
-    /// 1,024 buffers, an offset beyond 2^63, a read into read-only memory), or in a forked child.
-    pub fn submit(&mut self, op: impl Into<Op>) -> Result<Token, SubmitError> {
-        self.submit_with(op, Options::default())
-    }
-
-    /// Accepts one op with a priority, a notification, or without the attempt to finish it at once.
-    ///
-    /// # Errors
-    /// As [`submit`](Self::submit).
-    pub fn submit_with(&mut self, op: impl Into<Op>, options: Options) -> Result<Token, SubmitError> {
-        self.accept(op.into(), options, false)
-    }
-
-    /// `awaited`: a future takes the result.
-    fn accept(&mut self, op: Op, options: Options, awaited: bool) -> Result<Token, SubmitError> {
-        if let Err(refusal) = self.admit(&op, &options, false, 1) {
-            return Err(SubmitError {
-                op: Box::new(op),
-                refusal,
-            });
-        }
-        // The priority concerns the device, which an inline op does not touch. But who may not use a class is to hear of it.
-        let inline = self.inline && !options.no_inline && !options.priority.is_real_time();
-        let token = self.slab.insert(op, options);
-        if let Some(slot) = self.slab.get_mut(token).filter(|_| awaited) {
-            slot.awaited = true;
-        }
-        self.pending += 1;
-        if inline && self.try_inline(token) {
-            return Ok(token);
-        }
-        self.backlog.push_back(token);
-        if self.backlog.len() == 1 {
-            self.pump();
-        }
-        Ok(token)
-    }
-
-    /// Accepts ops until one is refused; what is left in `ops` is untouched.
-    ///
-    /// # Errors
-    /// Only if the very first is refused. That one is then in the error.
-    pub fn submit_batch(&mut self, ops: &mut VecDeque<Op>) -> Result<Vec<Token>, SubmitError> {
-        let mut tokens = Vec::with_capacity(ops.len()); // allocates: 8 bytes for each op of the caller's
-        while let Some(op) = ops.pop_front() {
-            match self.submit(op) {
-                Ok(token) => tokens.push(token),
-                Err(error) if tokens.is_empty() => return Err(error),
-                Err(error) => {
-                    ops.push_front(*error.op);
-                    break;
-                }
-            }
-        }
-        Ok(tokens)
-    }
-
-    /// Accepts a chain: each op starts when the one before it has succeeded in full. After a failure or a short transfer
-    /// the rest complete with ECANCELED. The kernel runs the chain where it can, the driver where not.
-    ///
-    /// # Errors
-    /// All or nothing: the ops come back with the refusal of the first that is refused.
-    pub fn submit_linked(&mut self, ops: Vec<Op>) -> Result<Vec<Token>, (Vec<Op>, Refusal)> {
-        self.accept_linked(ops, false)
-    }
-
-    pub(crate) fn accept_linked(
-        &mut self,
-        ops: Vec<Op>,
-        awaited: bool,
-    ) -> Result<Vec<Token>, (Vec<Op>, Refusal)> {
-        let options = Options::default();
-        let refusal = ops
-            .iter()
-            .find_map(|op| self.admit(op, &options, true, ops.len()).err());
-        if let Some(refusal) = refusal {
-            return Err((ops, refusal));
-        }
-        // A chain goes to the kernel in one piece, so nothing may stand before it in the backlog.
-        self.pump();
-        let by_kernel = self.backlog.is_empty()
-            && self.in_flight + ops.len() <= self.depth
-            && !ops.iter().any(|op| self.needs_permit(op))
-            && self.backend.links(&ops);
-        let tokens: Vec<Token> = ops
-            .into_iter()
-            .map(|op| self.slab.insert(op, Options::default()))
-            .collect();
-        self.pending += tokens.len();
-        for (i, &token) in tokens.iter().enumerate() {
-            let next = tokens.get(i + 1).copied();
-            let slot = self.slab.get_mut(token).expect("inserted above");
-            slot.awaited = awaited;
-            if by_kernel {
-                slot.link = next.is_some();
-                self.backlog.push_back(token);
-            } else {
-                slot.next = next;
-            }
-        }
-        if !by_kernel {
-            self.backlog.extend(tokens.first()); // allocates: one token at most
-        }
-        self.pump();
-        Ok(tokens)
-    }
-
-    fn admit(&self, op: &Op, options: &Options, linked: bool, count: usize) -> Result<(), Refusal> {
-        if self.is_forked() {
-            return Err(Refusal::Forked);
-        }
-        if self.slab.len() + self.ready.len() + count > self.bound {
-            return Err(Refusal::Full { bound: self.bound });
-        }
-        op.check(options, linked).map_err(Refusal::Invalid)
-    }
-
-    fn try_inline(&mut self, token: Token) -> bool {
-        let slot = self.slab.get_mut(token).expect("the caller has just inserted it");
-        let Some(res) = inline::attempt(&mut slot.op, &mut slot.skip) else {
-            return false;
-        };
-        self.finish(Raw::new(token, res), true);
-        self.announce();
-        true
-    }
-
     /// Tells whoever watches `eventfd()` of a completion that did not come from the backend.
     fn announce(&mut self) {
         if self.watched && !self.ready.is_empty() {
@@ -314,7 +181,7 @@ impl Driver {
     ///
     /// # Errors
     /// `Interrupted` when a signal handler ran while it waited, or work of the kernel's own for this thread (the end of a
-    /// ring, say): nothing is lost, call again.
+    /// ring, say), `OutOfMemory` if `out` cannot grow: nothing is lost, call again.
     pub fn wait(
         &mut self,
         min: usize,
@@ -338,6 +205,7 @@ impl Driver {
             }
         }
         let count = max.min(self.ready.len());
+        out.try_reserve(count)?;
         for completion in self.ready.drain(..count) {
             self.pending -= usize::from(!completion.more);
             out.push(completion);

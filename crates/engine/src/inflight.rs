@@ -8,6 +8,7 @@ use crate::descriptors::Permit;
 use crate::driver::Output;
 use crate::error::Error;
 use crate::op::{Nop, Op, Options};
+use std::collections::TryReserveError;
 use std::task::Waker;
 
 /// Slots per chunk. Chunks are never freed or moved while the slab exists.
@@ -114,11 +115,33 @@ impl Slab {
         self.len
     }
 
-    pub(crate) fn insert(&mut self, op: Op, options: Options) -> Token {
-        if self.free.is_empty() {
-            self.grow();
+    /// Slots, occupied or not.
+    pub(crate) fn slots(&self) -> usize {
+        self.chunks.len() * CHUNK
+    }
+
+    /// Slots that are free.
+    #[inline]
+    pub(crate) fn vacant(&self) -> usize {
+        self.free.len()
+    }
+
+    /// How many slots there are once there is room for so many ops more.
+    pub(crate) fn slots_with(&self, count: usize) -> usize {
+        self.slots() + count.saturating_sub(self.vacant()).next_multiple_of(CHUNK)
+    }
+
+    /// Makes room for so many ops more.
+    pub(crate) fn make_room(&mut self, count: usize) -> Result<(), TryReserveError> {
+        while self.vacant() < count {
+            self.grow()?;
         }
-        let index = self.free.pop().expect("grow() adds free slots");
+        Ok(())
+    }
+
+    /// Takes an op, for which `make_room` has been called.
+    pub(crate) fn insert(&mut self, op: Op, options: Options) -> Token {
+        let index = self.free.pop().expect("there is room");
         let slot = &mut self.chunks[index as usize / CHUNK][index as usize % CHUNK];
         slot.stoppable = !op.mutates();
         slot.op = op;
@@ -128,11 +151,19 @@ impl Slab {
         Token::new(index, slot.generation)
     }
 
-    fn grow(&mut self) {
-        let start = (self.chunks.len() * CHUNK) as u32;
-        self.chunks.push((0..CHUNK).map(|_| Slot::free()).collect());
-        // allocates: CHUNK numbers
-        self.free.extend((start..start + CHUNK as u32).rev());
+    fn grow(&mut self) -> Result<(), TryReserveError> {
+        let start = self.slots();
+        let end = start + CHUNK;
+        let mut chunk = Vec::new();
+        chunk.try_reserve_exact(CHUNK)?;
+        // `free` adds each number without a look at the room.
+        self.free.try_reserve(end - self.free.len())?;
+        self.chunks.try_reserve(1)?;
+        chunk.resize_with(CHUNK, Slot::free);
+        self.chunks.push(chunk.into_boxed_slice());
+        // allocates: there is room
+        self.free.extend((start as u32..end as u32).rev());
+        Ok(())
     }
 
     /// The slot of an op that has not ended.
@@ -194,13 +225,10 @@ impl Slab {
         Some(op)
     }
 
-    /// The tokens of all ops that have not ended.
-    pub(crate) fn tokens(&self) -> Vec<Token> {
-        let slots = self.chunks.iter().flat_map(|chunk| chunk.iter()).enumerate();
-        slots
-            .filter(|(_, slot)| !matches!(slot.state, State::Free | State::Done))
-            .map(|(index, slot)| Token::new(index as u32, slot.generation))
-            .collect()
+    /// The token of the op in the slot with this number, if that has not ended.
+    pub(crate) fn token_at(&self, index: usize) -> Option<Token> {
+        let slot = self.chunks.get(index / CHUNK)?.get(index % CHUNK)?;
+        (!matches!(slot.state, State::Free | State::Done)).then(|| Token::new(index as u32, slot.generation))
     }
 }
 
@@ -208,20 +236,29 @@ impl Slab {
 mod tests {
     use super::*;
 
+    impl Slab {
+        fn inserted(&mut self, op: Op) -> Token {
+            self.make_room(1).unwrap();
+            self.insert(op, Options::default())
+        }
+
+        fn tokens(&self) -> Vec<Token> {
+            (0..self.slots()).filter_map(|at| self.token_at(at)).collect()
+        }
+    }
+
     #[test]
     fn slots_never_move_and_tokens_are_never_reused() {
         let mut slab = Slab::default();
-        let first = slab.insert(Nop.into(), Options::default());
+        let first = slab.inserted(Nop.into());
         let address = std::ptr::from_mut(slab.get_mut(first).unwrap());
-        let more: Vec<Token> = (0..1000)
-            .map(|_| slab.insert(Nop.into(), Options::default()))
-            .collect();
+        let more: Vec<Token> = (0..1000).map(|_| slab.inserted(Nop.into())).collect();
         assert_eq!(address, std::ptr::from_mut(slab.get_mut(first).unwrap()));
         for token in &more {
             assert!(slab.remove(*token).is_some());
             assert!(slab.remove(*token).is_none(), "a token is good for one removal");
         }
-        let again = slab.insert(Nop.into(), Options::default());
+        let again = slab.inserted(Nop.into());
         assert!(!more.contains(&again));
         assert_eq!(slab.len(), 2);
         assert_eq!(slab.tokens().len(), 2);
@@ -238,7 +275,7 @@ mod tests {
             for (serial, (insert, which)) in choices.into_iter().enumerate() {
                 if insert || live.is_empty() {
                     let op = crate::op::Truncate { file: crate::op::Handle::NONE, len: serial as u64 };
-                    let token = slab.insert(op.into(), Options::default());
+                    let token = slab.inserted(op.into());
                     let address = std::ptr::from_mut(slab.get_mut(token).unwrap()) as usize;
                     live.push((token, serial, address));
                 } else {

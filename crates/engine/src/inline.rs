@@ -29,6 +29,9 @@ impl Op {
     /// Does the op now, if that needs no waiting: a transfer of cached pages or on a ready pipe, an open, a statx or a
     /// poll. `None`: submit it. A read may be shorter than the driver would make it: only what is cached.
     pub fn attempt(&mut self) -> Option<Result<Output, Error>> {
+        if self.make_room().is_err() {
+            return Some(Err(Error::out_of_memory(self.name())));
+        }
         let mut done = 0;
         match attempt(self, &mut done) {
             Some(res) => Some(outcome(self, res, done)),

@@ -37,6 +37,7 @@ mod error;
 mod inflight;
 mod inline;
 pub mod io;
+pub mod memory;
 pub mod op;
 pub mod probe;
 mod reservation;

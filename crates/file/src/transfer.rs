@@ -6,6 +6,7 @@ use crate::span::Span;
 use proactor::buffer::{Buf, Memory};
 use proactor::op::{File, Op, Read, ReadV, Write, WriteV};
 use proactor::{Error, Output};
+use std::collections::TryReserveError;
 use std::sync::Arc;
 
 /// The most that one op reads of a file in the page cache, and that is copied at a time for O_DIRECT: more would keep an
@@ -160,7 +161,9 @@ impl Transfer {
         if self.writes {
             self.write_op(&file, at, left)
         } else {
-            let mut buffers = self.spans(left.min(most));
+            let Ok(mut buffers) = self.spans(left.min(most)) else {
+                return memory::failing_op("read");
+            };
             self.asked = Asked::Bytes(buffers.iter().map(Buf::len).sum());
             match buffers.len() {
                 1 => Read::at(file, at, buffers.remove(0)).into(),
@@ -170,7 +173,9 @@ impl Transfer {
     }
 
     fn write_op(&mut self, file: &File, at: u64, count: usize) -> Op {
-        let mut buffers = self.spans(count);
+        let Ok(mut buffers) = self.spans(count) else {
+            return memory::failing_op("write");
+        };
         self.asked = Asked::Bytes(buffers.iter().map(Buf::len).sum());
         match buffers.len() {
             1 => Write::at(file, at, buffers.remove(0)).into(),
@@ -236,7 +241,7 @@ impl Transfer {
     }
 
     /// The next bytes of memory, at most so many.
-    fn spans(&self, mut most: usize) -> Vec<Buf> {
+    fn spans(&self, mut most: usize) -> Result<Vec<Buf>, TryReserveError> {
         let mut spans = Vec::new();
         for (memory, skip) in self.pieces().take(MOST_BUFFERS) {
             let len = (memory.len() - skip).min(most);
@@ -244,9 +249,10 @@ impl Transfer {
                 break;
             }
             most -= len;
-            spans.push(Span::of(Arc::clone(memory), skip..skip + len).into_buf());
+            let span = Span::of(Arc::clone(memory), skip..skip + len);
+            proactor::memory::push(&mut spans, span.into_buf())?;
         }
-        spans
+        Ok(spans)
     }
 
     fn gather(&self, mut to: &mut [u8]) {

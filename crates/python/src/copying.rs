@@ -2,11 +2,12 @@
 
 mod options;
 
+use crate::memory::collected;
 use crate::path::c_path;
 use options::{number, parse};
 use proactor_copy::shards::{self, Plan};
 use proactor_copy::{copy, Copied, Diagnostic, Kind, Observer, Options, Refusal, Report, Target, Warning};
-use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::exceptions::{PyMemoryError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use std::borrow::Cow;
@@ -61,6 +62,7 @@ struct Watch {
     done: Mutex<f64>,
     /// Somebody wants to know that.
     measures: bool,
+    lacks_memory: AtomicBool,
     told: Mutex<Diagnostics>,
 }
 
@@ -104,6 +106,9 @@ impl Observer for Watch {
     }
 
     fn diagnostic(&self, diagnostic: &Diagnostic) {
+        if matches!(diagnostic, Diagnostic::NoMemory) {
+            self.lacks_memory.store(true, Ordering::Relaxed);
+        }
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let new = Told::from(diagnostic);
         let alike = if new.failure {
@@ -134,7 +139,7 @@ impl Copying {
         measures: bool,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
-        let sources = sources.iter().map(path).collect::<PyResult<Vec<_>>>()?;
+        let sources = collected(sources.iter().map(path))?;
         let target = path(target)?;
         let target = if into {
             Target::Into(target)
@@ -175,7 +180,7 @@ impl Copying {
     }
 
     /// Copies. Returns when nothing is left to do, or soon after `stop`: the report's numbers by name, the errors and
-    /// the warnings.
+    /// the warnings. MemoryError where there is none to copy anything.
     fn run<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let watch = &self.watch;
         let done = py.detach(|| match &self.task {
@@ -186,6 +191,9 @@ impl Copying {
             Task::Shard(plan, shard) => shards::run_shard(plan, *shard, watch).map(Done::from),
             Task::Finish(plan) => shards::finish(plan, watch).map(Done::from),
         });
+        if watch.lacks_memory.load(Ordering::Relaxed) {
+            return Err(PyMemoryError::new_err(()));
+        }
         match done.map_err(|error| exception(py, &error))? {
             Done::Plan(plan) => Ok(PyString::new(py, &plan.to_json()).into_any()),
             Done::Report(report) => Ok(self.outcome(py, &report)?.into_any()),
@@ -327,6 +335,15 @@ impl From<&Diagnostic> for Told {
                     failure: true,
                     errno: *errno,
                     why: reason.clone().into(),
+                    first: None,
+                    second: None,
+                }
+            }
+            Diagnostic::NoMemory => {
+                return Told {
+                    failure: true,
+                    errno: libc::ENOMEM,
+                    why: proactor::strerror(libc::ENOMEM).into(),
                     first: None,
                     second: None,
                 }

@@ -40,11 +40,14 @@ pub(crate) fn io_error(py: Python<'_>, error: &io::Error, call: &str) -> PyErr {
     }
 }
 
-/// An OSError for an engine that cannot be had. Its message says why; its errno is the nearest one.
+/// An OSError for an engine that cannot be had. Its message says why; its errno is the nearest one. MemoryError where this
+/// process has no memory for what the call needs.
 pub(crate) fn no_engine(py: Python<'_>, error: &io::Error, call: &str) -> PyErr {
+    if errno_of(error).is_none() && error.kind() == io::ErrorKind::OutOfMemory {
+        return PyMemoryError::new_err(());
+    }
     let errno = match (errno_of(error), error.kind()) {
         (Some(errno), _) => errno,
-        (None, io::ErrorKind::OutOfMemory) => libc::ENOMEM,
         (None, io::ErrorKind::PermissionDenied) => libc::EPERM,
         (None, io::ErrorKind::WouldBlock) => libc::EAGAIN,
         (None, io::ErrorKind::InvalidInput) => return PyValueError::new_err(error.to_string()),

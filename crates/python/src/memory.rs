@@ -2,7 +2,7 @@
 
 use proactor::buffer::{Buf, Memory};
 use proactor::op::Allocator;
-use pyo3::exceptions::PySystemError;
+use pyo3::exceptions::{PyMemoryError, PySystemError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -197,6 +197,19 @@ impl Unseen {
 
 fn alone(shared: Arc<Unseen>) -> PyResult<Unseen> {
     Arc::into_inner(shared).ok_or_else(|| PySystemError::new_err("an op has not given the memory back"))
+}
+
+/// The error of a lack of memory for a size that a caller gives.
+pub(crate) fn lacking<E>(_: E) -> PyErr {
+    PyMemoryError::new_err(())
+}
+
+/// Collects values of which the caller gives the number.
+///
+/// # Errors
+/// The first among the values, or MemoryError.
+pub(crate) fn collected<T>(values: impl IntoIterator<Item = PyResult<T>>) -> PyResult<Vec<T>> {
+    proactor::memory::collect(values, || lacking(()))
 }
 
 /// A bytes object with a copy of `data`.

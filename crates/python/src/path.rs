@@ -1,19 +1,20 @@
 //! Paths: `str`, `bytes` or anything with `__fspath__`.
 
+use crate::memory::lacking;
 use pyo3::exceptions::PyValueError;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyString};
-use std::ffi::{CStr, CString, OsString};
-use std::os::unix::ffi::OsStringExt;
+use std::ffi::{CStr, CString};
 
 /// The path as the kernel takes it.
 ///
 /// # Errors
-/// TypeError for another type, ValueError for an embedded NUL, UnicodeEncodeError for a `str` that the file system's
+/// MemoryError, TypeError for another type, ValueError for an embedded NUL, UnicodeEncodeError for a `str` that the file system's
 /// encoding cannot express.
 pub(crate) fn c_path(path: &Bound<'_, PyAny>) -> PyResult<CString> {
-    with_c_path(path, CStr::to_owned)
+    with_c_path(path, proactor::memory::c_string)?.map_err(lacking)
 }
 
 /// As `c_path`, without a copy where the object has the path as it is.
@@ -22,10 +23,7 @@ pub(crate) fn with_c_path<R>(path: &Bound<'_, PyAny>, work: impl FnOnce(&CStr) -
         return match text.to_str() {
             Ok(utf8) if utf8.is_ascii() || encodes_in_utf8(path.py())? => as_c(utf8.as_bytes(), work),
             // Another encoding, or surrogates that stand for bytes that are no UTF-8.
-            _ => {
-                let encoded = CString::new(path.extract::<OsString>()?.into_vec());
-                Ok(work(&encoded.map_err(|_| embedded_null())?))
-            }
+            _ => as_c(encoded(text)?.as_bytes(), work),
         };
     }
     if let Ok(bytes) = path.cast::<PyBytes>() {
@@ -41,6 +39,15 @@ fn as_c<R>(bytes: &[u8], work: impl FnOnce(&CStr) -> R) -> PyResult<R> {
     CStr::from_bytes_with_nul(bytes)
         .map(work)
         .map_err(|_| embedded_null())
+}
+
+/// The text in the file system's encoding.
+fn encoded<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyBytes>> {
+    // SAFETY: a live str; the result is a new bytes object or NULL with an exception set.
+    unsafe {
+        let bytes = ffi::PyUnicode_EncodeFSDefault(text.as_ptr());
+        Ok(Bound::from_owned_ptr_or_err(text.py(), bytes)?.cast_into_unchecked())
+    }
 }
 
 fn embedded_null() -> PyErr {

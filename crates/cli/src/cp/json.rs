@@ -150,6 +150,7 @@ impl Event {
                 complaint.target = Some(Name::of(target));
             }
             Diagnostic::NoEngine { errno, .. } => complaint.errno = Some(*errno),
+            Diagnostic::NoMemory => complaint.errno = Some(libc::ENOMEM),
             Diagnostic::Changed(path) | Diagnostic::Warning { path, .. } => {
                 complaint.path = Some(Name::of(path))
             }

@@ -32,6 +32,7 @@ pub(super) fn sentence(diagnostic: &Diagnostic) -> String {
             name(source)
         ),
         Diagnostic::NoEngine { engine, reason, .. } => format!("cannot use --engine {engine}: {reason}"),
+        Diagnostic::NoMemory => "there is not enough memory to copy anything".into(),
         Diagnostic::Warning { warning, path } => format!("warning: {}", warned(*warning, path)),
     }
 }

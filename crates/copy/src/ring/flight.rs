@@ -189,11 +189,16 @@ impl Worker<'_> {
             return self.end(flight);
         }
         match self.prepare_in_ring(&flight.entry(), fd, stat) {
-            Ok(Some(task)) => {
-                let buffer = self.ring().buffer(stat.size as usize);
-                let op = Read::at(handle(&task.source.fd), 0, buffer);
-                self.launch(flight.with(Stage::Read(task)), op);
-            }
+            Ok(Some(task)) => match self.ring().buffer(stat.size as usize) {
+                Ok(buffer) => {
+                    let op = Read::at(handle(&task.source.fd), 0, buffer);
+                    self.launch(flight.with(Stage::Read(task)), op);
+                }
+                Err(error) => {
+                    self.failed(Step::Read, flight.entry().source(), error);
+                    self.end(flight);
+                }
+            },
             Ok(None) | Err(_) => self.end(flight),
         }
     }
@@ -351,9 +356,16 @@ impl Worker<'_> {
             return self.discard(flight, &new.name);
         }
         verify::drop_cached(new.to.as_fd());
-        let buffer = self.ring().buffer(task.source.stat.size as usize);
-        let op = Read::at(handle(&new.to), 0, buffer);
-        self.launch(flight.with(Stage::ReadBack(task, new)), op);
+        match self.ring().buffer(task.source.stat.size as usize) {
+            Ok(buffer) => {
+                let op = Read::at(handle(&new.to), 0, buffer);
+                self.launch(flight.with(Stage::ReadBack(task, new)), op);
+            }
+            Err(error) => {
+                self.trouble(&flight.entry(), Trouble::ReadBack(error));
+                self.discard(flight, &new.name);
+            }
+        }
     }
 
     fn has_read_back(&mut self, flight: Flight, task: Box<Task>, new: New, landing: Landing) {

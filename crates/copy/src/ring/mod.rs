@@ -16,6 +16,7 @@ use proactor::buffer::{AlignedBuf, Buf};
 use proactor::op::Op;
 use proactor::{Completion, Config, Driver, Engine, Options, Output, Token};
 use rustix::fs::FileType;
+use rustix::io::Errno;
 use std::collections::HashMap;
 use std::io;
 use std::time::Duration;
@@ -59,9 +60,11 @@ impl Ring {
             .engine(Engine::IoUring)
             .depth(depth as u32)
             .descriptor_wait(Duration::ZERO);
+        let mut flights = HashMap::new();
+        flights.try_reserve(depth).map_err(|_| Errno::NOMEM)?;
         Ok(Ring {
             driver: config.build()?,
-            flights: HashMap::with_capacity(depth),
+            flights,
             later: Vec::new(),
             done: Vec::new(),
             buffers: Vec::new(),
@@ -70,12 +73,20 @@ impl Ring {
     }
 
     /// Memory for so many bytes: a ring reads as much as there is room for.
-    fn buffer(&mut self, bytes: usize) -> AlignedBuf {
+    ///
+    /// # Errors
+    /// ENOMEM if there is none.
+    fn buffer(&mut self, bytes: usize) -> io::Result<AlignedBuf> {
         let capacity = bytes.next_multiple_of(PAGE_BYTES).max(PAGE_BYTES);
         let fits = |buffer: &AlignedBuf| buffer.capacity() == capacity;
         match self.buffers.iter().rposition(fits) {
-            Some(at) => self.buffers.swap_remove(at),
-            None => AlignedBuf::new(capacity, PAGE_BYTES),
+            Some(at) => Ok(self.buffers.swap_remove(at)),
+            None => {
+                let made = AlignedBuf::try_zeroed(capacity, PAGE_BYTES);
+                let mut made = made.ok_or(Errno::NOMEM)?;
+                made.set_len(0);
+                Ok(made)
+            }
         }
     }
 

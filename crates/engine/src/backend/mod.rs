@@ -15,6 +15,7 @@ use crate::inflight::{Slot, Token};
 use crate::op::{Nop, Op, OpKind};
 use crate::probe::Support;
 use crate::ring::{Event, Ring, Waker};
+use std::collections::TryReserveError;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
@@ -85,6 +86,11 @@ pub(crate) trait Backend {
     /// Features of the set-up that were found.
     fn features(&self) -> Vec<&'static str> {
         Vec::new()
+    }
+
+    /// Makes room for so many ops in all, so that none of them needs memory whose size their number gives.
+    fn make_room(&mut self, _ops: usize) -> Result<(), TryReserveError> {
+        Ok(())
     }
 
     /// Takes one op. Must not block. The slot stays where it is until the op's last `Raw`.

@@ -3,6 +3,7 @@
 //! A backend without registration treats them as ordinary memory, so one program runs everywhere.
 
 use super::AlignedBuf;
+use std::collections::TryReserveError;
 use std::sync::Arc;
 
 /// The memory of all registered buffers of one driver. It outlives every `RegisteredBuf` cut from it.
@@ -26,23 +27,30 @@ impl BufferTable {
         }))
     }
 
-    pub(crate) fn iovecs(&self) -> Vec<libc::iovec> {
-        (0..self.memory.len() / self.each_bytes)
-            .map(|i| libc::iovec {
-                iov_base: self.memory.ptr().wrapping_add(i * self.each_bytes).cast(),
-                iov_len: self.each_bytes,
-            })
-            .collect()
+    pub(crate) fn iovecs(&self) -> Result<Vec<libc::iovec>, TryReserveError> {
+        let iovec = |i| libc::iovec {
+            iov_base: self.memory.ptr().wrapping_add(i * self.each_bytes).cast(),
+            iov_len: self.each_bytes,
+        };
+        self.each(iovec)
     }
 
-    pub(crate) fn buffers(self: &Arc<Self>) -> Vec<RegisteredBuf> {
-        (0..self.memory.len() / self.each_bytes)
-            .map(|index| RegisteredBuf {
-                table: Arc::clone(self),
-                index: index as u16,
-                len: 0,
-            })
-            .collect()
+    pub(crate) fn buffers(self: &Arc<Self>) -> Result<Vec<RegisteredBuf>, TryReserveError> {
+        let buffer = |index| RegisteredBuf {
+            table: Arc::clone(self),
+            index: index as u16,
+            len: 0,
+        };
+        self.each(buffer)
+    }
+
+    /// What `make` makes of the number of each buffer.
+    fn each<T>(&self, make: impl Fn(usize) -> T) -> Result<Vec<T>, TryReserveError> {
+        let count = self.memory.len() / self.each_bytes;
+        let mut all = Vec::new();
+        all.try_reserve_exact(count)?;
+        all.extend((0..count).map(make)); // allocates: there is room
+        Ok(all)
     }
 }
 

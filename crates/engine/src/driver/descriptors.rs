@@ -14,7 +14,7 @@ use crate::inflight::{State, Token};
 use crate::op::{Op, Options, Timeout};
 use crate::probe::{Chosen, Engine};
 use crate::sys;
-use std::collections::VecDeque;
+use std::collections::{TryReserveError, VecDeque};
 use std::time::Duration;
 
 /// The pause between two attempts: short while descriptors come and go, and doubled up to the longest while none does.
@@ -58,6 +58,12 @@ impl Parking {
 
     pub(super) fn is_empty(&self) -> bool {
         self.queues.iter().all(VecDeque::is_empty)
+    }
+
+    /// Makes room for so many ops in each queue.
+    pub(super) fn make_room(&mut self, ops: usize) -> Result<(), TryReserveError> {
+        let mut queues = self.queues.iter_mut();
+        queues.try_for_each(|queue| queue.try_reserve(ops.saturating_sub(queue.len())))
     }
 
     fn wait_ms(&self) -> u64 {

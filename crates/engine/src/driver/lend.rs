@@ -69,7 +69,7 @@ impl Driver {
     ///
     /// # Errors
     /// `Unsupported` as [`push`](Self::push); `Interrupted` when a signal handler ran while it waited: nothing is lost, call
-    /// again.
+    /// again. `OutOfMemory` if `completions` cannot grow, likewise.
     pub fn wait_events(
         &mut self,
         min: usize,
@@ -102,6 +102,7 @@ impl Driver {
             }
         }
         let count = self.ready.len() + events.len() - before;
+        completions.try_reserve(self.ready.len())?;
         for completion in self.ready.drain(..) {
             self.pending -= usize::from(!completion.more);
             completions.push(completion);

@@ -47,9 +47,9 @@ impl Driver {
         }
         let table = BufferTable::new(count.into(), each_bytes, self.id)
             .ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
+        let (iovecs, buffers) = (table.iovecs()?, table.buffers()?);
         // SAFETY: `self.buffers` keeps the table until after the backend is gone (see `shutdown.rs`).
-        unsafe { self.backend.register_buffers(&table.iovecs())? };
-        let buffers = table.buffers();
+        unsafe { self.backend.register_buffers(&iovecs)? };
         self.buffers = Some(table);
         Ok(buffers)
     }

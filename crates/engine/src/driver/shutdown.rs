@@ -28,8 +28,8 @@ impl Driver {
     /// if it cannot be waited for any more.
     fn shut_down(&mut self) -> bool {
         self.wait_for_descriptors_no_more();
-        for token in self.slab.tokens() {
-            if self.may_stop(token) {
+        for at in 0..self.slab.slots() {
+            if let Some(token) = self.slab.token_at(at).filter(|token| self.may_stop(*token)) {
                 self.abandon(token);
             }
         }
@@ -43,8 +43,10 @@ impl Driver {
             }
             self.ready.clear();
             // One that came later in a chain of the kernel's could not be found before it began.
-            for token in self.slab.tokens() {
-                if self.slab.get_mut(token).is_some_and(|slot| slot.abandoned) {
+            for at in 0..self.slab.slots() {
+                let token = self.slab.token_at(at);
+                let abandoned = |token: &Token| self.slab.get_mut(*token).is_some_and(|slot| slot.abandoned);
+                if let Some(token) = token.filter(abandoned) {
                     self.cancel_quietly(token);
                 }
             }
@@ -58,8 +60,10 @@ impl Driver {
     /// The kernel may still write to the buffers, and nobody will hear of it: they stay where they are, for ever, and so
     /// does what the backend holds.
     fn leave_behind(&mut self) {
-        for token in self.slab.tokens() {
-            drop(self.slab.get_mut(token).and_then(|slot| slot.permit.take()));
+        for at in 0..self.slab.slots() {
+            let token = self.slab.token_at(at);
+            let slot = token.and_then(|token| self.slab.get_mut(token));
+            drop(slot.and_then(|slot| slot.permit.take()));
         }
         std::mem::forget(std::mem::take(&mut self.slab));
         std::mem::forget(self.buffers.take());

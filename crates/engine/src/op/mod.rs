@@ -36,6 +36,8 @@ pub use xattr::{GetXattr, ListXattr, RemoveXattr, SetXattr, XattrTarget};
 
 use crate::descriptors::Opens;
 use crate::error::Error;
+use crate::memory;
+use std::collections::TryReserveError;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -184,7 +186,7 @@ impl Op {
             _ => false,
         };
         Error::new(errno, self.name())
-            .with_path(self.path().map(|path| (**path).to_owned()))
+            .with_path(self.path().and_then(|path| memory::c_string(path).ok()))
             .lacking_memory(lacks_memory)
     }
 
@@ -219,6 +221,15 @@ impl Op {
             _ => None,
         };
         self.path().into_iter().chain(second)
+    }
+
+    /// Makes room for what the kernel is told of it.
+    pub(crate) fn make_room(&mut self) -> Result<(), TryReserveError> {
+        match self {
+            Op::ReadV(o) => o.make_room(),
+            Op::WriteV(o) => o.make_room(),
+            _ => Ok(()),
+        }
     }
 
     /// What it does with the descriptor that it will open, if it opens one.

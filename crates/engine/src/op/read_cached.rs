@@ -28,8 +28,7 @@ impl ReadCached {
     /// Of these files.
     pub fn new(files: Vec<ReadFile>) -> Self {
         ReadCached {
-            // allocates: a few bytes for each file, which the caller has an op for
-            answers: Vec::with_capacity(files.len()),
+            answers: Vec::new(),
             files,
             most_threads: 1,
             through: Arc::default(),
@@ -38,6 +37,10 @@ impl ReadCached {
 
     pub(crate) fn perform(&mut self, stop: &AtomicBool) -> i32 {
         self.answers.clear();
+        if self.answers.try_reserve_exact(self.files.len()).is_err() {
+            self.through.store(true, Ordering::Release);
+            return -libc::ENOMEM;
+        }
         for file in &mut self.files {
             let answer = if stop.load(Ordering::Relaxed) {
                 None

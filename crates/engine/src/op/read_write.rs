@@ -3,6 +3,7 @@
 use super::{Handle, Op};
 use crate::buffer::{Buf, Buffer, IntoBuffer};
 use crate::sys::MAX_RW_BYTES;
+use std::collections::TryReserveError;
 
 /// Flags of one read or write, as in `preadv2(2)`. What a file system refuses comes back as EOPNOTSUPP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -142,6 +143,11 @@ macro_rules! vectored {
             pub fn flags(mut self, flags: RwFlags) -> Self {
                 self.flags = flags;
                 self
+            }
+
+            pub(crate) fn make_room(&mut self) -> Result<(), TryReserveError> {
+                self.iovecs.clear();
+                self.iovecs.try_reserve_exact(self.buffers.len())
             }
 
             /// The segments left after the first `skip` bytes. They stay valid while the op exists and is not

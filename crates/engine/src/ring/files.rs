@@ -30,13 +30,15 @@ impl Ring {
     pub(crate) fn register_file(&mut self, fd: BorrowedFd<'_>) -> io::Result<u32> {
         let table = &mut self.files;
         if !table.made {
-            // An empty table of -1 entries works since Linux 5.5; the sparse registration only since 5.19.
-            self.ring
-                .submitter()
-                // allocates: a table that `Config` bounds, before any op is taken
-                .register_files(&vec![-1; table.room as usize])?;
+            let room = table.room as usize;
+            let mut empty = Vec::new();
+            empty.try_reserve_exact(room)?;
+            table.free.try_reserve_exact(room)?;
+            empty.resize(room, -1); // allocates: there is room
+                                    // An empty table of -1 entries works since Linux 5.5; the sparse registration only since 5.19.
+            self.ring.submitter().register_files(&empty)?;
             table.made = true;
-            table.free = (0..table.room).collect();
+            table.free.extend(0..table.room); // allocates: there is room
         }
         let index = table
             .free

@@ -6,6 +6,7 @@ use super::outcome::outcome;
 use super::shared::Shared;
 use super::waiting::Deadline;
 use crate::errors;
+use crate::memory::lacking;
 use crate::thread_bound::{AssertSend, ThreadBound};
 use proactor::{CancelOutcome, Completion, Config, Engine, Refusal, SqPoll, Token};
 use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning, PyValueError};
@@ -113,6 +114,7 @@ impl Inner {
             .try_borrow_mut()
             .map_err(|_| PyRuntimeError::new_err("this op is being submitted in another thread"))?;
         let (prepared, options) = this.prepare(py)?;
+        self.submitted.try_reserve(1).map_err(lacking)?;
         let driver = self.driver.get()?;
         match driver.submit_with(prepared, options) {
             Ok(token) => {
@@ -123,6 +125,11 @@ impl Inner {
             Err(e) if matches!(e.refusal, Refusal::Full { .. }) => Ok(false),
             Err(e) => Err(errors::refusal(py, &e.refusal)),
         }
+    }
+
+    /// Ops whose events have not been taken.
+    pub(super) fn pending(&self) -> usize {
+        self.submitted.len()
     }
 
     pub(super) fn event(&mut self, py: Python<'_>, completion: Completion) -> PyResult<Event> {
@@ -158,7 +165,7 @@ impl Inner {
 
 impl Context {
     pub(super) fn note_pending(&self, inner: &Inner) {
-        self.pending.store(inner.submitted.len(), Ordering::Relaxed);
+        self.pending.store(inner.pending(), Ordering::Relaxed);
     }
 }
 

@@ -1,6 +1,7 @@
 //! What comes out of a context.
 
 use super::op::Op;
+use crate::memory::{collected, lacking};
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMemoryView, PySlice, PyTuple};
@@ -55,12 +56,12 @@ impl Event {
             if self.error.is_some() || !op.reads() {
                 return Ok(None);
             }
-            let buffers: Vec<_> = op.buffers().iter().map(|buffer| buffer.clone_ref(py)).collect();
-            (op.is_vectored(), buffers)
+            let buffers = op.buffers().iter().map(|buffer| Ok(buffer.clone_ref(py)));
+            (op.is_vectored(), collected(buffers)?)
         };
         let mut left = self.result as usize;
-        // allocates: at most UIO_MAXIOV buffers
-        let mut views = Vec::with_capacity(buffers.len());
+        let mut views = Vec::new();
+        views.try_reserve_exact(buffers.len()).map_err(lacking)?;
         for buffer in &buffers {
             let view = PyMemoryView::from(buffer.bind(py))?;
             let size: usize = view.getattr("nbytes")?.extract()?;

@@ -213,10 +213,8 @@ impl Op {
         let flags = RwFlags(self.rw_flags as i32);
         let single = |writable| memory::buffer(self.buffers[0].bind(py), writable);
         let vector = |writable| {
-            self.buffers
-                .iter()
-                .map(|b| memory::buffer(b.bind(py), writable))
-                .collect::<PyResult<Vec<_>>>()
+            let buffers = self.buffers.iter();
+            memory::collected(buffers.map(|b| memory::buffer(b.bind(py), writable)))
         };
         let op: engine::Op = match self.kind {
             Kind::Read => engine::Read {
@@ -420,7 +418,7 @@ pub(super) fn memory_of(py: Python<'_>, kind: Kind, memory: &Bound<'_, PyAny>) -
                 "the kernel takes at most {UIO_MAXIOV} buffers in one op"
             )));
         }
-        buffers.push(one(&object?)?);
+        proactor::memory::push(&mut buffers, one(&object?)?).map_err(memory::lacking)?;
     }
     Ok(buffers)
 }

@@ -3,6 +3,7 @@
 use super::context::{Context, Inner};
 use super::shared::Shared;
 use crate::errors;
+use crate::memory::lacking;
 use crate::thread_bound::AssertSend;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -111,12 +112,15 @@ impl Context {
         loop {
             let mut inner = self.inner(py)?;
             let mut done = Vec::new();
+            // For all that may come: what has been taken from the driver is nowhere else.
+            let pending = inner.pending();
+            inner.collected.try_reserve(pending).map_err(lacking)?;
             inner
                 .driver
                 .get()?
                 .wait(0, usize::MAX, Some(Duration::ZERO), &mut done)
                 .map_err(|e| errors::io_error(py, &e, "wait"))?;
-            // allocates: completions of ops in flight, whose number the context bounds
+            // allocates: there is room
             inner.collected.extend(done);
             let left = deadline.left();
             if inner.collected.len() >= min || left == Some(Duration::ZERO) {

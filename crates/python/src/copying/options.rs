@@ -1,6 +1,7 @@
 //! The options of a copy, from keyword arguments.
 
 use super::path;
+use crate::memory::collected;
 use proactor_copy::{
     is_selinux, Action, Backup, Dereference, Engine, Fsync, Method, Mode, Options, Preserve, Reflink, Rule,
     Sparse, When, Wish,
@@ -183,7 +184,7 @@ fn rules(action: Action, option: &str, patterns: &Bound<'_, PyAny>) -> PyResult<
         let rule = Rule::new(action, &pattern);
         rule.map_err(|problem| PyValueError::new_err(format!("{option}: {}: {problem}", pattern.display())))
     };
-    patterns.try_iter()?.map(rule).collect()
+    collected(patterns.try_iter()?.map(rule))
 }
 
 /// A number that is not less than 0.

@@ -7,6 +7,7 @@ use crate::attached::Attached;
 use crate::coroutine::{bytes_len, coroutine_methods, Coroutine, Outcome};
 use crate::errors;
 use crate::files::driver::{self, LoopFuture};
+use crate::memory::lacking;
 use crate::reused::{self, make, reused, Call as _};
 use proactor_file::Step;
 use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning};
@@ -337,7 +338,10 @@ impl reused::Call for Call {
                     // To make it was Python's, which may have ended the call that had the turn.
                     if file.borrow().busy {
                         let place = Ticket::Future(ticket.clone_ref(py));
-                        file.borrow_mut().queue.push_back(place);
+                        let mut this = file.borrow_mut();
+                        this.queue.try_reserve(1).map_err(lacking)?;
+                        this.queue.push_back(place);
+                        drop(this);
                         return self.suspend(py, ticket, State::Queued);
                     }
                 }

@@ -2,7 +2,7 @@
 
 use super::binary::BinaryFile;
 use super::op::{os_error, FileOp, GivenUp, Job, Next};
-use crate::memory::{Exported, Unseen};
+use crate::memory::{collected, Exported, Unseen};
 use proactor::buffer::Memory;
 use proactor::op::{File, FileKind};
 use proactor::{Completion, Error};
@@ -199,7 +199,7 @@ fn each(
     buffers: &Bound<'_, PyAny>,
     export: fn(&Bound<'_, PyAny>) -> PyResult<Arc<dyn Memory>>,
 ) -> PyResult<Vec<Arc<dyn Memory>>> {
-    buffers.try_iter()?.map(|buffer| export(&buffer?)).collect()
+    collected(buffers.try_iter()?.map(|buffer| export(&buffer?)))
 }
 
 impl BinaryFile {

@@ -9,7 +9,7 @@ use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::PyTraverseError;
-use std::collections::VecDeque;
+use std::collections::{TryReserveError, VecDeque};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -119,9 +119,13 @@ impl Turn {
     }
 
     /// A call waits in the line. True if it is the first: somebody has to call `next` in the next turn of the loop.
-    pub(crate) fn give_way(&mut self, future: Py<LoopFuture>) -> bool {
+    ///
+    /// # Errors
+    /// If there is no memory for a longer line.
+    pub(crate) fn give_way(&mut self, future: Py<LoopFuture>) -> Result<bool, TryReserveError> {
+        self.line.try_reserve(1)?;
         self.line.push_back(future);
-        self.line.len() == 1
+        Ok(self.line.len() == 1)
     }
 
     /// The loop has come round: the calls that go on now, and whether there are others.

@@ -11,6 +11,7 @@ pub(crate) use super::waiter::Waiter;
 use crate::aio_engine;
 use crate::errors;
 use crate::file::Turn;
+use crate::memory::lacking;
 use crate::python_code;
 use crate::thread_bound::ThreadBound;
 use proactor::op::Op;
@@ -134,7 +135,8 @@ impl LoopDriver {
             no_inline: true,
             ..Options::default()
         };
-        let driver = match self.driver.get() {
+        let room = self.waiting.try_reserve(1).map_err(lacking);
+        let driver = match room.and_then(|()| self.driver.get()) {
             Ok(driver) => driver,
             Err(e) => return Err((Box::new(op), e)),
         };
@@ -157,10 +159,14 @@ impl LoopDriver {
 
     /// Gives up all files of a batch: those that have not begun, and the rest of those that have.
     pub(super) fn abandon_batch(&mut self, batch: &Py<PyWeakrefReference>) {
-        let of_batch = self.waiting.iter().filter(|(_, waiter)| waiter.is_of(batch));
-        for token in of_batch.map(|(token, _)| *token).collect::<Vec<_>>() {
-            self.abandon(token);
-        }
+        let mut driver = self.driver.get().ok();
+        self.waiting.retain(|token, waiter| {
+            let goes_on = !waiter.is_of(batch);
+            if let (Some(driver), false) = (&mut driver, goes_on) {
+                driver.abandon(*token);
+            }
+            goes_on
+        });
     }
 
     pub(crate) fn flush_now(&mut self, py: Python<'_>) -> PyResult<()> {
@@ -286,10 +292,11 @@ pub(crate) fn give_way(slf: &Bound<'_, LoopDriver>) -> PyResult<Py<PyAny>> {
 /// The place of one more call that lets the loop go round: a future.
 ///
 /// # Errors
-/// If there is no running loop, or Ctrl-C hits it.
+/// If there is no running loop, or Ctrl-C hits it. MemoryError.
 pub(crate) fn wait_in_line<'py>(slf: &Bound<'py, LoopDriver>) -> PyResult<Bound<'py, LoopFuture>> {
     let future = new_future(slf.py())?;
     let first = slf.borrow_mut().turn.give_way(future.clone().unbind());
+    let first = first.map_err(lacking)?;
     if first {
         schedule_turn(slf).inspect_err(|_| drop(slf.borrow_mut().turn.leave()))?;
     }

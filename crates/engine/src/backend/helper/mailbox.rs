@@ -3,9 +3,10 @@
 use crate::backend::Raw;
 use crate::inflight::Token;
 use crate::sys;
+use std::collections::TryReserveError;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 
 pub(crate) struct Mailbox {
     done: Mutex<Vec<Raw>>,
@@ -20,6 +21,19 @@ impl Mailbox {
         })
     }
 
+    /// Makes room for the results of so many ops in all.
+    pub(crate) fn make_room(&self, ops: usize) -> Result<(), TryReserveError> {
+        let mut done = self.lock();
+        let more = ops.saturating_sub(done.len());
+        done.try_reserve(more)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Raw>> {
+        self.done
+            .lock()
+            .expect("no thread panics while it holds the mailbox")
+    }
+
     /// Readable while results wait.
     pub(crate) fn eventfd(&self) -> RawFd {
         self.eventfd.as_raw_fd()
@@ -27,10 +41,7 @@ impl Mailbox {
 
     /// Posts one result. The eventfd is written once per batch, by whoever finds the box empty.
     pub(crate) fn post(&self, raw: Raw) {
-        let mut done = self
-            .done
-            .lock()
-            .expect("no thread panics while it holds the mailbox");
+        let mut done = self.lock();
         let first = done.is_empty();
         done.push(raw);
         drop(done);
@@ -45,20 +56,12 @@ impl Mailbox {
 
     /// Takes all results. The eventfd is not reset here: the reactor does that when it reports it.
     pub(crate) fn take(&self, into: &mut Vec<Raw>) {
-        into.append(
-            &mut self
-                .done
-                .lock()
-                .expect("no thread panics while it holds the mailbox"),
-        );
+        into.append(&mut self.lock());
     }
 
     /// Takes the result of this op, if it is here. Others stay: their owners keep count of them elsewhere.
     pub(crate) fn take_one(&self, token: Token, into: &mut Vec<Raw>) {
-        let mut done = self
-            .done
-            .lock()
-            .expect("no thread panics while it holds the mailbox");
+        let mut done = self.lock();
         if let Some(at) = done.iter().position(|raw| raw.token == token) {
             into.push(done.remove(at));
         }

@@ -17,6 +17,7 @@ use crate::sys::perform;
 use pool::Pool;
 use reactor::Reactor;
 pub(crate) use reactor::Readiness;
+use std::collections::TryReserveError;
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -38,6 +39,13 @@ impl Helper {
             mailbox,
             reactor,
         })
+    }
+
+    /// Makes room for so many ops in all.
+    pub(crate) fn make_room(&mut self, ops: usize) -> Result<(), TryReserveError> {
+        self.mailbox.make_room(ops)?;
+        self.pool.make_room(ops)?;
+        self.reactor.make_room(ops)
     }
 
     /// Where results from other threads arrive.

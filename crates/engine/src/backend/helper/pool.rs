@@ -10,7 +10,7 @@ use crate::inflight::Token;
 use crate::op::{Op, Options};
 use crate::sys::interrupt::{self, Interruption};
 use crate::sys::{self, perform};
-use std::collections::VecDeque;
+use std::collections::{TryReserveError, VecDeque};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
@@ -132,6 +132,13 @@ impl Pool {
             max_threads: max_threads.map_or_else(OnceLock::new, OnceLock::from),
             forked: false,
         }
+    }
+
+    /// Makes room for so many jobs in all.
+    pub(super) fn make_room(&self, jobs: usize) -> Result<(), TryReserveError> {
+        let mut state = self.shared.lock();
+        let more = jobs.saturating_sub(state.jobs.len());
+        state.jobs.try_reserve(more)
     }
 
     pub(super) fn submit(&self, token: Token, op: Box<Op>, skip: usize, options: Options) {

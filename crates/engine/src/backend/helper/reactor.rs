@@ -6,7 +6,7 @@ use crate::inflight::Token;
 use crate::op::{Handle, Op, RwFlags};
 use crate::sys::{self, perform};
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashMap, TryReserveError};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
@@ -72,6 +72,15 @@ impl Reactor {
             TIMER,
         )?;
         Ok(reactor)
+    }
+
+    /// Makes room for so many ops in all.
+    pub(super) fn make_room(&mut self, ops: usize) -> Result<(), TryReserveError> {
+        self.watched.try_reserve(ops.saturating_sub(self.watched.len()))?;
+        self.timeouts
+            .try_reserve(ops.saturating_sub(self.timeouts.len()))?;
+        self.deadlines
+            .try_reserve(ops.saturating_sub(self.deadlines.len()))
     }
 
     pub(super) fn epoll_fd(&self) -> RawFd {

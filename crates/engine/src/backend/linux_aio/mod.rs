@@ -24,6 +24,7 @@ use crate::op::{FileKind, Nop, Op, OpKind, Options};
 use crate::probe::Support;
 use crate::sys::aio::{self, Context, Event, Iocb};
 use crate::sys::{self, perform};
+use std::collections::TryReserveError;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
@@ -74,12 +75,22 @@ struct Requests {
 }
 
 impl Requests {
-    fn new(depth: usize) -> Self {
-        Requests {
-            iocbs: (0..depth).map(|_| Iocb::default().into()).collect(),
+    fn new(depth: usize) -> Result<Self, TryReserveError> {
+        let mut iocbs = Vec::new();
+        iocbs.try_reserve_exact(depth)?;
+        // allocates: there is room
+        iocbs.resize_with(depth, || Iocb::default().into());
+        Ok(Requests {
+            iocbs: iocbs.into_boxed_slice(),
             list: Vec::new(),
             free: Vec::new(),
-        }
+        })
+    }
+
+    /// Makes room for so many requests in all.
+    fn make_room(&mut self, count: usize) -> Result<(), TryReserveError> {
+        self.list.try_reserve(count.saturating_sub(self.list.len()))?;
+        self.free.try_reserve(count.saturating_sub(self.free.len()))
     }
 
     fn insert(&mut self, token: Token, op: Option<Box<Op>>, mut iocb: Iocb) -> Option<*mut Iocb> {
@@ -133,7 +144,7 @@ impl LinuxAio {
         let depth = config.depth as usize;
         Ok(LinuxAio {
             context: Context::new(config.depth)?,
-            requests: Requests::new(depth),
+            requests: Requests::new(depth)?,
             queue: Vec::new(),
             // allocates: at most BATCH events, before any op is taken
             events: vec![Event::default(); depth.min(BATCH)],
@@ -331,6 +342,14 @@ impl Backend for LinuxAio {
             OpKind::Timeout => Support::Reactor,
             _ => NO_COMMAND,
         }
+    }
+
+    fn make_room(&mut self, ops: usize) -> Result<(), TryReserveError> {
+        let native = ops.min(self.requests.iocbs.len());
+        self.requests.make_room(native)?;
+        self.queue.try_reserve(native.saturating_sub(self.queue.len()))?;
+        self.early.try_reserve(native.saturating_sub(self.early.len()))?;
+        self.helper.make_room(ops)
     }
 
     fn submit(&mut self, token: Token, slot: &mut Slot) -> Taken {

@@ -18,7 +18,7 @@ use crate::inflight::{Slot, Token};
 use crate::op::{FileKind, Handle, Op, OpKind, Options, RwFlags};
 use crate::probe::Support;
 use crate::sys;
-use std::collections::HashMap;
+use std::collections::{HashMap, TryReserveError};
 use std::io;
 use std::mem::offset_of;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -316,6 +316,14 @@ impl Backend for PosixAio {
             OpKind::ReadV | OpKind::WriteV => NO_VECTORS,
             _ => NO_FUNCTION,
         }
+    }
+
+    fn make_room(&mut self, ops: usize) -> Result<(), TryReserveError> {
+        self.requests
+            .try_reserve(ops.saturating_sub(self.requests.len()))?;
+        self.silent.try_reserve(ops.saturating_sub(self.silent.len()))?;
+        self.early.try_reserve(ops.saturating_sub(self.early.len()))?;
+        self.helper.make_room(ops)
     }
 
     fn submit(&mut self, token: Token, slot: &mut Slot) -> Taken {

@@ -6,6 +6,7 @@ use crate::config::Config;
 use crate::inflight::{Slot, Token};
 use crate::op::OpKind;
 use crate::probe::Support;
+use std::collections::TryReserveError;
 use std::io;
 use std::os::fd::RawFd;
 use std::time::Duration;
@@ -28,6 +29,10 @@ impl Backend for Threads {
             OpKind::Poll | OpKind::Timeout => Support::Reactor,
             _ => Support::Native,
         }
+    }
+
+    fn make_room(&mut self, ops: usize) -> Result<(), TryReserveError> {
+        self.helper.make_room(ops)
     }
 
     fn submit(&mut self, token: Token, slot: &mut Slot) -> Taken {

@@ -17,6 +17,7 @@ use crate::op::{Op, OpKind};
 use crate::probe::Support;
 use crate::ring::{Event, Ring, Waker, HELPER};
 use io_uring::{opcode, squeue, types};
+use std::collections::TryReserveError;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
@@ -34,6 +35,8 @@ pub(crate) struct Uring {
     /// Ops whose last completion queue entry has not come.
     in_ring: usize,
     in_helper: usize,
+    /// There is memory for so many ops.
+    room: usize,
     /// Ops that found no helper: it could not be made.
     failed: Vec<Raw>,
     driver_id: u64,
@@ -58,6 +61,7 @@ impl Uring {
             announcer: None,
             in_ring: 0,
             in_helper: 0,
+            room: 0,
             driver_id: config.driver_id,
             chaining: false,
         })
@@ -65,7 +69,9 @@ impl Uring {
 
     fn helper(&mut self) -> io::Result<&mut Helper> {
         if self.helper.is_none() {
-            let helper = Helper::new(self.max_threads)?;
+            let mut helper = Helper::new(self.max_threads)?;
+            let room = helper.make_room(self.room);
+            room.map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
             if let Some(announcer) = &self.announcer {
                 announcer.add(helper.poll_fd())?;
             }
@@ -104,6 +110,15 @@ impl Backend for Uring {
 
     fn features(&self) -> Vec<&'static str> {
         self.ring.features.clone()
+    }
+
+    fn make_room(&mut self, ops: usize) -> Result<(), TryReserveError> {
+        if let Some(helper) = &mut self.helper {
+            helper.make_room(ops)?;
+        }
+        self.failed.try_reserve(ops.saturating_sub(self.failed.len()))?;
+        self.room = ops;
+        Ok(())
     }
 
     fn submit(&mut self, token: Token, slot: &mut Slot) -> Taken {
