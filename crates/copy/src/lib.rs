@@ -54,6 +54,7 @@ mod pace;
 mod parents;
 mod place;
 mod plan;
+pub mod quote;
 mod rehearse;
 mod remove;
 mod report;
@@ -61,6 +62,7 @@ mod resume;
 mod ring;
 mod run;
 mod schedule;
+mod sentence;
 pub mod shards;
 mod stream;
 mod sys;
@@ -88,6 +90,7 @@ pub use options::{
     Wish,
 };
 pub use report::Report;
+pub use sentence::reason;
 pub use xattr::is_selinux;
 
 use std::path::PathBuf;

@@ -154,21 +154,42 @@ impl From<Error> for io::Error {
 }
 
 /// Why a driver would not take an op.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
     /// The queue and the backlog behind it hold as many ops as they may. Collect completions, then submit again.
-    #[error("the queue is full: {bound} ops are pending; collect completions before submitting more")]
     Full {
         /// `depth + backlog` of the driver's [`Config`](crate::Config).
         bound: usize,
     },
     /// The op can never succeed as it is.
-    #[error("{0}")]
     Invalid(Error),
     /// This process was forked after the driver was made. The rings and threads belong to the parent.
-    #[error("this driver belongs to the parent process: make a new one after fork()")]
     Forked,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Full { bound } => write!(
+                f,
+                "the queue is full: {bound} ops are pending; collect completions before submitting more"
+            ),
+            Refusal::Invalid(error) => error.fmt(f),
+            Refusal::Forked => {
+                f.write_str("this driver belongs to the parent process: make a new one after fork()")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Refusal {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Refusal::Invalid(error) => std::error::Error::source(error),
+            Refusal::Full { .. } | Refusal::Forked => None,
+        }
+    }
 }
 
 /// A refused op, handed back untouched.

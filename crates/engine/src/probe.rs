@@ -59,9 +59,17 @@ impl fmt::Display for Engine {
 }
 
 /// No backend has this name.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no engine is called {0:?}: choose auto, io_uring, linux_aio, posix_aio, threads or sim")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownEngine(String);
+
+impl fmt::Display for UnknownEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let choices = "auto, io_uring, linux_aio, posix_aio, threads or sim";
+        write!(f, "no engine is called {:?}: choose {choices}", self.0)
+    }
+}
+
+impl std::error::Error for UnknownEngine {}
 
 impl FromStr for Engine {
     type Err = UnknownEngine;

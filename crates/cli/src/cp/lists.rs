@@ -1,9 +1,8 @@
 //! Files that are lists: of names (`--files-from`), and of patterns (`--exclude-from`).
 
 use super::flags::Flags;
-use super::quote;
-use super::say;
 use super::usage::Misuse;
+use proactor_copy::quote;
 use proactor_copy::{Action, Rule};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read as _};
@@ -26,7 +25,13 @@ pub(super) fn read(list: &OsStr) -> Result<Vec<u8>, Misuse> {
     } else {
         std::fs::read(list)
     };
-    read.map_err(|error| Misuse::plain(format!("{}: {}", quote::name(list), say::reason(&error))))
+    read.map_err(|error| {
+        Misuse::plain(format!(
+            "{}: {}",
+            quote::name(list),
+            proactor_copy::reason(&error)
+        ))
+    })
 }
 
 /// The names in a list: with zeros between them if there is any, else with ends of lines, `\n` or `\r\n`.

@@ -4,13 +4,12 @@
 //! sentences (`say`), lines (`screen`, `progress`) and JSON. Knows nothing of how files are copied.
 
 mod abbreviations;
+mod debug;
 mod flags;
 mod json;
 mod lists;
 mod progress;
-mod quote;
 mod ray;
-mod say;
 mod screen;
 mod shards;
 mod stats;
@@ -57,8 +56,8 @@ fn whole(args: &Cp, wishes: &Wishes) -> Result<u8, Misuse> {
 }
 
 fn listen(args: &Cp, wishes: &Wishes) -> Result<Watch, Misuse> {
-    let signals =
-        Signals::listen().map_err(|error| Misuse::plain(format!("signals: {}", say::reason(&error))))?;
+    let signals = Signals::listen()
+        .map_err(|error| Misuse::plain(format!("signals: {}", proactor_copy::reason(&error))))?;
     let watch = Watch::new(&args.flags, progress::form(wishes.progress).is_some(), signals);
     for warning in &wishes.warnings {
         watch.screen().complain(&format!("warning: {warning}"));
@@ -108,7 +107,7 @@ fn conclude(args: &Cp, report: &Report, watch: &Watch) -> u8 {
             .for_each(|line| screen.say(line));
     }
     if let Some(error) = screen.flush() {
-        screen.complain(&format!("write error: {}", say::reason(&error)));
+        screen.complain(&format!("write error: {}", proactor_copy::reason(&error)));
         return status.max(1);
     }
     status

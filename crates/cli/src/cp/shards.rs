@@ -5,8 +5,9 @@ use super::json::Event;
 use super::usage::{Misuse, FAILURE};
 use super::watch::Watch;
 use super::wishes::{Cp, Wishes};
-use super::{conclude, listen, quote, ray, say, target, units, watched};
+use super::{conclude, listen, ray, target, units, watched};
 use crate::Cluster;
+use proactor_copy::quote;
 use proactor_copy::shards::{finish, plan, run_shard, Error, Plan};
 use proactor_copy::{Options, Target};
 use std::ffi::OsStr;
@@ -78,7 +79,7 @@ fn write_plan(args: &Cp, wishes: &Wishes, file: &Path, source: &Path, target: &P
         Err(error) => return Ok(failed(&watch, &error)),
     };
     if let Err(error) = std::fs::write(file, plan.to_json()) {
-        let problem = format!("{}: {}", quote::name(file), say::reason(&error));
+        let problem = format!("{}: {}", quote::name(file), proactor_copy::reason(&error));
         let kept = plan.records().join("plan.json");
         watch
             .screen()
@@ -145,7 +146,7 @@ pub(super) fn stored(flags: &Flags, wishes: &Wishes) -> Result<(PathBuf, Plan), 
         return Err(Misuse::with_hint(text));
     }
     let problem = |why: String| Misuse::plain(format!("{}: {why}", quote::name(file)));
-    let text = std::fs::read(file).map_err(|error| problem(say::reason(&error)))?;
+    let text = std::fs::read(file).map_err(|error| problem(proactor_copy::reason(&error)))?;
     let mut plan = Plan::from_json(&text).map_err(|error| problem(error.to_string()))?;
     if jobs > 0 {
         plan.set_jobs(jobs);
@@ -163,7 +164,7 @@ pub(super) fn failed(watch: &Watch, error: &Error) -> u8 {
         Error::Io { error, .. } => Some(error),
         _ => None,
     };
-    let mut text = cause.map_or_else(|| error.to_string(), say::reason);
+    let mut text = cause.map_or_else(|| error.to_string(), proactor_copy::reason);
     if let Some(path) = error.path() {
         text = format!("{}: {text}", quote::name(path));
     }

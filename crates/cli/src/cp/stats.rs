@@ -1,6 +1,7 @@
 //! The report for people: `--stats`, and what is done when a signal ends the copy.
 
-use super::{quote, units};
+use super::units;
+use proactor_copy::quote;
 use proactor_copy::Report;
 
 /// A line for each thing that there was any of.

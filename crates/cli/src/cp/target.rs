@@ -2,9 +2,8 @@
 
 use super::flags::Flags;
 use super::lists;
-use super::quote;
-use super::say;
 use super::usage::{missing_target, Misuse};
+use proactor_copy::quote;
 use proactor_copy::Target;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -106,7 +105,7 @@ fn into(what: &str, directory: &OsStr) -> Result<Target, Misuse> {
     Err(Misuse::plain(format!(
         "{what} {}: {}",
         quote::name(directory),
-        say::reason(&problem)
+        proactor_copy::reason(&problem)
     )))
 }
 

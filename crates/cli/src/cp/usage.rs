@@ -1,8 +1,8 @@
 //! What is wrong with a command line, in the words of GNU's cp.
 
-use super::quote;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::CommandFactory as _;
+use proactor_copy::quote;
 use std::ffi::{OsStr, OsString};
 
 pub(super) const PROGRAM: &str = "proactor cp";

@@ -1,7 +1,7 @@
 //! Words that stand for a value: whole or cut short, and what is said about others.
 
-use super::quote;
 use super::usage::Misuse;
+use proactor_copy::quote;
 use std::ffi::OsStr;
 
 /// A value with its names, the usual one first.

@@ -1,10 +1,11 @@
 //! What the copier tells, on its way to the screen; and the questions that it asks.
 
+use super::debug;
 use super::flags::Flags;
 use super::json::Event;
 use super::screen::Screen;
-use super::{quote, say};
 use crate::signals::Signals;
+use proactor_copy::quote;
 use proactor_copy::{Copied, Diagnostic, Kind, Observer, Question};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -84,7 +85,7 @@ impl Observer for Watch {
             let mut screen = self.screen();
             screen.say(&line);
             if let Some(how) = entry.how.filter(|_| self.debug) {
-                screen.say(&say::how(&how));
+                screen.say(&debug::how(&how));
             }
         }
     }
@@ -129,7 +130,7 @@ impl Observer for Watch {
     }
 
     fn diagnostic(&self, diagnostic: &Diagnostic) {
-        let sentence = say::sentence(diagnostic);
+        let sentence = diagnostic.to_string();
         let mut screen = self.screen();
         if self.json {
             screen.say(&Event::diagnostic(diagnostic, &sentence).line());

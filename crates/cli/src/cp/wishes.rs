@@ -431,6 +431,6 @@ fn bytes(of: &str, word: &OsStr) -> Result<u64, Misuse> {
 }
 
 fn meant(of: &str, word: &OsStr, what: &str) -> Misuse {
-    let (word, of) = (super::quote::mark(word), super::quote::mark(of));
+    let (word, of) = (proactor_copy::quote::mark(word), proactor_copy::quote::mark(of));
     Misuse::with_hint(format!("invalid argument {word} for {of}: {what} is meant"))
 }

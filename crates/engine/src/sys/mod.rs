@@ -11,6 +11,7 @@ pub(crate) mod perform;
 pub(crate) mod ring;
 
 use crate::error::Error;
+use std::fmt;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
@@ -41,11 +42,22 @@ pub(crate) fn raw(ret: i64) -> i32 {
 }
 
 /// An error in words for a person. `io::Error` by itself has room for words or an errno.
-#[derive(Debug, thiserror::Error)]
-#[error("{words}")]
+#[derive(Debug)]
 struct Explained {
     words: String,
     source: io::Error,
+}
+
+impl fmt::Display for Explained {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words)
+    }
+}
+
+impl std::error::Error for Explained {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
 }
 
 /// Replaces the text of the error and keeps its kind and errno.

@@ -1,12 +1,28 @@
-//! The copier's typed diagnostics as the sentences of GNU's cp.
+//! The typed diagnostics as the sentences of GNU's cp.
 
-use super::quote::{name, name_if_odd};
-use proactor_copy::{Answer, Detection, Diagnostic, How, Refusal, Step, Warning};
+use crate::error::{Diagnostic, Refusal, Step, Warning};
+use crate::quote::{name, name_if_odd};
+use std::fmt;
 use std::io;
 use std::path::Path;
 
-/// One line, without the program's name.
-pub(super) fn sentence(diagnostic: &Diagnostic) -> String {
+/// One line in the words of GNU's cp, with names as a shell takes them.
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&sentence(self))
+    }
+}
+
+impl std::error::Error for Diagnostic {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Diagnostic::Failed { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}
+
+fn sentence(diagnostic: &Diagnostic) -> String {
     match diagnostic {
         Diagnostic::Failed {
             step,
@@ -37,26 +53,8 @@ pub(super) fn sentence(diagnostic: &Diagnostic) -> String {
     }
 }
 
-/// What `--debug` says of a file, in the words of GNU's cp.
-pub(super) fn how(how: &How) -> String {
-    let answer = |answer| match answer {
-        Answer::Yes => "yes",
-        Answer::No => "no",
-        Answer::Unknown => "unknown",
-        Answer::Unsupported => "unsupported",
-    };
-    let sparse = match how.sparse {
-        Detection::Unknown => "unknown",
-        Detection::No => "no",
-        Detection::SeekHole => "SEEK_HOLE",
-        Detection::SeekHoleAndZeros => "SEEK_HOLE + zeros",
-    };
-    let (offload, reflink) = (answer(how.offload), answer(how.reflink));
-    format!("copy offload: {offload}, reflink: {reflink}, sparse detection: {sparse}")
-}
-
 /// What the C library says, without Rust's number behind it.
-pub(super) fn reason(error: &io::Error) -> String {
+pub fn reason(error: &io::Error) -> String {
     let mut text = error.to_string();
     if let Some(end) = error
         .raw_os_error()
@@ -159,5 +157,33 @@ fn warned(warning: Warning, path: &Path) -> String {
             "{} is of a copy that was interrupted, or has just begun: if none is going on, remove it",
             name(path)
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::error::Error as _;
+
+    #[test]
+    fn a_diagnostic_is_an_error() {
+        let failed = Diagnostic::Failed {
+            step: Step::OpenSource,
+            path: "a b".into(),
+            other: None,
+            error: io::Error::from_raw_os_error(libc::EACCES),
+        };
+        assert_eq!(
+            failed.to_string(),
+            "cannot open 'a b' for reading: Permission denied"
+        );
+        assert!(failed.source().is_some());
+        let refused = Diagnostic::Refused {
+            refusal: Refusal::SameFile,
+            source: "a".into(),
+            target: "b".into(),
+        };
+        assert_eq!(refused.to_string(), "'a' and 'b' are the same file");
+        assert!(refused.source().is_none());
     }
 }

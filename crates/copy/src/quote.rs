@@ -20,12 +20,12 @@ fn is_utf8() -> bool {
 }
 
 /// A name in a shell's quotes: `'a b'`, `"it's"`, `'new'$'\n''line'`.
-pub(super) fn name(name: impl AsRef<OsStr>) -> String {
+pub fn name(name: impl AsRef<OsStr>) -> String {
     shell(name.as_ref().as_encoded_bytes(), is_utf8())
 }
 
 /// A name as it is where no shell would take it apart, and in quotes elsewhere.
-pub(super) fn name_if_odd(name: impl AsRef<OsStr>) -> String {
+pub fn name_if_odd(name: impl AsRef<OsStr>) -> String {
     let quoted = self::name(&name);
     let plain =
         |byte: &u8| !byte.is_ascii() || byte.is_ascii_alphanumeric() || b"/._-+,%@:]~#".contains(byte);
@@ -38,7 +38,7 @@ pub(super) fn name_if_odd(name: impl AsRef<OsStr>) -> String {
 }
 
 /// A word of the command line in quotation marks: those of the locale.
-pub(super) fn mark(word: impl AsRef<OsStr>) -> String {
+pub fn mark(word: impl AsRef<OsStr>) -> String {
     let word = word.as_ref().to_string_lossy();
     if is_utf8() {
         format!("\u{2018}{word}\u{2019}")
