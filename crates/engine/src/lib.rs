@@ -34,6 +34,7 @@ mod config;
 mod descriptors;
 mod driver;
 mod error;
+pub mod guide;
 mod inflight;
 mod inline;
 pub mod io;
@@ -56,3 +57,8 @@ pub use probe::{Chosen, Engine, Support};
 pub use reservation::Reservation;
 pub use sys::fork::generation as fork_generation;
 pub use sys::{errno_of, is_forbidden, strerror};
+
+/// The example of the README is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,10 @@
+//! Pages that go across the types: no code.
+
+#[doc = include_str!("guide/cancel_and_drop.md")]
+pub mod cancel_and_drop {}
+
+#[doc = include_str!("guide/threads_and_send.md")]
+pub mod threads_and_send {}
+
+#[doc = include_str!("guide/engines_and_ops.md")]
+pub mod engines_and_ops {}
