@@ -434,3 +434,37 @@ fn a_ring_is_made_in_one_thread_and_used_in_another() {
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
 }
+
+#[test]
+fn buffers_are_kept_from_the_kernel_and_offered_again() {
+    let Some(mut driver) = driver() else { return };
+    // Whole pages, and parts of them.
+    for each in [64 << 10, 100] {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut group = driver.buffer_ring(8, 4, each).unwrap();
+        // SAFETY: the entry names no memory but the group's, and the descriptor outlives its last event.
+        unsafe { driver.push(receive(&ours, group.id()), RECEIVE).unwrap() };
+        driver.flush().unwrap();
+        for round in 0..3 {
+            theirs.write_all(&[round; 50]).unwrap();
+            let event = next(&mut driver)[0];
+            let id = event.buffer_id().unwrap();
+            // SAFETY: the event has named it, and it is not used after.
+            unsafe {
+                assert_eq!(group.bytes(id, 50), [round; 50]);
+                group.withhold(id);
+            }
+            assert_eq!(group.count(), 3 - u16::from(round));
+        }
+        assert_eq!(group.grow(6), 6);
+        for round in 0..6 {
+            theirs.write_all(&[round; 50]).unwrap();
+            let event = next(&mut driver)[0];
+            let id = event.buffer_id().unwrap();
+            // SAFETY: the event has named it, and it is not given back.
+            let bytes = unsafe { group.bytes(id, 50) };
+            assert_eq!(bytes, [round; 50]);
+        }
+        driver.drain_events(&mut Vec::new()).unwrap();
+    }
+}

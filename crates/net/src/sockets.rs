@@ -265,6 +265,15 @@ impl Sockets {
         self.fork_generation != proactor::fork_generation()
     }
 
+    /// Buffers of the pool that all receives share: it grows when a receive finds none, and is made smaller when few are in use.
+    /// None on epoll.
+    pub fn buffers(&self) -> usize {
+        match &self.on {
+            On::Uring(core) => core.backend.buffers(),
+            On::Epoll(_) => 0,
+        }
+    }
+
     /// What has happened so far.
     pub fn stats(&self) -> Stats {
         match &self.on {

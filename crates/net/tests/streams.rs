@@ -3,7 +3,8 @@
 mod common;
 
 use common::{kinds, Server};
-use proactor_net::{Address, Context, Handler, Limits, SocketId};
+use proactor_net::serve::Echo;
+use proactor_net::{Address, Chosen, Context, Handler, Limits, SocketId};
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -118,6 +119,40 @@ fn nothing_comes(stream: &mut TcpStream) -> ErrorKind {
             ErrorKind::Interrupted => {}
             kind => return kind,
         }
+    }
+}
+
+#[test]
+fn a_pool_that_has_grown_is_made_smaller_when_few_are_in_use() {
+    for kind in kinds() {
+        let mut sockets = kind.config().pool(2, 1000, 64).build().unwrap();
+        let id = sockets.listen(&"127.0.0.1:0".parse().unwrap()).unwrap();
+        let Some(Address::Inet(address)) = sockets.with(|cx| cx.local(id)) else {
+            panic!("no internet address")
+        };
+        let mut streams: Vec<TcpStream> = (0..30).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let mut exchange = |sockets: &mut proactor_net::Sockets, some: usize| {
+            let goal = sockets.stats().sent_bytes + some as u64 * 500;
+            for stream in &mut streams[..some] {
+                stream.write_all(&[1; 500]).unwrap();
+            }
+            while sockets.stats().sent_bytes < goal {
+                sockets.turn(&mut Echo, None).unwrap();
+            }
+            for stream in &mut streams[..some] {
+                stream.read_exact(&mut [0; 500]).unwrap();
+            }
+        };
+        (0..10).for_each(|_| exchange(&mut sockets, 30));
+        let most = sockets.buffers();
+        (0..6000).for_each(|_| exchange(&mut sockets, 1));
+        let least = sockets.buffers();
+        if *sockets.chosen() == Chosen::Uring {
+            assert!(most >= 16 && least <= 4, "{kind:?}: {most}, then {least}");
+        }
+        // It grows again.
+        (0..10).for_each(|_| exchange(&mut sockets, 30));
+        assert!(sockets.buffers() >= least.max(most / 2), "{kind:?}");
     }
 }
 

@@ -81,6 +81,8 @@ pub struct BufferRing {
     /// Buffers that have been offered at least once: ids below it are in use.
     made: u16,
     tail: u16,
+    /// Buffers that are kept from the kernel, without memory.
+    withheld: Vec<u16>,
     generation: u32,
 }
 
@@ -107,9 +109,10 @@ impl BufferRing {
         self.each_bytes as usize
     }
 
-    /// Buffers that have been made so far.
+    /// Buffers that the kernel has or that events have named.
+    #[inline]
     pub fn count(&self) -> u16 {
-        self.made
+        self.made - self.withheld.len() as u16
     }
 
     #[inline]
@@ -174,13 +177,41 @@ impl BufferRing {
         }
     }
 
+    /// Keeps a buffer from the kernel instead of handing it back, and frees its memory, until [`grow`](Self::grow) needs it.
+    ///
+    /// # Panics
+    /// If there is no such buffer.
+    ///
+    /// # Safety
+    /// As [`give_back`](Self::give_back).
+    pub unsafe fn withhold(&mut self, id: u16) {
+        if self.is_forked() {
+            return;
+        }
+        let (start, len) = (self.address(id) as usize, self.each_bytes as usize);
+        let page = sys::page_size();
+        let first = start.next_multiple_of(page);
+        let last = (start + len) / page * page;
+        if first < last {
+            // SAFETY: whole pages of this buffer, which nobody uses. Reading them gives zeroes from now on.
+            unsafe { libc::madvise(first as *mut libc::c_void, last - first, libc::MADV_DONTNEED) };
+        }
+        // allocates: at most `bound` numbers
+        self.withheld.push(id);
+    }
+
     /// Offers more buffers to the kernel, up to `count` in all and never more than the bound. Returns how many there are.
     pub fn grow(&mut self, count: u16) -> u16 {
+        while self.count() < count && !self.is_forked() {
+            let Some(id) = self.withheld.pop() else { break };
+            self.offer(id);
+        }
+        let count = count.saturating_add(self.withheld.len() as u16);
         while self.made < count.min(self.bound) && !self.is_forked() {
             self.made += 1;
             self.offer(self.made - 1);
         }
-        self.made
+        self.count()
     }
 
     /// The bytes that the kernel has received into a buffer.
@@ -233,6 +264,7 @@ impl Ring {
             bound,
             made: 0,
             tail: 0,
+            withheld: Vec::new(),
             generation: sys::fork::generation(),
         };
         ring.grow(count);

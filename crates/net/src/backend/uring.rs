@@ -40,6 +40,7 @@ enum Room {
 pub(crate) struct Uring {
     driver: Driver,
     pool: BufferRing,
+    demand: Demand,
     messages: Option<Messages>,
     /// What the next wait hands over.
     entries: Vec<squeue::Entry>,
@@ -75,7 +76,55 @@ impl Sockaddr {
     }
 }
 
+/// How many buffers the pool needs.
+struct Demand {
+    /// Buffers from which on those that are given back are kept from the kernel.
+    target: u16,
+    least: u16,
+    /// The most events of a wait since `waits` was 0: as many buffers were in use, at most.
+    most: usize,
+    waits: u32,
+}
+
+/// After so many waits in a row that needed a quarter of the pool, or less, it is halved.
+const CALM_WAITS: u32 = 1000;
+
+impl Demand {
+    fn new(least: u16) -> Self {
+        Demand {
+            target: least,
+            least,
+            most: 0,
+            waits: 0,
+        }
+    }
+
+    fn starved(&mut self, count: u16) {
+        self.target = count.saturating_mul(2);
+        (self.most, self.waits) = (0, 0);
+    }
+
+    #[inline]
+    fn saw(&mut self, events: usize) {
+        if self.target == self.least {
+            return;
+        }
+        self.most = self.most.max(events);
+        self.waits += 1;
+        if self.waits == CALM_WAITS {
+            if self.most <= usize::from(self.target / 4) {
+                self.target = (self.target / 2).max(self.least);
+            }
+            (self.most, self.waits) = (0, 0);
+        }
+    }
+}
+
 impl Uring {
+    pub(crate) fn buffers(&self) -> usize {
+        usize::from(self.pool.count())
+    }
+
     /// Makes a ring on which sockets can be.
     ///
     /// # Errors
@@ -108,6 +157,7 @@ impl Uring {
         Ok(Uring {
             driver,
             pool,
+            demand: Demand::new(config.buffers),
             messages: None,
             entries: Vec::new(),
             hidden: config.hidden,
@@ -316,6 +366,7 @@ impl Backend for Uring {
     fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         self.hand_over()?;
         let result = self.driver.wait_events(1, timeout, &mut self.completions, events);
+        self.demand.saw(events.len());
         if !self.connecting.is_empty() {
             for event in events
                 .iter()
@@ -342,7 +393,13 @@ impl Backend for Uring {
     fn give_back(&mut self, event: &Event) {
         let id = event.buffer_id().expect("the event has a buffer");
         // SAFETY: as above; the caller's slice has ended.
-        unsafe { self.pool.give_back(id) };
+        unsafe {
+            if self.pool.count() > self.demand.target {
+                self.pool.withhold(id);
+            } else {
+                self.pool.give_back(id);
+            }
+        }
     }
 
     fn message(&mut self, event: &Event) -> (Option<Address>, &[u8]) {
@@ -360,7 +417,8 @@ impl Backend for Uring {
     }
 
     fn grow_pool(&mut self) {
-        self.pool.grow(self.pool.count().saturating_mul(2));
+        self.demand.starved(self.pool.count());
+        self.pool.grow(self.demand.target);
     }
 
     fn drain(&mut self, events: &mut Vec<Event>) -> bool {
