@@ -60,6 +60,11 @@ def test_local_names_and_lengths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         "let copy = bytes[start..].to_vec();",
         "PyBytes::new(py, &read.data)",
         "AlignedBuf::zeroed(len, 4096)",
+        "let names: Vec<_> = names.map(|name| name.len()).collect();",
+        "let all = each.collect::<io::Result<Vec<OwnedFd>>>()?;",
+        "let path = CString::new(path)?;",
+        "let copy = with(path, CStr::to_owned);",
+        "bytes.extend(more.iter().flatten());",
     ],
 )
 def test_memory_of_any_size_is_reserved_fallibly(line: str) -> None:
@@ -69,7 +74,12 @@ def test_memory_of_any_size_is_reserved_fallibly(line: str) -> None:
     # A reason is not missing, and not a line further up.
     assert list(tidy.allocations("a.rs", f"// allocates:\n{line}"))
     assert list(tidy.allocations("a.rs", f"// allocates: some\n\n{line}"))
-    assert not list(tidy.allocations("a.rs", f"#[cfg(test)]\nmod tests {{\n{line}"))
+    # A module of tests may allocate, and what comes after it may not.
+    tests = f"#[cfg(test)]\nmod tests {{\n    {line}\n}}\n"
+    assert not list(tidy.allocations("a.rs", tests))
+    assert [found.split(":")[1] for found in tidy.allocations("a.rs", f"{tests}{line}")] == ["5"]
+    inner = f"mod inner {{\n    #[cfg(test)]\n    mod tests {{\n        {line}\n    }}\n    {line}\n}}\n"
+    assert [found.split(":")[1] for found in tidy.allocations("a.rs", inner)] == ["6"]
 
 
 @pytest.mark.parametrize(
@@ -80,10 +90,25 @@ def test_memory_of_any_size_is_reserved_fallibly(line: str) -> None:
         "let bytes = vec![0u8; CHUNK_BYTES + 1];",
         "// bytes.resize(count, 0);",
         'PyBytes::new(py, b"/")',
+        "let done = this.collect()?;",
+        "let bytes = vec![\n    0u8;\n    CHUNK_BYTES\n];",
     ],
 )
 def test_constant_and_fallible_sizes_are_fine(line: str) -> None:
     assert not list(tidy.allocations("a.rs", line))
+
+
+def test_a_call_over_several_lines_is_seen() -> None:
+    for call in (
+        "bytes\n    .extend_from_slice(\n        &more,\n    );",
+        "let bytes = Vec::with_capacity(\n    file.size() as usize,\n);",
+        "let all = values\n    .map(one)\n    .collect();",
+        "let bytes = vec![\n    0;\n    size\n];",
+    ):
+        (found,) = tidy.allocations("a.rs", call)
+        lines = call.splitlines()
+        lines[int(found.split(":")[1]) - 1] += " // allocates: a few"
+        assert not list(tidy.allocations("a.rs", "\n".join(lines))), call
 
 
 @pytest.mark.parametrize(

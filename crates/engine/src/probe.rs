@@ -215,7 +215,7 @@ fn why_not(refused: &[(Engine, io::Error)]) -> String {
     let each = refused
         .iter()
         .map(|(engine, e)| format!("{engine} does not: {e}"));
-    each.collect::<Vec<_>>().join("; ")
+    each.collect::<Vec<_>>().join("; ") // allocates: an entry for each engine
 }
 
 /// Gives the last engine's error with the reasons of all of them. A reason that they share is given once.
@@ -226,6 +226,7 @@ fn none_works(mut refused: Vec<(Engine, io::Error)>) -> io::Error {
         .all(|pair| reason(&pair[0]) == reason(&pair[1]))
     {
         true => {
+            // allocates: an entry for each engine
             let names: Vec<_> = refused.iter().map(|(engine, _)| engine.name()).collect();
             let shared = refused.last().map(reason).unwrap_or_default();
             format!("{shared} (no engine works here: {})", names.join(", "))
@@ -276,6 +277,7 @@ pub fn file_systems() -> io::Result<Vec<(String, Support)>> {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo")?;
     // Optional fields end with a dash; then comes the type.
     let names = mounts.lines().filter_map(|line| line.split_once(" - "));
+    // allocates: an entry for each mount, for a report
     let mut names: Vec<&str> = names.filter_map(|(_, rest)| rest.split(' ').next()).collect();
     names.sort_unstable();
     names.dedup();
@@ -293,7 +295,7 @@ pub fn file_systems() -> io::Result<Vec<(String, Support)>> {
     Ok(names
         .iter()
         .map(|name| (name.to_string(), support(name)))
-        .collect())
+        .collect()) // allocates: an entry for each type, for a report
 }
 
 /// Tries one backend with a real op and lists what it can do.
@@ -306,7 +308,7 @@ pub fn report(engine: Engine) -> Report {
             support = OpKind::ALL
                 .iter()
                 .map(|&kind| (kind, backend.support(kind)))
-                .collect();
+                .collect(); // allocates: an entry for each kind of op
             features = backend.features();
         }
     }

@@ -1,6 +1,7 @@
 //! Descriptors for calls that are no ops, and take their turn with those that are.
 
 use crate::descriptors::{self, Opens, Permit};
+use crate::memory;
 use crate::op::Blocking;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -44,10 +45,8 @@ impl Reservation {
 
     /// Whether they could be had without waiting.
     pub fn take(&self) -> bool {
-        let permits: Option<Vec<_>> = (0..self.count)
-            .map(|_| descriptors::take_at_once(Opens::Passing))
-            .collect();
-        permits.is_some_and(|permits| locked(&self.held).grant(permits))
+        let permits = (0..self.count).map(|_| descriptors::take_at_once(Opens::Passing).ok_or(()));
+        memory::collect(permits, || ()).is_ok_and(|permits| locked(&self.held).grant(permits))
     }
 
     /// Waits for them as ops do: it fails with EMFILE when no op of the process has got one for long enough. Those that
@@ -58,8 +57,9 @@ impl Reservation {
         let (count, held) = (self.count, Arc::clone(&self.held));
         let mut op = Blocking::new(NAME, move |_| {
             // The kernel knows whether there are so many.
-            let tried = (0..count).map(|_| any()).collect::<io::Result<Vec<OwnedFd>>>()?;
-            let permits = (0..count).map(|_| Permit::new(Opens::Passing)).collect();
+            let lacking = || io::ErrorKind::OutOfMemory.into();
+            let tried: Vec<OwnedFd> = memory::collect((0..count).map(|_| any()), lacking)?;
+            let permits = memory::collect((0..count).map(|_| Ok(Permit::new(Opens::Passing))), lacking)?;
             drop(tried);
             locked(&held).grant(permits);
             Ok(0)

@@ -97,6 +97,7 @@ impl Direct {
     /// The op whose descriptor `opened` takes.
     pub(crate) fn open_plain(file: &File) -> Open {
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        // allocates: a number of a descriptor
         Open::new(CString::new(path).expect("a number has no NUL"), libc::O_WRONLY)
     }
 

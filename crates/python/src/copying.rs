@@ -232,18 +232,19 @@ impl From<Report> for Done {
 impl Copying {
     fn outcome<'py>(&self, py: Python<'py>, report: &Report) -> PyResult<Bound<'py, PyDict>> {
         let told = std::mem::take(&mut *self.watch.told.lock().unwrap_or_else(PoisonError::into_inner));
+        // allocates: at most MOST_DIAGNOSTICS, here and below
         let errors: PyResult<Vec<_>> = told.failures.iter().map(|one| one.exception(py)).collect();
         let warnings = told.warnings.iter().map(|one| {
             // Names need not be text.
             let mut text = one.first.as_ref().map_or_else(OsString::new, |path| {
-                [path.as_os_str(), ": ".as_ref()].into_iter().collect()
+                [path.as_os_str(), ": ".as_ref()].into_iter().collect() // allocates: a path
             });
             text.push(&*one.why);
             text
         });
         let result = numbers(py, report)?;
         result.set_item("errors", PyTuple::new(py, errors?)?)?;
-        result.set_item("warnings", PyTuple::new(py, warnings.collect::<Vec<_>>())?)?;
+        result.set_item("warnings", PyTuple::new(py, warnings.collect::<Vec<_>>())?)?; // allocates: as above
         Ok(result)
     }
 }
@@ -299,6 +300,7 @@ fn numbers<'py>(py: Python<'py>, report: &Report) -> PyResult<Bound<'py, PyDict>
         numbers.set_item(name, number)?;
     }
     numbers.set_item("duration", report.duration.as_secs_f64())?;
+    // allocates: a pointer for each tree that was begun
     let partial: Vec<&OsStr> = report.partial.iter().map(|path| path.as_os_str()).collect();
     numbers.set_item("partial", PyTuple::new(py, partial)?)?;
     Ok(numbers)

@@ -88,6 +88,7 @@ pub(crate) fn refusal(py: Python<'_>, refusal: &Refusal) -> PyErr {
 /// Warns from a destructor, where an exception that the warning has become cannot be raised.
 pub(crate) fn warn_in_drop<T: PyTypeInfo>(py: Python<'_>, text: &str) {
     let category = py.get_type::<T>();
+    // allocates: a text of ours
     let warned = CString::new(text).map(|text| python_code::warn(&category, &text));
     if let Ok(Err(e)) = warned {
         e.write_unraisable(py, None);

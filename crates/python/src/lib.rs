@@ -53,7 +53,7 @@ fn engines(py: Python<'_>) -> Vec<&'static str> {
         let real = Engine::ALL.iter().filter(|e| **e != Engine::Sim);
         real.filter(|e| report(**e).usable.is_ok())
             .map(|e| e.name())
-            .collect()
+            .collect() // allocates: an entry for each engine
     })
 }
 

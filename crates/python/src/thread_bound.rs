@@ -247,7 +247,7 @@ fn reap() {
     let unwanted = MINE.try_with(|mine| {
         let is_unwanted = |slot: &mut Arc<dyn Listed>| slot.is_unwanted();
         let mut mine = mine.0.borrow_mut();
-        mine.extract_if(.., is_unwanted).collect::<Vec<_>>()
+        mine.extract_if(.., is_unwanted).collect::<Vec<_>>() // allocates: a pointer for each driver of the thread
     });
     for slot in unwanted.unwrap_or_default() {
         UNWANTED.fetch_sub(1, Ordering::Relaxed);

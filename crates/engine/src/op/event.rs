@@ -109,7 +109,7 @@ impl fmt::Debug for Events {
             .iter()
             .filter(|(event, _)| self.contains(*event))
             .map(|(_, name)| *name)
-            .collect();
+            .collect(); // allocates: at most a name for each bit
         write!(f, "Events({:#x} {})", self.0, names.join("|"))
     }
 }

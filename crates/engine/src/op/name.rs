@@ -25,7 +25,7 @@ impl Name {
     }
 
     fn of(bytes: Vec<u8>) -> Self {
-        Name(CString::new(bytes).ok())
+        Name(CString::new(bytes).ok()) // allocates: of what the caller gives as something else than a C string
     }
 }
 
@@ -77,7 +77,7 @@ convert! {
 
 impl From<&CStr> for Name {
     fn from(name: &CStr) -> Self {
-        Name(Some(name.to_owned()))
+        Name(Some(name.to_owned())) // allocates: the caller asks for a copy, and can give the string itself
     }
 }
 

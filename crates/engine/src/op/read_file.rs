@@ -7,7 +7,7 @@ use super::{Handle, Name, Op, OpKind};
 use crate::buffer::{Buf, Buffer, IntoBuffer, Memory};
 use crate::descriptors::{self, Opens, Permit};
 use crate::error::Error;
-use crate::{inline, sys};
+use crate::{inline, memory, sys};
 use std::fmt;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
@@ -125,7 +125,8 @@ impl ReadFile {
 
     fn answer(&self, res: i32) -> Result<usize, Error> {
         if res < 0 {
-            let error = Error::new(-res, OpKind::ReadFile.name()).with_path(Some((*self.path).to_owned()));
+            let error =
+                Error::new(-res, OpKind::ReadFile.name()).with_path(memory::c_string(&self.path).ok());
             Err(error.lacking_memory(self.lacks_memory))
         } else {
             Ok(self.len)

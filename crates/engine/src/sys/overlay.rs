@@ -29,7 +29,7 @@ pub(super) fn layers(fd: RawFd) -> io::Result<Vec<File>> {
         let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
         options.read(true).custom_flags(flags).open(path).ok()
     };
-    Ok(paths.iter().filter_map(open).collect())
+    Ok(paths.iter().filter_map(open).collect()) // allocates: an entry for each layer of a mount
 }
 
 /// The number of the mount of the file `fd`, as /proc/self/mountinfo has it.
@@ -60,7 +60,7 @@ fn layer_paths(options: &[u8]) -> Vec<OsString> {
     });
     let named = pairs.filter(|(key, _)| LAYER_OPTIONS.contains(key));
     let paths = named.flat_map(|(_, value)| split_layers(&decoded(value)));
-    paths.filter(|path| path.as_bytes().starts_with(b"/")).collect()
+    paths.filter(|path| path.as_bytes().starts_with(b"/")).collect() // allocates: as above
 }
 
 /// Decodes `\ooo`, which stands for a byte in mountinfo.

@@ -95,6 +95,7 @@ fn parse_sqpoll(sqpoll: Option<&Bound<'_, PyAny>>, cpu: Option<u32>) -> PyResult
 
 fn warn(py: Python<'_>, text: &str) -> PyResult<()> {
     let category = py.get_type::<PyRuntimeWarning>();
+    // allocates: a text of ours
     PyErr::warn(py, &category, &CString::new(text)?, 1)
 }
 

@@ -103,7 +103,7 @@ fn class_enum(py: Python<'_>) -> PyResult<&Py<PyAny>> {
             .iter()
             .enumerate()
             .map(|(i, (name, _))| (*name, i))
-            .collect();
+            .collect(); // allocates: an entry for each class
         python_enum(py, "IntEnum", "PriorityClass", CLASS_DOC, members)
     })
 }

@@ -205,6 +205,7 @@ fn choice<T: Copy>(option: &str, value: &Bound<'_, PyAny>, choices: &[(&str, T)]
     let value: String = value.extract()?;
     let found = choices.iter().find(|(name, _)| *name == value);
     found.map(|(_, choice)| *choice).ok_or_else(|| {
+        // allocates: an entry for each choice
         let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
         PyValueError::new_err(format!("{option} is one of {}, not '{value}'", names.join(", ")))
     })

@@ -131,6 +131,7 @@ impl Turn {
     /// The loop has come round: the calls that go on now, and whether there are others.
     pub(crate) fn next(&mut self) -> (Vec<Py<LoopFuture>>, bool) {
         self.begin();
+        // allocates: at most MOST_SHARES
         let served: Vec<_> = self.line.drain(..self.line.len().min(MOST_SHARES)).collect();
         self.share = u32::try_from(served.len())
             .ok()

@@ -235,7 +235,12 @@ impl LoopDriver {
             };
             (Some(waiter), completion)
         };
-        self.waiting.drain().map(fail).collect()
+        let mut lost = Vec::new();
+        // Without memory for all, the others hear of it when the loop looks the next time.
+        let room = lost.try_reserve_exact(self.waiting.len());
+        let count = if room.is_ok() { usize::MAX } else { BATCH };
+        lost.extend(self.waiting.extract_if(|_, _| true).take(count).map(fail)); // allocates: reserved, or a batch
+        lost
     }
 
     /// What has completed, or what the kernel says instead.
@@ -250,7 +255,7 @@ impl LoopDriver {
             return Ok(Err(e));
         }
         let with_waiter = |c: Completion| (self.waiting.remove(&c.token), c);
-        Ok(Ok(done.into_iter().map(with_waiter).collect()))
+        Ok(Ok(done.into_iter().map(with_waiter).collect())) // allocates: at most BATCH
     }
 }
 

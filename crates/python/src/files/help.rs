@@ -176,6 +176,7 @@ impl ReadMany {
         op: ReadCached,
     ) -> PyResult<()> {
         let py = slf.py();
+        // allocates: at most CHUNK files
         let copies = items.iter().map(|(at, path)| (*at, path.clone_ref(py))).collect();
         let waiter = Waiter::Chunk {
             batch: Self::weak(slf)?,

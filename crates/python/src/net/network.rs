@@ -345,6 +345,7 @@ fn address_of(address: &Bound<'_, PyAny>) -> PyResult<Address> {
     })?;
     Ok(match bytes.split_first() {
         Some((0, name)) => Address::Abstract(name.to_vec()), // allocates: a name of the program's own
+        // allocates: a name of the program's own, which is moved
         _ => Address::Unix(std::path::PathBuf::from(
             <std::ffi::OsString as std::os::unix::ffi::OsStringExt>::from_vec(bytes),
         )),
