@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -184,6 +185,43 @@ def test_a_static_program(tmp_path: Path) -> None:
     script.write_text(f"#!{program}\n")
     script.chmod(0o755)
     check_obstacle([str(script)], "it is statically linked, so nothing can be loaded into it")
+
+
+# What tells of a program is in its file, so a small one in C can have it.
+MARKED = """
+#include <stdio.h>
+int main(int argc, char **argv) {{
+    return argc > 5 ? puts({}) : 0;
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (r'"\xff Go buildinf:"', "it is written in Go, whose system calls do not go through the C library"),
+        ('"liburing.so.2"', "it uses io_uring already"),
+    ],
+    ids=["Go", "io_uring"],
+)
+def test_programs_with_calls_of_their_own(tmp_path: Path, text: str, why: str) -> None:
+    source, program = tmp_path / "marked.c", tmp_path / "marked"
+    source.write_text(MARKED.format(text))
+    subprocess.run(["cc", "-o", str(program), str(source)], check=True, timeout=60)
+    check_obstacle([str(program)], why)
+
+
+def test_another_c_library(tmp_path: Path) -> None:
+    source, program = tmp_path / "other.c", tmp_path / "other"
+    source.write_text("int main(void) { return 0; }")
+    # The loader of musl by its name, which is this system's own, so that the program runs.
+    loader = re.findall(rb"/\S*/ld-linux\S*?\.so\.\d", Path(sys.executable).resolve().read_bytes())[
+        0
+    ].decode()
+    (tmp_path / "ld-musl-any.so.1").symlink_to(loader)
+    linked = f"-Wl,--dynamic-linker={tmp_path}/ld-musl-any.so.1"
+    subprocess.run(["cc", linked, "-o", str(program), str(source)], check=True, timeout=60)
+    check_obstacle([str(program)], "it uses another C library (musl) than the library to load")
 
 
 @needs("root")
