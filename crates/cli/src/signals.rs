@@ -10,6 +10,53 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 
+/// Handlers of signals, which are taken away again when this is dropped.
+#[derive(Default)]
+pub(crate) struct Hooks(Vec<SigId>);
+
+impl Hooks {
+    pub(crate) fn push(&mut self, hook: SigId) {
+        self.0.push(hook);
+    }
+
+    /// Handlers that write the number of the last signal to `last` and a byte to `waker`, in this order.
+    pub(crate) fn tell(
+        &mut self,
+        signal: i32,
+        last: &Arc<AtomicUsize>,
+        waker: &UnixStream,
+    ) -> io::Result<()> {
+        let last = Arc::clone(last);
+        self.push(signal_hook::flag::register_usize(signal, last, signal as usize)?);
+        let waker = waker.try_clone()?;
+        self.push(signal_hook::low_level::pipe::register(signal, waker)?);
+        Ok(())
+    }
+
+    /// Has a signal end the process if `armed` is set when it comes.
+    pub(crate) fn end(&mut self, signal: i32, armed: &Arc<AtomicBool>) -> io::Result<()> {
+        let armed = Arc::clone(armed);
+        let hook = signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, armed)?;
+        self.push(hook);
+        Ok(())
+    }
+}
+
+impl Drop for Hooks {
+    fn drop(&mut self) {
+        for hook in self.0.drain(..) {
+            signal_hook::low_level::unregister(hook);
+        }
+    }
+}
+
+/// The signals that ask for an end. One that is ignored, as in a shell's background job or below nohup, stays so.
+pub(crate) fn ending() -> impl Iterator<Item = i32> {
+    [SIGINT, SIGTERM, SIGHUP]
+        .into_iter()
+        .filter(|signal| !is_ignored(*signal))
+}
+
 /// Listens as long as it lives.
 pub(crate) struct Signals {
     /// The signal that came, or 0.
@@ -18,49 +65,34 @@ pub(crate) struct Signals {
     again: Arc<AtomicBool>,
     /// Becomes readable with the first one, for whoever waits for input.
     wake: UnixStream,
-    hooks: Vec<SigId>,
+    _hooks: Hooks,
 }
 
 impl Signals {
-    /// A signal that is ignored, as in a shell's background job or below nohup, stays so.
+    /// Listens to the signals that ask for an end.
     pub fn listen() -> io::Result<Signals> {
         let (wake, waker) = UnixStream::pair()?;
         let came = Arc::new(AtomicUsize::new(0));
         let again = Arc::new(AtomicBool::new(false));
-        let mut hooks = Vec::new();
+        let mut hooks = Hooks::default();
         if !is_ignored(SIGXFSZ) {
             // By default it ends the process that writes beyond RLIMIT_FSIZE; what is caught lets the write fail (EFBIG).
             hooks.push(signal_hook::flag::register(SIGXFSZ, Arc::default())?);
         }
-        for signal in [SIGINT, SIGTERM, SIGHUP]
-            .into_iter()
-            .filter(|signal| !is_ignored(*signal))
-        {
+        for signal in ending() {
             // A terminal that is closed sends it twice, as a shell does and then the kernel, and systemd behind a SIGTERM.
             if signal != SIGHUP {
                 // In this order: the first one finds `again` unset.
-                hooks.push(signal_hook::flag::register_conditional_shutdown(
-                    signal,
-                    status(signal),
-                    Arc::clone(&again),
-                )?);
+                hooks.end(signal, &again)?;
             }
             hooks.push(signal_hook::flag::register(signal, Arc::clone(&again))?);
-            hooks.push(signal_hook::flag::register_usize(
-                signal,
-                Arc::clone(&came),
-                signal as usize,
-            )?);
-            hooks.push(signal_hook::low_level::pipe::register(
-                signal,
-                waker.try_clone()?,
-            )?);
+            hooks.tell(signal, &came, &waker)?;
         }
         Ok(Signals {
             came,
             again,
             wake,
-            hooks,
+            _hooks: hooks,
         })
     }
 
@@ -116,19 +148,7 @@ impl Signals {
     }
 }
 
-impl Drop for Signals {
-    fn drop(&mut self) {
-        for hook in self.hooks.drain(..) {
-            signal_hook::low_level::unregister(hook);
-        }
-    }
-}
-
-fn status(signal: i32) -> i32 {
-    128 + signal
-}
-
-pub(crate) fn is_ignored(signal: i32) -> bool {
+fn is_ignored(signal: i32) -> bool {
     let mut action = std::mem::MaybeUninit::<libc::sigaction>::uninit();
     // SAFETY: no new action is given, and the old one is written to a live local if the call succeeds.
     unsafe {
