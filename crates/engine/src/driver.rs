@@ -22,8 +22,8 @@ pub use complete::{Completion, Output};
 use descriptors::Parking;
 pub use disabled::Disabled;
 pub use each::Each;
-pub(crate) use run::finished;
 pub use run::Failed;
+pub(crate) use run::{driver_error, finished};
 
 use crate::backend::{Backend, CancelOutcome, Raw};
 use crate::buffer::BufferTable;

@@ -208,6 +208,6 @@ impl Op {
 }
 
 /// The error of an op whose driver cannot go on.
-pub(super) fn driver_error(error: &io::Error, op: &'static str) -> Error {
+pub(crate) fn driver_error(error: &io::Error, op: &'static str) -> Error {
     Error::new(errno_of(error).unwrap_or(libc::EIO), op).with_hint("the driver cannot wait for completions")
 }

@@ -24,6 +24,22 @@ impl Driver {
         Ok(())
     }
 
+    /// Cancels what may be stopped, and waits for all the rest. The completions stay ready.
+    pub(crate) fn finish_all(&mut self) {
+        for at in 0..self.slab.slots() {
+            if let Some(token) = self.slab.token_at(at).filter(|token| self.may_stop(*token)) {
+                self.cancel(token);
+            }
+        }
+        loop {
+            match self.drain() {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                // The drop tries again.
+                _ => return,
+            }
+        }
+    }
+
     /// Lets what changes something run to its end, cancels the rest, and waits for the backend to let go of all of it. False
     /// if it cannot be waited for any more.
     fn shut_down(&mut self) -> bool {

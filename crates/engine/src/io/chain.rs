@@ -38,7 +38,13 @@ impl<C: Chain> RunChain<C> {
 
     fn submit(&mut self, ops: Vec<Op>, cx: &Context<'_>) -> Poll<Result<C::Output, FailedChain<C>>> {
         match self.io.with(|driver| driver.accept_linked(ops, true)) {
-            Ok(tokens) => self.wait(tokens, Vec::new(), cx),
+            Ok(tokens) => {
+                let polled = self.wait(tokens, Vec::new(), cx);
+                if polled.is_pending() {
+                    self.io.queued();
+                }
+                polled
+            }
             Err((ops, Refusal::Full { bound })) if ops.len() <= bound => {
                 self.state = State::NoRoom(ops);
                 self.io.wait_for_room(cx.waker().clone());

@@ -64,6 +64,7 @@ impl EventStream {
         drop(before);
         let Some(completion) = completion else {
             self.state = State::InFlight(token);
+            self.io.queued();
             return Poll::Pending;
         };
         if completion.more {

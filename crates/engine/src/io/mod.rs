@@ -25,10 +25,12 @@
 mod block_on;
 mod chain;
 mod events;
+mod remote;
 mod run;
 
 pub use chain::RunChain;
 pub use events::EventStream;
+pub use remote::{Remote, RemoteRun};
 pub use run::Run;
 
 use crate::driver::Chain;
@@ -52,6 +54,8 @@ struct Shared {
     driver: RefCell<Driver>,
     /// Tasks whose op found the queue full.
     for_room: RefCell<VecDeque<task::Waker>>,
+    /// Who polls `poll_turn`, until an op is queued.
+    submitter: RefCell<Option<task::Waker>>,
     /// Empty; kept for its memory.
     woken: Cell<Vec<task::Waker>>,
 }
@@ -97,17 +101,24 @@ impl Io {
         self.with(|driver| driver.turn(true, timeout))
     }
 
-    /// As [`turn`](Self::turn), without waiting: for an executor that sleeps elsewhere, on [`poll_fd`](Self::poll_fd)
-    /// among others.
+    /// As [`turn`](Self::turn), without waiting, for a task of an executor that sleeps elsewhere, on
+    /// [`poll_fd`](Self::poll_fd) among others: it polls this when that descriptor is readable, and the waker of `cx` is used
+    /// when a task has asked for an op. So the ops of all tasks that run before this one is polled again share a call.
+    /// The one task that does this never comes to an end, but by an error.
     ///
     /// # Errors
     /// As [`turn`](Self::turn).
-    pub fn poll_turn(&self) -> io::Result<()> {
-        self.with(|driver| driver.turn(false, Some(Duration::ZERO)))
+    pub fn poll_turn(&self, cx: &mut task::Context<'_>) -> task::Poll<io::Result<()>> {
+        let before = self.0.submitter.replace(Some(cx.waker().clone()));
+        drop(before);
+        match self.with(|driver| driver.turn(false, Some(Duration::ZERO))) {
+            Ok(()) => task::Poll::Pending,
+            Err(error) => task::Poll::Ready(Err(error)),
+        }
     }
 
-    /// A descriptor that polls readable while something has completed, for another event loop: it then calls
-    /// [`poll_turn`](Self::poll_turn), and so it must before it sleeps, since that submits. Do not read from it or close it.
+    /// A descriptor that polls readable while something has completed, for another event loop, which then polls
+    /// [`poll_turn`](Self::poll_turn). Do not read from it or close it.
     ///
     /// # Errors
     /// EMFILE if it cannot be made.
@@ -145,6 +156,14 @@ impl Io {
         result
     }
 
+    /// An op is queued: somebody has to take a turn.
+    fn queued(&self) {
+        let submitter = self.0.submitter.take();
+        if let Some(waker) = submitter {
+            waker.wake();
+        }
+    }
+
     fn tell_of_room(&self, room: usize) {
         for _ in 0..room {
             let Some(waker) = self.0.for_room.borrow_mut().pop_front() else {
@@ -165,6 +184,7 @@ impl From<Driver> for Io {
         Io(Rc::new(Shared {
             driver: RefCell::new(driver),
             for_room: RefCell::default(),
+            submitter: RefCell::default(),
             woken: Cell::default(),
         }))
     }

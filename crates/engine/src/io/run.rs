@@ -40,7 +40,13 @@ impl<O: Operation> Run<O> {
             return Poll::Ready(Err(Failed::new(error, Some(O::restore(op)))));
         }
         match self.io.with(|driver| driver.submit_awaited(op)) {
-            Ok(token) => self.wait(token, cx),
+            Ok(token) => {
+                let polled = self.wait(token, cx);
+                if polled.is_pending() {
+                    self.io.queued();
+                }
+                polled
+            }
             Err(refused) if matches!(refused.refusal, Refusal::Full { .. }) => {
                 self.state = State::NoRoom(*refused.op);
                 self.io.wait_for_room(cx.waker().clone());

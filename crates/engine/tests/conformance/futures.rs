@@ -2,6 +2,7 @@
 
 use crate::fork::in_child;
 use crate::testkit::{descriptors, pipe, Case};
+use proactor::io::Remote;
 use proactor::op::{Blocking, File, Fsync, Nop, Open, Poll, Read, ReadFile, Rename, Timeout, Unlink, Write};
 use proactor::{Driver, Io, Refusal};
 use std::cell::RefCell;
@@ -20,8 +21,9 @@ conformance! {
         an_awaited_op_gives_its_result, errors_come_back, many_tasks_share_a_driver, a_chain_is_awaited,
         events_come_again_and_again, a_full_queue_makes_tasks_wait, a_dropped_task_passes_its_room_on,
         another_thread_wakes, another_loop_watches, the_last_waker_counts, a_waker_may_come_back, ops_of_the_driver_itself,
+        a_remote_runs_ops_of_other_threads, a_dropped_remote_ends_its_ops, a_remote_queue_has_no_end,
     }
-    isolated { dropped_futures_leave_nothing, a_forked_child_hears_of_it }
+    isolated { a_remote_leaves_nothing, dropped_futures_leave_nothing, a_forked_child_hears_of_it }
 }
 
 fn io(t: &Case) -> Io {
@@ -242,7 +244,17 @@ fn another_loop_watches(t: &Case) {
     let counter = Arc::new(Counter::default());
     let mut timeout = pin!(io.run(Timeout::new(Duration::from_millis(1))));
     assert!(poll_once(&mut timeout, &counter).is_pending());
-    io.poll_turn().unwrap();
+    let turner = Arc::new(Counter::default());
+    let turn = |io: &Io| {
+        let polled = io.poll_turn(&mut Context::from_waker(&Arc::clone(&turner).into()));
+        assert!(polled.is_pending(), "{polled:?}");
+    };
+    turn(&io);
+    let mut nop = Box::pin(io.run(Blocking::new("work", |_| Ok(0))));
+    assert!(poll_once(&mut nop.as_mut(), &counter).is_pending());
+    assert_eq!(turner.0.load(Ordering::SeqCst), 1, "an op is queued");
+    drop(nop);
+    turn(&io);
     while counter.0.load(Ordering::SeqCst) == 0 {
         let mut entry = libc::pollfd {
             fd,
@@ -252,7 +264,7 @@ fn another_loop_watches(t: &Case) {
         // SAFETY: one live entry.
         let ready = unsafe { libc::poll(&raw mut entry, 1, 20_000) };
         assert_eq!(ready, 1, "nothing tells of the completion");
-        io.poll_turn().unwrap();
+        turn(&io);
     }
     assert!(poll_once(&mut timeout, &counter).is_ready());
 }
@@ -265,7 +277,7 @@ fn the_last_waker_counts(t: &Case) {
     for counter in &counters {
         assert!(poll_once(&mut read, counter).is_pending());
     }
-    io.poll_turn().unwrap();
+    io.turn(Some(Duration::ZERO)).unwrap();
     std::fs::write(format!("/proc/self/fd/{}", writer.as_raw_fd()), b"!").unwrap();
     while counters[1].0.load(Ordering::SeqCst) == 0 {
         io.turn(None).unwrap();
@@ -330,6 +342,99 @@ fn ops_of_the_driver_itself(t: &Case) {
     );
 }
 
+/// Polls it until it ends, parking this thread in between: no executor of ours.
+fn park_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(std::thread::Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Arc::new(Unpark(std::thread::current())).into();
+    let mut future = pin!(future);
+    loop {
+        if let task::Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        std::thread::park();
+    }
+}
+
+fn a_remote_runs_ops_of_other_threads(t: &Case) {
+    let remote = Remote::new(t.config()).unwrap();
+    let file = t.file("f", b"0123456789");
+    std::thread::scope(|scope| {
+        for i in 0..4_u8 {
+            let (remote, file) = (&remote, &file);
+            scope.spawn(move || {
+                for _ in 0..50 {
+                    let (_, bytes) = park_on(remote.run(Read::at(file, i.into(), vec![0; 1]))).unwrap();
+                    assert_eq!(bytes, [b'0' + i]);
+                }
+            });
+        }
+    });
+    let failed = park_on(remote.run(Open::new("/nowhere/at all", libc::O_RDONLY))).unwrap_err();
+    assert_eq!((failed.errno(), failed.into_op().is_some()), (libc::ENOENT, true));
+    let refused = park_on(remote.run(Write::at(&file, u64::MAX, b"mine"))).unwrap_err();
+    assert_eq!(
+        (refused.errno(), refused.into_op().unwrap().buffer),
+        (libc::EINVAL, b"mine".to_vec())
+    );
+    assert_eq!(
+        park_on(remote.run(Poll::multishot(&file, libc::POLLIN)))
+            .unwrap_err()
+            .errno(),
+        libc::EINVAL
+    );
+}
+
+fn a_dropped_remote_ends_its_ops(t: &Case) {
+    let remote = Remote::new(t.config()).unwrap();
+    let (reader, _writer) = pipe();
+    let counter = Arc::new(Counter::default());
+    let mut read = pin!(remote.run(Read::new(&reader, vec![7; 9])));
+    assert!(poll_once(&mut read, &counter).is_pending());
+    let late = remote.run(Nop);
+    drop(remote);
+    let failed = park_on(read).unwrap_err();
+    assert_eq!(
+        (failed.errno(), failed.into_op().is_some()),
+        (libc::ECANCELED, true),
+        "with its buffer"
+    );
+    assert_eq!(park_on(late).unwrap_err().errno(), libc::ECANCELED);
+}
+
+fn a_remote_queue_has_no_end(t: &Case) {
+    let remote = Remote::new(t.config().depth(1).backlog(0)).unwrap();
+    let file = t.file("f", b"content");
+    let reads = (0..100).map(|_| remote.run(Read::at(&file, 0, vec![0; 9])));
+    assert!(park_on(join(reads))
+        .into_iter()
+        .all(|result| result.unwrap().0 == 7));
+}
+
+fn a_remote_leaves_nothing(t: &Case) {
+    let before = descriptors();
+    {
+        let remote = Remote::new(t.config()).unwrap();
+        let (reader, writer) = pipe();
+        let counter = Arc::new(Counter::default());
+        for _ in 0..20 {
+            let mut read = pin!(remote.run(Read::new(&reader, vec![0; 1 << 16])));
+            assert!(poll_once(&mut read, &counter).is_pending());
+            let mut open = pin!(remote.run(Open::new(t.c_path("."), libc::O_RDONLY)));
+            let _ = poll_once(&mut open, &counter);
+        }
+        // What was dropped takes no bytes.
+        park_on(remote.run(Write::new(&writer, b"!"))).unwrap();
+        let (count, _) = park_on(remote.run(Read::new(&reader, vec![0; 9]))).unwrap();
+        assert_eq!(count, 1);
+    }
+    assert_eq!(descriptors(), before);
+}
+
 fn dropped_futures_leave_nothing(t: &Case) {
     let before = descriptors();
     {
@@ -345,12 +450,12 @@ fn dropped_futures_leave_nothing(t: &Case) {
             assert!(poll_once(&mut read, &counter).is_pending());
             assert!(poll_once(&mut chain, &counter).is_pending());
             assert!(poll_once(&mut next, &counter).is_pending());
-            io.poll_turn().unwrap();
+            io.turn(Some(Duration::ZERO)).unwrap();
         }
         for _ in 0..20 {
             let mut open = pin!(io.run(Open::new(t.c_path("f"), libc::O_RDONLY)));
             let opened: task::Poll<Result<File, _>> = poll_once(&mut open, &counter);
-            io.poll_turn().unwrap();
+            io.turn(Some(Duration::ZERO)).unwrap();
             drop(opened);
         }
         // None of it is polled again, and all ends with the driver.
