@@ -126,6 +126,24 @@ fn the_rest_of_a_tree_is_copied() {
 }
 
 #[test]
+fn a_short_copy_of_another_length_differs() {
+    for length in [2000, 3001] {
+        let (here, source, target) = place();
+        fs::create_dir(&source).unwrap();
+        fs::write(source.join("a"), [7; 3000]).unwrap();
+        let hooks = on_progress(|_| {
+            let copy = growing(here.path(), "target").join("a");
+            let copy = fs::File::options().write(true).open(copy).unwrap();
+            copy.set_len(length).unwrap();
+        });
+        let report = hooks.run(&verified(), &source, Target::As(target.clone()));
+        assert_eq!((report.verified, report.failures), (0, 1), "{length}");
+        let told = hooks.notes.text();
+        assert!(told.contains(&format!("offset: {}", length.min(3000))), "{told}");
+    }
+}
+
+#[test]
 fn a_source_that_changes_is_read_again_before_anything_is_said() {
     let (_here, source, target) = place();
     fs::write(&source, "before").unwrap();

@@ -10,7 +10,7 @@ conformance! {
     isolated {
         many_read, many_written, files_opened_and_closed, the_reserve_holds, fails_at_last, keeps_no_other_op_waiting,
         is_cancelled, dropped_with_ops_that_wait, another_drivers_turn, a_child_begins_anew, a_chain_goes_on,
-        read_while_opens_wait, does_not_wait_if_told_so, a_function_that_opens, a_depth_of_one,
+        read_while_opens_wait, who_came_first_opens_first, does_not_wait_if_told_so, a_function_that_opens, a_depth_of_one,
     }
 }
 
@@ -400,6 +400,22 @@ fn read_while_opens_wait(t: &Case) {
     for _ in 0..100 {
         assert!(run(&mut d, read()).is_ok());
     }
+}
+
+/// Descriptors that the program closes itself tell nobody, and an op that comes just then stands behind those that wait.
+fn who_came_first_opens_first(t: &Case) {
+    limit(LIMIT);
+    let mut d = t.config().descriptor_wait(LONG).depth(1).build().unwrap();
+    // What the driver opens for itself is open from here on.
+    run(&mut d, WriteFile::new(t.c_path("warm"), b"x")).unwrap();
+    let taken = take_all();
+    let first = d.submit(WriteFile::new(t.c_path("first"), b"1")).unwrap();
+    assert_eq!(soon(&mut d), 0);
+    drop(taken);
+    let second = d.submit(WriteFile::new(t.c_path("second"), b"2")).unwrap();
+    let done = collect(&mut d, 2);
+    assert_eq!(done.iter().map(|c| c.token).collect::<Vec<_>>(), [first, second]);
+    assert!(done.iter().all(|c| outcome(c) == Ok(1)));
 }
 
 fn does_not_wait_if_told_so(t: &Case) {
