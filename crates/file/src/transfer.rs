@@ -354,3 +354,69 @@ impl Transfer {
         self.file.size().is_ok_and(|size| size > 0 && size <= at)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::any::Any;
+
+    struct Bytes(Box<[u8]>);
+
+    // SAFETY: a boxed slice that is neither moved nor changed while it exists.
+    unsafe impl Memory for Bytes {
+        fn ptr(&self) -> *mut u8 {
+            self.0.as_ptr().cast_mut()
+        }
+
+        fn len(&self) -> usize {
+            self.0.len()
+        }
+
+        fn writable(&self) -> bool {
+            false
+        }
+
+        fn into_any(self: Box<Self>) -> Box<dyn Any> {
+            self
+        }
+    }
+
+    fn write(pieces: usize, each_bytes: usize) -> Transfer {
+        let file = File::new(tempfile::tempfile().unwrap());
+        let piece = || Arc::new(Bytes(vec![7; each_bytes].into())) as Arc<dyn Memory>;
+        Transfer::write(&file, 0, (0..pieces).map(|_| piece()).collect())
+    }
+
+    #[test]
+    fn a_short_op_ends_what_is_to_be_one_call() {
+        for once in [false, true] {
+            let mut transfer = write(1, 10);
+            if once {
+                transfer = transfer.once();
+            }
+            let op = transfer.op();
+            transfer.took(op, Ok(Output::Count(4))).unwrap();
+            assert_eq!((transfer.done(), transfer.is_over()), (4, once));
+            assert_eq!(transfer.op().is_none(), once);
+        }
+    }
+
+    #[test]
+    fn an_op_has_no_more_pieces_than_the_kernel_takes() {
+        let mut transfer = write(2000, 1);
+        for expected in [1024, 976] {
+            let op = transfer.op();
+            assert!(matches!(&op, Some(Op::WriteV(op)) if op.buffers.len() == expected));
+            transfer.took(op, Ok(Output::Count(expected))).unwrap();
+        }
+        assert!(transfer.is_over());
+    }
+
+    #[test]
+    fn a_write_that_writes_nothing_is_an_error() {
+        let mut transfer = write(1, 10);
+        let op = transfer.op();
+        let error = transfer.took(op, Ok(Output::Count(0))).unwrap_err();
+        assert_eq!((error.errno(), transfer.is_over()), (libc::EIO, true));
+    }
+}
