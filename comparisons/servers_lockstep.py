@@ -30,6 +30,8 @@ OURS, OURS_EPOLL = "proactor", "proactor, epoll"
 # Each contender's program, and its options.
 CONTENDERS: dict[str, tuple[str, tuple[str, ...]]] = {
     EPOLL: ("lockstep-epoll", ()),
+    "C, bare recv + send": ("lockstep-bare", ()),
+    "C ring, multishot poll": ("lockstep-ring", ("receive=poll",)),
     RING: ("lockstep-ring", ()),
     "C ring, direct sends": ("lockstep-ring", ("send=direct",)),
     "C ring, 256 buffers": ("lockstep-ring", ("buffers=256",)),

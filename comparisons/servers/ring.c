@@ -1,13 +1,15 @@
 /* Echo by io_uring: multishot receives into a ring of buffers, and sends of those buffers through the ring.
    Raw system calls, so that only the kernel's headers are needed (Linux 6.1 or newer).
 
-   Options: buffers=32 (a power of two), bytes=16384 of each, send=queued|direct. */
+   Options: buffers=32 (a power of two), bytes=16384 of each, send=queued|direct; receive=poll takes multishot polls
+   with a recv and a send by calls instead, and ends where a socket does not take a reply. */
 #define _GNU_SOURCE
 #include "echo.h"
 #include <errno.h>
 #include <linux/io_uring.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -16,7 +18,7 @@
 #include <unistd.h>
 
 enum { ENTRIES = 2048, COMPLETIONS = 8192, GROUP = 1, MAX_IOV = 64, NONE = -1 };
-enum kind { ACCEPT, RECEIVE, SEND };
+enum kind { ACCEPT, RECEIVE, SEND, POLL, CANCEL };
 
 struct connection {
     int open, receiving, sending, ended, starved;
@@ -46,7 +48,7 @@ static char *bytes;
 static unsigned buffer_count = 32, buffer_len = 16 << 10, pool_tail;
 /* Buffers in the connections' queues. */
 static unsigned held;
-static int send_directly, listening;
+static int send_directly, polling, listening;
 /* Connections whose receive found no buffer, in the order in which they did. */
 static int starved[MAX_DESCRIPTORS];
 static unsigned starved_head, starved_tail;
@@ -58,6 +60,8 @@ int server_option(const char *name, const char *value) {
         buffer_len = atoi(value);
     else if (!strcmp(name, "send"))
         send_directly = !strcmp(value, "direct");
+    else if (!strcmp(name, "receive"))
+        polling = !strcmp(value, "poll");
     else
         return 0;
     return 1;
@@ -154,6 +158,13 @@ static void make_pool(void) {
 /* Connections */
 
 static void receive(int fd) {
+    if (polling) {
+        struct io_uring_sqe *poll = push(POLL, IORING_OP_POLL_ADD, fd);
+        poll->poll32_events = POLLIN | POLLRDHUP;
+        poll->len = IORING_POLL_ADD_MULTI;
+        connections[fd]->receiving = 1;
+        return;
+    }
     struct io_uring_sqe *entry = push(RECEIVE, IORING_OP_RECV, fd);
     entry->ioprio = IORING_RECV_MULTISHOT;
     entry->flags = IOSQE_BUFFER_SELECT;
@@ -282,7 +293,10 @@ static void close_ended(int fd) {
     if (!c->ended || c->sending)
         return;
     if (c->receiving) {
-        shutdown(fd, SHUT_RDWR);
+        if (polling)
+            push(CANCEL, IORING_OP_ASYNC_CANCEL, fd)->cancel_flags = IORING_ASYNC_CANCEL_FD | IORING_ASYNC_CANCEL_ALL;
+        else
+            shutdown(fd, SHUT_RDWR);
         return;
     }
     while (c->first != NONE)
@@ -318,6 +332,29 @@ static void on_receive(int fd, int result, unsigned flags) {
     close_ended(fd);
 }
 
+static void on_poll(int fd, int result, unsigned flags) {
+    static char hot[128 << 10];
+    struct connection *c = connections[fd];
+    ssize_t len = sizeof hot;
+    c->receiving = !!(flags & IORING_CQE_F_MORE);
+    /* A poll tells of what is new, so the socket is read until it has no more. */
+    while (result >= 0 && !c->ended && len == sizeof hot) {
+        len = recv(fd, hot, sizeof hot, MSG_DONTWAIT);
+        counters.calls++;
+        if (len <= 0) {
+            c->ended = len == 0 || errno != EAGAIN;
+            break;
+        }
+        counters.calls++;
+        if (send(fd, hot, len, MSG_NOSIGNAL | MSG_DONTWAIT) != len)
+            die("send: the socket does not take all");
+        counters.sent += len;
+    }
+    if (!c->receiving && !c->ended)
+        receive(fd);
+    close_ended(fd);
+}
+
 static void on_send(int fd, int result) {
     struct connection *c = connections[fd];
     c->sending = 0;
@@ -347,6 +384,11 @@ void server_turn(int wait) {
             break;
         case SEND:
             on_send(fd, done->res);
+            break;
+        case POLL:
+            on_poll(fd, done->res, done->flags);
+            break;
+        case CANCEL:
             break;
         }
     }
