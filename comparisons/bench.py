@@ -53,6 +53,8 @@ RUNS = {
     "randread": Run(21, ("--seconds", "2"), "fio"),
     "servers_lockstep": Run(40, ("--rounds", "9"), needs="cc"),
     "servers_live": Run(90, ("--rounds", "9"), needs="cc"),
+    "servers_redis": Run(60, ("--rounds", "9", "--seconds", "0.7", "--live-seconds", "1.5"), "redis-server"),
+    "servers_programs": Run(30, ("--rounds", "5"), "memcached"),
     "servers_streams": Run(10, ("--rounds", "7")),
     "copier": Run(60, ("--add", "--fs", "ext4", "--tree", "50,000 x 4 KB in 500 directories"), "cargo"),
 }
@@ -94,14 +96,17 @@ def run(name: str, minutes: float, results: Path, *, smoke: bool) -> bool:
 
 
 def build(names: list[str]) -> None:
-    """The binaries of perop, randread, servers_lockstep, servers_live and copier, out of their time."""
+    """The binaries that the comparisons need, out of their time."""
     wanted = set(names) if shutil.which("cargo") else set()
     if {"perop", "randread"} & wanted:
         subprocess.run(["cargo", "build", "--release", "-p", "proactor-bench"], cwd=lib.ROOT, check=True)
     if "servers_lockstep" in wanted:
         servers_lib.cargo_build(*servers_lib.LOCKSTEP)
-    if "servers_live" in wanted:
+    if {"servers_live", "servers_redis", "servers_programs"} & wanted:
         servers_lib.cargo_build(*servers_lib.COMMAND)
+    if {"servers_redis", "servers_programs"} & wanted:
+        servers_lib.cargo_build(*servers_lib.PRELOAD)
+    if "servers_live" in wanted:
         servers_peers.build()
     if "copier" in wanted:
         subprocess.run(["make", "native"], cwd=lib.ROOT, check=True)

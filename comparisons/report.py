@@ -37,6 +37,8 @@ COMPARISONS = {
     "copier": "Trees, copied",
     "servers_lockstep": "Echo servers at an exact batch",
     "servers_live": "Echo servers under load",
+    "servers_redis": "Redis, plain and under `proactor run`",
+    "servers_programs": "Other unmodified servers, plain and under `proactor run`",
     "servers_streams": "Echo servers in Python at an exact batch",
 }
 # Results by the same module, of another device or another Python.

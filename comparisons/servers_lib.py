@@ -17,7 +17,7 @@ PROGRAMS = {"lockstep": ("epoll", "ring", "bare"), "server": ("epoll", "ring")}
 LOCKSTEP = ("--package", "proactor-net", "--example", "lockstep")
 COMMAND = ("--package", "proactor-cli", "--bin", "proactor")
 PRELOAD = ("--package", "proactor-preload")
-FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror")
+FLAGS = ("-std=gnu11", "-O2", "-pthread", "-Wall", "-Wextra", "-Werror")
 
 
 def compiler() -> str | None:

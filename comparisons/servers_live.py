@@ -4,7 +4,7 @@
 request in flight on each connection. The servers are mio, monoio and compio (`servers/peers`), epoll and a
 ring in C, and ours. CPU is of all the server's threads, the kernel's included (SQPOLL, io-wq, ksoftirqd).
 The contenders of a round follow each other, and ratios are within rounds. On two processors a kernel worker
-shares its processor with the client, as does the second process of a server.
+shares its processor with the client, as does the second thread of C epoll (SO_REUSEPORT).
 
     python comparisons/servers_live.py
     python comparisons/servers_live.py --only proactor --setup "25 connections" --seconds 1
@@ -95,7 +95,7 @@ ALONE: dict[str, Start] = {
 }
 WITH_TWO: dict[str, Start] = {
     EPOLL: c("epoll"),
-    "C epoll, two processes": c("epoll", "processes=2"),
+    "C epoll, two threads": c("epoll", "threads=2"),
     "proactor, 1 kernel worker": with_worker,
 }
 

@@ -6,7 +6,7 @@ connections on another processor. The contenders of a round follow each other, a
 `goal` is the ratio to plain that was asked for. System calls are counted in a run of their own.
 
     python comparisons/servers_redis.py
-    python comparisons/servers_redis.py --only "pool 256" --setup "50 connections, 16 deep"
+    python comparisons/servers_redis.py --setup "50 connections, 16 deep"
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ PLAIN = "redis-server"
 CONTENDERS: dict[str, tuple[str, ...] | None] = {
     PLAIN: None,
     "proactor run": (),
-    "proactor run, --pool 256": ("--pool=256",),
 }
 LOCKSTEP_S, LIVE_S = 1.0, 3.0
 ATTEMPTS = 5
@@ -225,7 +224,10 @@ HEAD = ["of plain, by rounds", "goal", "calls per request", "requests a second",
 
 def ratio(its: Sequence[lib.Measured], others: Sequence[lib.Measured]) -> float:
     """The median of the ratios within each round."""
-    return statistics.median(it["cpu_us"] / other["cpu_us"] for it, other in zip(its, others, strict=True))
+    median: float = statistics.median(
+        it["cpu_us"] / other["cpu_us"] for it, other in zip(its, others, strict=True)
+    )
+    return median
 
 
 def shown(rounds: Sequence[lib.Measured], key: str, spec: str) -> str:
@@ -249,6 +251,18 @@ def groups(data: lib.Measured) -> Iterator[tables.Group]:
             for contender, rounds in found.items()
         ]
         yield tables.Group(name, "microseconds of CPU per request", rows, HEAD, digits=2)
+
+
+def summary(data: lib.Measured) -> str:
+    """CPU of all set-ups in one table, as ratios to plain within rounds, with the goal."""
+    setups = data["setups"]
+    (first, *_) = setups.values()
+    others = [name for name in first if name != PLAIN]
+    rows = []
+    for name, found in setups.items():
+        ratios = [f"{ratio(found[other], found[PLAIN]):.2f}" for other in others]
+        rows.append([name, *ratios, f"{SETUPS[name].goal:.2f}"])
+    return tables.table(["CPU of plain", *others, "goal"], rows)
 
 
 def main() -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 import servers_live
 import servers_lockstep
+import servers_programs
+import servers_redis
 import servers_streams
 from capabilities import require
 from test_comparisons import smoke
@@ -55,20 +57,51 @@ def test_servers_live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for program in (ours, cargo):
         program.chmod(0o755)
     monkeypatch.setenv("CARGO", str(cargo))
-    arguments = ("--binary", str(ours), "--only", "proactor, epoll|two processes|mio")
+    arguments = ("--binary", str(ours), "--only", "proactor, epoll|two threads|mio")
     text, data = smoke(tmp_path, "servers_live.py", *arguments)
     assert data["missing"] == dict.fromkeys(("mio", "monoio", "compio"), "error: no network")
     assert "mio is not there: error: no network." in text
     two = "25 connections, two processors"
     assert set(data["setups"]) == set(servers_live.SETUPS)
     for setup, found in data["setups"].items():
-        own = "C epoll, two processes" if setup == two else "proactor, epoll"
+        own = "C epoll, two threads" if setup == two else "proactor, epoll"
         assert set(found) == {servers_live.EPOLL, own}
         for (one,) in found.values():
             assert one["requests_per_s"] > 0
             assert one["cpu_us"] > 0
             assert 0 < one["p50_us"] <= one["p99_us"]
     assert f"## {two}: CPU\n" in text
+
+
+@pytest.fixture
+def ours(tmp_path: Path) -> Path:
+    """The package's command, in the place of one that would have to be built."""
+    command = tmp_path / "ours"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m proactor "$@"\n')
+    command.chmod(0o755)
+    return command
+
+
+def test_servers_redis(tmp_path: Path, ours: Path) -> None:
+    """At an exact batch, and under redis-benchmark."""
+    setups = ("50 connections", "live, redis-benchmark -c 50")
+    chosen = [word for setup in setups for word in ("--setup", setup)]
+    text, data = smoke(tmp_path, "servers_redis.py", "--binary", str(ours), "--only", "proactor run", *chosen)
+    for setup in setups:
+        assert f"## {setup}\n" in text
+        for (one,) in data["setups"][setup].values():
+            assert one["cpu_us"] > 0
+    assert servers_redis.summary(data).count("0.80") == 1
+
+
+def test_servers_programs(tmp_path: Path, ours: Path) -> None:
+    """The load checks each byte that comes back."""
+    text, data = smoke(tmp_path, "servers_programs.py", "--binary", str(ours))
+    assert set(data["setups"]) == set(servers_programs.SETUPS)
+    for found in data["setups"].values():
+        assert set(found) == set(servers_programs.CONTENDERS)
+        assert all(one["cpu_us"] > 0 and one["requests_per_s"] > 0 for (one,) in found.values())
+    assert "## nginx, 100 KB\n" in text
 
 
 def test_client_and_server_have_processors_of_their_own() -> None:

@@ -9,9 +9,9 @@
 
 enum { BUFFER = 64 << 10 };
 
-struct counters counters;
-static int connections[MAX_DESCRIPTORS], listening;
-static char buffer[BUFFER];
+OF_THREAD struct counters counters;
+static OF_THREAD int connections[MAX_DESCRIPTORS], listening;
+static OF_THREAD char buffer[BUFFER];
 
 int server_option(const char *name, const char *value) {
     (void)name, (void)value;

@@ -12,7 +12,9 @@
 struct counters {
     uint64_t accepted, sent, calls;
 };
-extern struct counters counters;
+/* What a server keeps is of its thread: server.c may start several. */
+#define OF_THREAD _Thread_local
+extern OF_THREAD struct counters counters;
 
 /* Sets an option; returns 0 if the server has none of this name. */
 int server_option(const char *name, const char *value);

@@ -17,10 +17,10 @@ struct backlog {
     size_t start, end;
 };
 
-struct counters counters;
-static struct backlog *backlogs[MAX_DESCRIPTORS];
-static char buffer[BUFFER];
-static int set, listening;
+OF_THREAD struct counters counters;
+static OF_THREAD struct backlog *backlogs[MAX_DESCRIPTORS];
+static OF_THREAD char buffer[BUFFER];
+static OF_THREAD int set, listening;
 
 int server_option(const char *name, const char *value) {
     (void)name, (void)value;

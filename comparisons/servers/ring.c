@@ -34,24 +34,26 @@ struct received {
     unsigned start, len;
 };
 
-struct counters counters;
-static struct connection *connections[MAX_DESCRIPTORS];
-static struct {
+OF_THREAD struct counters counters;
+static unsigned buffer_count = 32, buffer_len = 16 << 10;
+static int send_directly, polling;
+static OF_THREAD struct connection *connections[MAX_DESCRIPTORS];
+static OF_THREAD struct {
     int fd;
     unsigned *sq_head, *sq_tail, *cq_head, *cq_tail, sq_mask, cq_mask, submitted, tail;
     struct io_uring_sqe *entries;
     struct io_uring_cqe *completions;
 } ring;
-static struct io_uring_buf_ring *pool;
-static struct received *received;
-static char *bytes;
-static unsigned buffer_count = 32, buffer_len = 16 << 10, pool_tail;
+static OF_THREAD struct io_uring_buf_ring *pool;
+static OF_THREAD struct received *received;
+static OF_THREAD char *bytes;
+static OF_THREAD unsigned pool_tail;
 /* Buffers in the connections' queues. */
-static unsigned held;
-static int send_directly, polling, listening;
+static OF_THREAD unsigned held;
+static OF_THREAD int listening;
 /* Connections whose receive found no buffer, in the order in which they did. */
-static int starved[MAX_DESCRIPTORS];
-static unsigned starved_head, starved_tail;
+static OF_THREAD int starved[MAX_DESCRIPTORS];
+static OF_THREAD unsigned starved_head, starved_tail;
 
 int server_option(const char *name, const char *value) {
     if (!strcmp(name, "buffers"))
@@ -333,7 +335,7 @@ static void on_receive(int fd, int result, unsigned flags) {
 }
 
 static void on_poll(int fd, int result, unsigned flags) {
-    static char hot[128 << 10];
+    static OF_THREAD char hot[128 << 10];
     struct connection *c = connections[fd];
     ssize_t len = sizeof hot;
     c->receiving = !!(flags & IORING_CQE_F_MORE);

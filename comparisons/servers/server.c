@@ -1,16 +1,14 @@
-/* The server as a process: prints its port, and serves until a signal ends it. With more processes each has a listener of its
-   own on the port (SO_REUSEPORT), and all end with the first one.
+/* The server as a process: prints its port, and serves until a signal ends it. With more threads each has a listener of its own
+   on the port (SO_REUSEPORT), and its own connections.
 
-   server [port=0] [processes=1] [an option of the server] */
+   server [port=0] [threads=1] [an option of the server] */
 #define _GNU_SOURCE
 #include "echo.h"
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <signal.h>
+#include <pthread.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 static int listen_on(struct sockaddr_in *address) {
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), one = 1;
@@ -21,16 +19,24 @@ static int listen_on(struct sockaddr_in *address) {
     return listener;
 }
 
+static void *serve(void *address) {
+    struct sockaddr_in own = *(struct sockaddr_in *)address;
+    server_start(listen_on(&own));
+    for (;;)
+        server_turn(1);
+    return NULL;
+}
+
 int main(int argc, char **argv) {
-    int port = 0, processes = 1;
+    int port = 0, threads = 1;
     for (int i = 1; i < argc; i++) {
         char *value = strchr(argv[i], '=');
         if (value)
             *value++ = 0;
         if (value && !strcmp(argv[i], "port"))
             port = atoi(value);
-        else if (value && !strcmp(argv[i], "processes"))
-            processes = atoi(value);
+        else if (value && !strcmp(argv[i], "threads"))
+            threads = atoi(value);
         else if (!value || !server_option(argv[i], value)) {
             fprintf(stderr, "%s: the server has no such option\n", argv[i]);
             return 2;
@@ -41,19 +47,9 @@ int main(int argc, char **argv) {
     int listener = listen_on(&address);
     printf("%d\n", ntohs(address.sin_port));
     fflush(stdout);
-    for (pid_t first = getpid(); processes > 1; processes--) {
-        pid_t child = fork();
-        if (child < 0)
-            die("fork");
-        if (child > 0)
-            continue;
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != first)
-            return 1;
-        close(listener);
-        listener = listen_on(&address);
-        break;
-    }
+    for (pthread_t thread; threads > 1; threads--)
+        if (pthread_create(&thread, NULL, serve, &address))
+            die("pthread_create");
     server_start(listener);
     for (;;)
         server_turn(1);
