@@ -120,7 +120,8 @@ bench: .venv-bench/.installed ## all comparisons, a quarter of an hour, and docs
 	.venv-bench/bin/python comparisons/bench.py $(BENCH_ARGS)
 
 bench-servers: .venv-bench/.installed ## those of servers alone, in under half an hour
-	.venv-bench/bin/python comparisons/bench.py servers_lockstep servers_streams servers_live servers_redis servers_programs --minutes 24 $(BENCH_ARGS)
+	.venv-bench/bin/python comparisons/bench.py servers_lockstep servers_streams servers_live servers_redis servers_programs \
+		servers_model --minutes 24 $(BENCH_ARGS)
 
 docs: ## the Rust crates' documentation, in target/doc
 	cargo doc --locked --workspace --no-deps

@@ -55,6 +55,7 @@ RUNS = {
     "servers_live": Run(90, ("--rounds", "9"), needs="cc"),
     "servers_redis": Run(60, ("--rounds", "9", "--seconds", "0.7", "--live-seconds", "1.5"), "redis-server"),
     "servers_programs": Run(30, ("--rounds", "5"), "memcached"),
+    "servers_model": Run(10, ("--rounds", "9", "--seconds", "1"), needs="cc"),
     "servers_streams": Run(10, ("--rounds", "7")),
     "copier": Run(60, ("--add", "--fs", "ext4", "--tree", "50,000 x 4 KB in 500 directories"), "cargo"),
 }
@@ -102,7 +103,7 @@ def build(names: list[str]) -> None:
         subprocess.run(["cargo", "build", "--release", "-p", "proactor-bench"], cwd=lib.ROOT, check=True)
     if "servers_lockstep" in wanted:
         servers_lib.cargo_build(*servers_lib.LOCKSTEP)
-    if {"servers_live", "servers_redis", "servers_programs"} & wanted:
+    if {"servers_live", "servers_redis", "servers_programs", "servers_model"} & wanted:
         servers_lib.cargo_build(*servers_lib.COMMAND)
     if {"servers_redis", "servers_programs"} & wanted:
         servers_lib.cargo_build(*servers_lib.PRELOAD)

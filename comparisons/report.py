@@ -39,6 +39,7 @@ COMPARISONS = {
     "servers_live": "Echo servers under load",
     "servers_redis": "Redis, plain and under `proactor run`",
     "servers_programs": "Other unmodified servers, plain and under `proactor run`",
+    "servers_model": "Kernel workers on more cores: a model",
     "servers_streams": "Echo servers in Python at an exact batch",
 }
 # Results by the same module, of another device or another Python.

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import servers_live
 import servers_lockstep
+import servers_model
 import servers_programs
 import servers_redis
 import servers_streams
@@ -147,3 +148,25 @@ def test_the_summary_of_servers_is_in_ratios() -> None:
         "| C ring                |      0.75 |",
         "| proactor              |      0.80 |",
     ]
+
+
+def test_servers_model(tmp_path: Path, ours: Path) -> None:
+    """It is made of what was measured, and says that it is a model."""
+    text, data = smoke(tmp_path, "servers_model.py", "--binary", str(ours))
+    (one,) = data["rounds"]
+    assert all(value > 0 for value in one.values())
+    assert "All else in this section is the model." in text
+    assert "393,052" in text
+
+
+def test_the_model_has_the_slower_side_s_rate() -> None:
+    costs = servers_model.Costs(user=1.0, kernel=4.0, wake=5.0, epoll=5.0)
+    assert costs.rate(1, 1) == 250_000
+    # A wake-up for each batch of each worker: 1 + 5 * 5 / 25.
+    assert costs.rate(1, 5) == 500_000
+    assert costs.rate(1, 4) == pytest.approx(1e6 / 1.8)
+    assert costs.workers(0) == 3
+    # What computes a lot is its own limit.
+    assert costs.workers(20) == 1
+    assert costs.of_epoll(2, application=5.0) == 200_000
+    assert costs.split(8, 0) == 3
