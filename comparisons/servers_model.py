@@ -54,7 +54,8 @@ class Costs:
 
         every = median("ring_user_us") + median("ring_kernel_us")
         return cls(
-            median("ring_user_us"),
+            # The kernel counts it in ticks: a short round may have had none.
+            max(median("ring_user_us"), 0.01),
             median("ring_kernel_us"),
             max(median("alone_us") - every, 0.0),
             median("epoll_us"),
@@ -69,10 +70,9 @@ class Costs:
         return 1e6 * threads / (self.epoll + application)
 
     def workers(self, application: float) -> int:
-        """How many kernel workers one user thread keeps busy: with the last, it is the limit."""
-        return next(
-            n for n in range(1, 100) if self.rate(1, n + 1, application) <= self.rate(1, n, application)
-        )
+        """How many kernel workers one user thread can use: with more, the rate is no higher."""
+        rates = [self.rate(1, n, application) for n in range(1, 100)]
+        return 1 + max(range(len(rates)), key=rates.__getitem__)
 
     def split(self, cores: int, application: float) -> int:
         """The number of user threads of so many cores, the others being kernel workers."""
