@@ -10,6 +10,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Callable, Generator, Iterator
+from errno import ENOENT
 from typing import Any
 
 Steps = Generator[None, None, Any]
@@ -133,41 +134,110 @@ def _name(path: Any) -> str | bytes:
 class _Folder:
     """A directory that is being emptied."""
 
-    def __init__(self, name: Any, path: Any, parent: int | None) -> None:
+    def __init__(self, name: Any, path: Any, parent: _Folder | None, dir_fd: int | None = None) -> None:
         self.name, self.path, self.parent = name, path, parent
+        # What the top's name is relative to.
+        self.dir_fd = dir_fd
         self.fd = -1
+        # Device and inode, while it is closed for lack of descriptors.
+        self.identity: tuple[int, int] | None = None
         self.entries: Iterator[os.DirEntry[str]] = iter(())
 
+    def above(self) -> int | None:
+        """The descriptor that the name is relative to."""
+        return self.dir_fd if self.parent is None else self.parent.fd
 
-def remove_tree(
-    path: str | os.PathLike[Any], dir_fd: int | None, failed: Failed, opened: Callable[[], object]
-) -> Steps:
+    def close(self) -> None:
+        if self.fd >= 0:
+            fd, self.fd = self.fd, -1
+            os.close(fd)
+
+    def spare(self) -> None:
+        """Closes it for a while."""
+        if self.fd >= 0:
+            self.identity = _identity(self.fd)
+            self.close()
+
+    def reopen(self, below: int) -> None:
+        """Opens it again, from a directory in it, or by name if that was moved. It has to be the same one."""
+        if below >= 0 and self._is(os.open("..", _OPEN_FLAGS, dir_fd=below)):
+            return
+        chain = [self]
+        while chain[-1].parent is not None:
+            chain.append(chain[-1].parent)
+        top = chain.pop()
+        fd = os.open(top.name, _OPEN_FLAGS, dir_fd=top.dir_fd)
+        while chain:
+            above = fd
+            try:
+                fd = os.open(chain.pop().name, _OPEN_FLAGS, dir_fd=above)
+            finally:
+                os.close(above)
+        if not self._is(fd):
+            raise FileNotFoundError(ENOENT, os.strerror(ENOENT), self.path)
+
+    def _is(self, fd: int) -> bool:
+        """Keeps the descriptor if it is this directory's."""
+        if _identity(fd) == self.identity:
+            self.fd = fd
+            return True
+        os.close(fd)
+        return False
+
+
+def _identity(fd: int) -> tuple[int, int]:
+    status = os.fstat(fd)
+    return status.st_dev, status.st_ino
+
+
+_OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+# How many directories one call keeps open, and the descriptors that it takes: to list one takes another.
+MOST_OPEN = 2
+TREE_DESCRIPTORS = MOST_OPEN + 1
+
+
+def remove_tree(path: str | os.PathLike[Any], dir_fd: int | None, failed: Failed) -> Steps:
     """Empties and removes a directory, through descriptors: no link is followed, not even a new one.
 
-    `opened` is called when the top is open.
+    Of the directories from the top to the one at hand the two lowest are open, so that many calls need few
+    descriptors; a higher one is opened again as `..` of the one below it, and has to be the same directory.
     """
     sys.audit("shutil.rmtree", path, dir_fd)
-    # From the top to the one at hand, all open.
+    # From the top to the one at hand.
     folders: list[_Folder] = []
     try:
-        _enter(folders, _Folder(path, path, dir_fd), failed)
-        opened()
+        _enter(folders, _Folder(path, path, None, dir_fd), failed)
         while folders:
             folder = folders[-1]
             for entry in folder.entries:
                 yield
                 inner = os.path.join(folder.path, entry.name)
                 if _is_folder(entry):
-                    _enter(folders, _Folder(entry.name, inner, folder.fd), failed)
+                    _enter(folders, _Folder(entry.name, inner, folder), failed)
                     break
                 _attempt(failed, os.unlink, inner, entry.name, folder.fd)
             else:
-                folders.pop()
-                os.close(folder.fd)
-                _attempt(failed, os.rmdir, folder.path, folder.name, folder.parent)
+                _leave(folders, failed)
     finally:
         for folder in folders:
-            os.close(folder.fd)
+            folder.close()
+
+
+def _leave(folders: list[_Folder], failed: Failed) -> None:
+    """Removes the lowest directory. Those above that cannot be opened again are left as they are."""
+    folder = lowest = folders[-1]
+    while folder.parent is not None and folder.parent.fd < 0:
+        above = folder.parent
+        try:
+            above.reopen(folder.fd)
+        except OSError as error:
+            folders.pop().close()
+            error.filename = os.fspath(above.path)
+            failed(os.open, above.path, error)
+            folder = above
+    folders.pop().close()
+    if folder is lowest:
+        _attempt(failed, os.rmdir, folder.path, folder.name, folder.above())
 
 
 def _enter(folders: list[_Folder], folder: _Folder, failed: Failed) -> None:
@@ -175,14 +245,15 @@ def _enter(folders: list[_Folder], folder: _Folder, failed: Failed) -> None:
     function: Callable[..., Any] = os.lstat
     link = None
     try:
-        if stat.S_ISLNK(os.lstat(folder.name, dir_fd=folder.parent).st_mode):
+        if stat.S_ISLNK(os.lstat(folder.name, dir_fd=folder.above()).st_mode):
             # Without a filename, which would take the message's place.
             link = OSError(f"Cannot call rmtree on a symbolic link: {folder.path!r}")
             raise link
         function = os.open
-        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-        folder.fd = os.open(folder.name, flags, dir_fd=folder.parent)
+        folder.fd = os.open(folder.name, _OPEN_FLAGS, dir_fd=folder.above())
         folders.append(folder)
+        if len(folders) > MOST_OPEN:
+            folders[-1 - MOST_OPEN].spare()
         function = os.scandir
         with os.scandir(folder.fd) as entries:
             folder.entries = iter(list(entries))

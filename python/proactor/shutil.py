@@ -34,9 +34,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from proactor import _copy
 from proactor._copytree import Tree, by_copier
 from proactor._native import BinaryFile, Reservation
-from proactor._pool import run, threaded
+from proactor._pool import MOST_THREADS, run, threaded
 from proactor._steps import in_steps, once
 from proactor._text import TextFile
+from proactor._turns import Turns
 
 if TYPE_CHECKING:
     from proactor._files import StrOrBytesPath
@@ -76,6 +77,9 @@ D = TypeVar("D", bound="StrOrBytesPath")
 
 # A hop to a thread, where one is needed, costs as much as copying a tenth of it.
 COPY_BYTES = 256 << 10
+
+# More removals at once than there are threads for would only keep directories open.
+_removals = Turns(MOST_THREADS)
 
 
 copymode = threaded(_shutil.copymode)
@@ -220,14 +224,15 @@ async def rmtree(
             raise error
 
     top = os.fsdecode(path) if isinstance(path, bytes) else path
-    # The top's and what it is listed by; those below it are not waited for.
-    folder = Reservation(2)
-    try:
-        if not folder.take():
-            await folder.wait(path)
-        await in_steps(_copy.remove_tree(top, dir_fd, failed, folder.opened))
-    finally:
-        folder.release()
+    async with _removals.taken():
+        # It never says that they are open: how many are, changes all the time.
+        folders = Reservation(_copy.TREE_DESCRIPTORS)
+        try:
+            if not folders.take():
+                await folders.wait(path)
+            await in_steps(_copy.remove_tree(top, dir_fd, failed))
+        finally:
+            folders.release()
 
 
 rmtree.avoids_symlink_attacks = True  # type: ignore[attr-defined]

@@ -409,7 +409,18 @@ async def removed(path: Path, engine: str, number: int) -> int:
     return int(not folder.exists())
 
 
-@pytest.mark.parametrize("way", [copied, removed], ids=lambda way: way.__name__)
+async def removed_deep(path: Path, engine: str, number: int) -> int:
+    folder = path.parent / f"deep{number}"
+    for _ in range(8):
+        folder = folder / "down"
+        (folder.parent / "beside" / "below").mkdir(parents=True)
+    folder.mkdir(parents=True)
+    top = path.parent / f"deep{number}"
+    await proactor.shutil.rmtree(top)
+    return int(not top.exists())
+
+
+@pytest.mark.parametrize("way", [copied, removed, removed_deep], ids=lambda way: way.__name__)
 def test_what_threads_do_in_steps(
     run: Run,
     path: Path,
