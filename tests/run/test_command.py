@@ -84,6 +84,7 @@ def test_programs_that_cannot_be_started(tmp_path: Path) -> None:
         ["--pool=0"],
         ["--pool=4096"],
         ["--per-socket=1"],
+        ["--per-socket=8g"],
         ["--only=x"],
         ["--only=99999"],
         ["--only=0"],

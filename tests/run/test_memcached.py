@@ -34,7 +34,7 @@ def memcached(stats: Path, *options: str) -> Iterator[int]:
     assert found["handed_back"] == {}
 
 
-@pytest.mark.parametrize("options", [[], ["--pool=2", "--per-socket=4096"]], ids=["", "little memory"])
+@pytest.mark.parametrize("options", [[], ["--pool=2", "--per-socket=4k"]], ids=["", "little memory"])
 def test_protocols(tmp_path: Path, options: list[str]) -> None:
     with memcached(tmp_path / "stats", *options) as port:
 

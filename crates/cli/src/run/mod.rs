@@ -11,6 +11,7 @@ mod workers;
 use crate::kernel_workers::KernelWorkers;
 use crate::{complain, config, Host};
 use clap::{Args, Parser as _};
+use proactor_bench::units::parse_bytes;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
@@ -37,8 +38,8 @@ pub(crate) struct Run {
     /// Buffers for received bytes, 4 KiB each, that a ring begins with; a power of two up to 2048
     #[arg(long, value_name = "COUNT", value_parser = parse_pool)]
     pool: Option<u16>,
-    /// Received bytes of one socket that may wait for the program, above which the peer is slowed down [default: 65536]
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(i64::from(MIN_PER_SOCKET)..))]
+    /// Received bytes of one socket that may wait for the program, above which the peer is slowed down [default: 64k]
+    #[arg(long, value_name = "BYTES", value_parser = parse_per_socket)]
     per_socket: Option<u32>,
     /// Say at the end of each process what was handed back to epoll, how often, and why
     #[arg(long)]
@@ -68,6 +69,14 @@ pub(crate) struct Run {
         value_name = "COMMAND"
     )]
     command: Vec<OsString>,
+}
+
+fn parse_per_socket(text: &str) -> Result<u32, String> {
+    let bytes = u32::try_from(parse_bytes(text)?).map_err(|_| format!("{text:?} is too large"))?;
+    if bytes < MIN_PER_SOCKET {
+        return Err(format!("at least {MIN_PER_SOCKET} bytes"));
+    }
+    Ok(bytes)
 }
 
 fn parse_pool(text: &str) -> Result<u16, String> {
