@@ -21,8 +21,10 @@ from seccomp import FILTER, IO_URING_SETUP
 
 LIBRARY = Path(proactor.__file__).parent / "libproactor_preload.so"
 HERE = Path(__file__).parent
-# All tests of this directory can be run with further options, such as `--kernel-workers=1`.
-RUN = [sys.executable, "-m", "proactor", "run", *os.environ.get("PROACTOR_TEST_RUN", "").split()]
+RUN_ALONE = [sys.executable, "-m", "proactor", "run"]
+# Nearly all tests of this directory can be run with further options, such as `--kernel-workers=1`. A program
+# that talks to itself is too quick for a kernel worker: `test_kernel_workers.py` runs it in step with one.
+RUN = [*RUN_ALONE, *os.environ.get("PROACTOR_TEST_RUN", "").split()]
 # Runs what follows where no ring can be made.
 DENIED = [
     sys.executable,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from capabilities import needs
-from run_helpers import DENIED, LIBRARY, RUN, compiled
+from run_helpers import DENIED, LIBRARY, RUN_ALONE, compiled
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def plain(cases: Path) -> list[str]:
 @needs("io_uring")
 def test_on_a_ring(cases: Path, plain: list[str], tmp_path: Path) -> None:
     stats = tmp_path / "stats"
-    assert output_of([*RUN, "--strict", f"--stats={stats}", "--", str(cases)]) == plain
+    assert output_of([*RUN_ALONE, "--strict", f"--stats={stats}", "--", str(cases)]) == plain
     counted = [json.loads(line) for line in stats.read_text().splitlines()]
     assert max(line["sockets"] for line in counted) > 700
     assert max(line["returned"] for line in counted) > 0
@@ -43,7 +43,7 @@ def test_on_a_ring(cases: Path, plain: list[str], tmp_path: Path) -> None:
 @needs("io_uring")
 @pytest.mark.parametrize("options", [["--pool=1"], ["--per-socket=4096"]], ids=" ".join)
 def test_with_little_memory(cases: Path, plain: list[str], options: list[str]) -> None:
-    assert output_of([*RUN, "--strict", *options, "--", str(cases)]) == plain
+    assert output_of([*RUN_ALONE, "--strict", *options, "--", str(cases)]) == plain
 
 
 @needs("seccomp filter")
@@ -57,6 +57,6 @@ def test_where_rings_are_denied(cases: Path, plain: list[str]) -> None:
 def test_sets_that_threads_make_at_once_are_on_rings(cases: Path, tmp_path: Path) -> None:
     stats = tmp_path / "stats"
     for _ in range(10):
-        output_of([*RUN, "--strict", f"--stats={stats}", "--", str(cases), "sets_made_at_once"])
+        output_of([*RUN_ALONE, "--strict", f"--stats={stats}", "--", str(cases), "sets_made_at_once"])
     for line in stats.read_text().splitlines():
         assert json.loads(line)["sockets"] == 160

@@ -232,13 +232,13 @@ impl Ring {
         self.io.as_raw_fd()
     }
 
-    /// Queues an entry. False: the queue is full and the kernel takes nothing from it.
+    /// Queues entries, all or none. False: the queue is full and the kernel takes nothing from it.
     ///
     /// # Safety
-    /// What the entry names stays valid until its last completion has been read, or the ring has been given up.
-    pub(crate) unsafe fn push(&mut self, entry: &squeue::Entry) -> bool {
+    /// What the entries name stays valid until their last completion has been read, or the ring has been given up.
+    pub(crate) unsafe fn push(&mut self, entries: &[squeue::Entry]) -> bool {
         // SAFETY: the caller's promise.
-        if unsafe { self.io.submission().push(entry) }.is_ok() {
+        if unsafe { self.io.submission().push_multiple(entries) }.is_ok() {
             return true;
         }
         if self.has_worker {
@@ -249,7 +249,7 @@ impl Ring {
             let _ = self.submit();
         }
         // SAFETY: as above.
-        unsafe { self.io.submission().push(entry) }.is_ok()
+        unsafe { self.io.submission().push_multiple(entries) }.is_ok()
     }
 
     /// Whether the kernel has to be called for it to take what is queued.

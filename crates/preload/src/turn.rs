@@ -65,7 +65,20 @@ pub(crate) fn push_echo(ring: &mut Ring) -> bool {
 fn push(ring: &mut Ring, entry: &squeue::Entry) -> bool {
     // SAFETY: the pool lives as long as the ring. The bytes of a send are the socket's `sending`, which does not change while
     // `in_flight`; the socket is not removed before its completion or the ring's end.
-    unsafe { ring.push(entry) }
+    unsafe { ring.push(std::slice::from_ref(entry)) }
+}
+
+/// Queues a send. A wait sleeps through the ends of sends ([`Inner::wanted`]), but not through that of one whose rest waits for
+/// room: MSG_WAITALL makes a short send a failure, by which an entry that is linked to it is cancelled. That one has a completion
+/// then, and else none. A kernel worker takes a few entries at a time and would tear the two apart, so there the wait is short.
+fn push_send(ring: &mut Ring, send: squeue::Entry) -> bool {
+    if ring.has_worker {
+        return push(ring, &send);
+    }
+    let alarm = opcode::Nop::new().build().flags(squeue::Flags::SKIP_SUCCESS);
+    let alarm = alarm.user_data(tag(What::Ignored, 0, 0));
+    // SAFETY: as in `push`.
+    unsafe { ring.push(&[send.flags(squeue::Flags::IO_LINK), alarm]) }
 }
 
 impl Inner {
@@ -85,7 +98,7 @@ impl Inner {
             );
         }
         let mut dirty = std::mem::take(&mut self.dirty);
-        let mut later = Vec::new();
+        let (mut later, mut is_reaped) = (Vec::new(), false);
         self.is_chained = false;
         for fd in dirty.drain(..) {
             let (sockets, Some(ring)) = (&mut self.sockets, &mut self.ring) else {
@@ -101,6 +114,7 @@ impl Inner {
                 self.is_chained = true;
                 later.push(fd);
             } else if is_over(socket) {
+                is_reaped |= socket.in_kernel();
                 self.cancel(fd);
                 self.release(fd);
             }
@@ -110,6 +124,10 @@ impl Inner {
         }
         if self.dirty.is_empty() {
             self.dirty = dirty;
+        }
+        if is_reaped {
+            // What the completions have left to do is done before the wait, too.
+            self.settle();
         }
     }
 
@@ -368,11 +386,11 @@ pub(crate) fn settle_one(socket: &mut Socket, ring: &mut Ring, sends: &mut u32) 
     }
     if !socket.blocked {
         if let Some((start, len)) = socket.next_send() {
-            let entry = opcode::Send::new(types_fd, start, len)
-                .flags(libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
+            let send = opcode::Send::new(types_fd, start, len)
+                .flags(libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | libc::MSG_WAITALL)
                 .build()
                 .user_data(tag(What::Send, socket.fd, socket.generation));
-            if !push(ring, &entry) {
+            if !push_send(ring, send) {
                 return false;
             }
             socket.in_flight = true;

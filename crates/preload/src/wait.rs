@@ -8,6 +8,9 @@ use crate::{parked, real, report, table};
 use libc::{c_int, epoll_event, pollfd, sigset_t};
 use std::time::{Duration, Instant};
 
+/// How long sends that a kernel worker has are left alone before they are looked at.
+const SENDS_END: Duration = Duration::from_millis(1);
+
 /// What the program gave.
 #[derive(Clone, Copy)]
 pub(crate) struct Wait {
@@ -94,6 +97,7 @@ pub(crate) unsafe fn wait(set: &'static Set, wait: Wait) -> End {
             }
         }
         let wanted = held.wanted();
+        let sends_by_worker = held.has_worker() && held.sends > 0;
         let at_once = is_zero || held.real_ready || held.has_ready();
         let Some(ring) = &mut held.ring else { continue };
         let mut interrupted = false;
@@ -101,6 +105,10 @@ pub(crate) unsafe fn wait(set: &'static Set, wait: Wait) -> End {
             let mut call = ring.wait_call(if at_once { 0 } else { wanted });
             let have = ring.completions();
             call.timeout = left.filter(|_| !at_once);
+            if sends_by_worker && !at_once {
+                // One of them may have been short, and the rest waits for room.
+                call.timeout = Some(left.map_or(SENDS_END, |left| left.min(SENDS_END)));
+            }
             call.mask = if at_once { std::ptr::null() } else { wait.mask };
             held.waiting = true;
             drop(held);

@@ -145,3 +145,34 @@ CASE(queued_then_dup) {
     close(copy);
     end_batch();
 }
+
+// Reads what was queued, then answers.
+static void *take_all(void *arg) {
+    char bytes[4096];
+    ssize_t got, *left = arg;
+    usleep(50000);
+    while (*left > 0 && (got = recv(b, bytes, sizeof bytes, 0)) > 0) *left -= got;
+    put(b, "done");
+    return 0;
+}
+
+CASE(queued_more_than_the_kernel_takes) {
+    static char bytes[10000];
+    int size = 4096;
+    ssize_t left = 0;
+    pthread_t thread;
+    setsockopt(a, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+    setsockopt(b, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    put(b, "x");
+    make_batch();
+    say_read("read", a, 1);
+    for (ssize_t got; left < 60000 && (got = send(a, bytes, sizeof bytes, MSG_NOSIGNAL)) > 0;) left += got;
+    // Nothing else happens, so it is the wait that has to send the rest.
+    end_batch();
+    pthread_create(&thread, 0, take_all, &left);
+    wait_and_say("answer", LONG);
+    shutdown(b, SHUT_RDWR);
+    pthread_join(thread, 0);
+    SAY("%zd left", left);
+}
