@@ -8,3 +8,6 @@ pub mod threads_and_send {}
 
 #[doc = include_str!("guide/engines_and_ops.md")]
 pub mod engines_and_ops {}
+
+#[doc = include_str!("guide/under_another_runtime.md")]
+pub mod under_another_runtime {}
