@@ -88,6 +88,25 @@ def server(command: list[str], port: int, **options: object) -> Iterator[subproc
             raise
 
 
+def settle(process: int) -> None:
+    """Waits until all threads of a process sleep, twice in a row: what its peers have done is handled."""
+
+    def threads() -> list[tuple[str, ...]]:
+        stats = [
+            path.read_text().rpartition(")")[2].split()
+            for path in Path(f"/proc/{process}/task").glob("*/stat")
+        ]
+        # State, and the ticks of the processor in user and kernel mode.
+        return [(fields[0], fields[11], fields[12]) for fields in stats]
+
+    deadline = time.monotonic() + 20
+    before = None
+    while (now := threads()) != before or any(state != "S" for state, *_ in now):
+        assert time.monotonic() < deadline, f"process {process} does not come to rest: {now}"
+        before = now
+        time.sleep(0.02)
+
+
 def program(name: str) -> str:
     """Debian has some servers where only root looks."""
     path = shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from capabilities import needs
 from echo_clients import echo_client, http_client, run_clients
-from run_helpers import HERE, RUN, counts, free_port, program, server, wrk
+from run_helpers import HERE, RUN, counts, free_port, program, server, settle, wrk
 
 pytestmark = needs("io_uring", "haproxy")
 
@@ -40,6 +40,9 @@ def haproxy(place: Path, mode: str, backend: int, threads: int) -> Iterator[int]
     command = [*RUN, "--strict", f"--stats={stats}", "--", program("haproxy"), "-f", str(configuration)]
     with server(command, port) as child:
         yield port
+        # haproxy 2.6 crashes if it ends in the same turn as many connections: it then reads its list of
+        # changed descriptors, which it has freed.
+        settle(child.pid)
         # It ends when the last connection has.
         child.send_signal(signal.SIGUSR1)
         assert child.wait(30) == 0
