@@ -22,9 +22,9 @@ sys.path[:] = {path!r}
 try:
     import asyncio, proactor
     asyncio.run(proactor.os.stat("/"))
-    print("used")
+    print("used", flush=True)
 except ImportError as error:
-    print(error)
+    print(error, flush=True)
 '''.format(path=sys.path)
 
 def in_another():
@@ -32,7 +32,7 @@ def in_another():
     new = interpreters.create("legacy") if newer else interpreters.create(isolated=False)
     failed = interpreters.run_string(new, USE)
     if failed:
-        print(failed)
+        print(failed, flush=True)
     interpreters.destroy(new)
 
 FIRST
