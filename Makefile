@@ -11,6 +11,8 @@ FUZZ_ARGS ?=
 ASAN ?= -p proactor -p proactor-file
 # How long `make fuzz` takes.
 SECONDS ?= 3600
+# How many of its programs and loads `make soak` runs, in percent.
+SOAK ?= 100
 BENCH_ARGS ?=
 GNU_TESTS_ARGS ?=
 REDIS_SUITE_ARGS ?=
@@ -88,10 +90,11 @@ asan: ## AddressSanitizer under the Rust tests of the engine and of crates/file 
 fuzz: $(VENV)/.built ## every fuzzer with new seeds, for an hour in all (SECONDS=60, FUZZ_ARGS="--help")
 	$(BIN)/python fuzz/run.py --seconds $(SECONDS) $(FUZZ_ARGS)
 
-soak: ## the long tests: every error of every call of a copy, 100,000 programs on the simulated kernel, and loads with every byte checked
+soak: export PROACTOR_SOAK = $(SOAK)
+soak: ## the long tests: every error of every call of a copy, 100,000 programs on the simulated kernel, and loads with every byte checked (SOAK=20)
 	cargo test --locked -p proactor-net --profile testing --lib -- --ignored --exact --nocapture simulator::soak
 	cargo test --locked -p proactor-net -p proactor-preload --profile testing --test load -- --ignored --nocapture --test-threads=1 soak_
-	PROACTOR_SOAK=1 cargo test --locked -p proactor-cli --profile testing --test injected
+	cargo test --locked -p proactor-cli --profile testing --test injected
 
 gnu-tests: native ## GNU's own tests of cp on the static binary (GNU_TESTS_ARGS="--control"); takes Debian's apt
 	$(PYTHON) tools/gnu_tests.py $(GNU_TESTS_ARGS)

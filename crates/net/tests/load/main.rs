@@ -37,6 +37,13 @@ const HABITS: [Habit; 7] = [
     Habit::Plain,
 ];
 
+/// This share of a soak's rounds or connections, in percent: `PROACTOR_SOAK`.
+fn soaked(whole: usize) -> usize {
+    let percent = std::env::var("PROACTOR_SOAK").map_or(100, |text| text.parse().expect("a percentage"));
+    // Two rounds at least: what the second leaves is compared with the first.
+    (whole * percent / 100).max(2)
+}
+
 fn engines() -> Vec<String> {
     let names = common::kinds().into_iter().map(|kind| format!("{kind:?}"));
     names.filter(|name| name == "ring" || name == "epoll").collect()
@@ -296,12 +303,12 @@ fn a_forked_child_keeps_no_connection_open() {
 #[ignore = "long: make soak"]
 fn soak_all_habits() {
     for engine in engines() {
-        load(Options::new(&engine), 10, 1000, 100);
+        load(Options::new(&engine), soaked(10), 1000, 100);
         let options = Options {
             line: true,
             ..Options::new(&engine)
         };
-        load(options, 10, 1000, 0);
+        load(options, soaked(10), 1000, 0);
     }
 }
 
@@ -309,7 +316,7 @@ fn soak_all_habits() {
 #[ignore = "long: make soak"]
 fn soak_ten_thousand_idle() {
     for engine in engines() {
-        load(Options::new(&engine), 20, 25, 10_000);
+        load(Options::new(&engine), soaked(20), 25, 10_000);
     }
 }
 
@@ -317,7 +324,7 @@ fn soak_ten_thousand_idle() {
 #[ignore = "long: make soak"]
 fn soak_cancelled() {
     for engine in engines() {
-        cancelled(&engine, 100_000);
+        cancelled(&engine, soaked(100_000));
     }
 }
 

@@ -38,6 +38,13 @@ const HABITS: [Habit; 6] = [
     Habit::Plain,
 ];
 
+/// This share of a soak's rounds or connections, in percent: `PROACTOR_SOAK`.
+fn soaked(whole: usize) -> usize {
+    let percent = std::env::var("PROACTOR_SOAK").map_or(100, |text| text.parse().expect("a percentage"));
+    // Two rounds at least: what the second leaves is compared with the first.
+    (whole * percent / 100).max(2)
+}
+
 /// The servers that are here. In CI a missing one is a failure.
 fn kinds(test: &str) -> Vec<Kind> {
     let required = std::env::var("PROACTOR_REQUIRE").unwrap_or_default();
@@ -301,7 +308,7 @@ fn workers_that_are_replaced_answer_what_they_have_read() {
 fn soak_all_habits() {
     for kind in kinds("soak_all_habits") {
         for options in OPTIONS {
-            load(kind, options, 10, 1000, 100);
+            load(kind, options, soaked(10), 1000, 100);
         }
     }
 }
@@ -310,7 +317,7 @@ fn soak_all_habits() {
 #[ignore = "long: make soak"]
 fn soak_ten_thousand_idle() {
     for kind in kinds("soak_ten_thousand_idle") {
-        load(kind, "", 20, 25, 10_000);
+        load(kind, "", soaked(20), 25, 10_000);
     }
 }
 
@@ -318,7 +325,7 @@ fn soak_ten_thousand_idle() {
 #[ignore = "long: make soak"]
 fn soak_cancelled() {
     for kind in kinds("soak_cancelled") {
-        cancelled(kind, 100_000);
+        cancelled(kind, soaked(100_000));
     }
 }
 
