@@ -59,12 +59,13 @@ impl Driver {
         Ok(Waker::of(event))
     }
 
-    /// Submits what is queued and collects what has completed. With `wait` it waits for the first, unless there is one
-    /// already, `timeout` passes or a waker is used. A signal ends it without an error.
+    /// Submits what is queued and collects what has completed. With `wait` it waits for something to complete, unless a
+    /// future is to be woken already, `timeout` passes or a waker is used. Completions that are ready and that nobody collects
+    /// do not end the wait: it would spin. A signal ends it without an error.
     pub(crate) fn turn(&mut self, wait: bool, timeout: Option<Duration>) -> io::Result<()> {
         self.check_fork()?;
         self.pump();
-        let wait = wait && self.woken.is_empty() && self.ready.is_empty();
+        let wait = wait && self.woken.is_empty();
         let result = match self.lends() {
             true => self.turn_ring(usize::from(wait), timeout),
             false => self.turn_elsewhere(wait, timeout),
@@ -99,8 +100,9 @@ impl Driver {
     fn turn_elsewhere(&mut self, wait: bool, timeout: Option<Duration>) -> io::Result<()> {
         let fd = self.eventfd()?;
         self.backend.flush()?;
+        let before = self.ready.len();
         self.collect(0, None)?;
-        if wait && self.woken.is_empty() && self.ready.is_empty() {
+        if wait && self.woken.is_empty() && self.ready.len() == before {
             let event = self.wake_event.as_ref().map_or(-1, |event| event.as_raw_fd());
             sys::poll_both([fd, event], timeout)?;
             self.collect(0, None)?;

@@ -26,6 +26,7 @@ impl Driver {
 
     /// Cancels what may be stopped, and waits for all the rest. The completions stay ready.
     pub(crate) fn finish_all(&mut self) {
+        self.wait_for_descriptors_no_more();
         for at in 0..self.slab.slots() {
             if let Some(token) = self.slab.token_at(at).filter(|token| self.may_stop(*token)) {
                 self.cancel(token);

@@ -43,6 +43,7 @@ impl EventStream {
 
     /// As [`next`](Self::next), for hand-written futures and streams.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Events, Error>>> {
+        let is_new = matches!(self.state, State::New(_));
         let token = match std::mem::replace(&mut self.state, State::Ended) {
             State::Ended => return Poll::Ready(None),
             State::InFlight(token) => token,
@@ -64,7 +65,9 @@ impl EventStream {
         drop(before);
         let Some(completion) = completion else {
             self.state = State::InFlight(token);
-            self.io.queued();
+            if is_new {
+                self.io.queued();
+            }
             return Poll::Pending;
         };
         if completion.more {

@@ -36,12 +36,12 @@ pub use run::Run;
 use crate::driver::Chain;
 use crate::op::{Operation, Poll};
 use crate::ring::Waker;
-use crate::{Config, Driver};
-use std::cell::{Cell, RefCell};
+use crate::{sys, Config, Driver};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::task;
 use std::time::Duration;
@@ -56,6 +56,7 @@ struct Shared {
     for_room: RefCell<VecDeque<task::Waker>>,
     /// Who polls `poll_turn`, until an op is queued.
     submitter: RefCell<Option<task::Waker>>,
+    poll_fd: OnceCell<OwnedFd>,
     /// Empty; kept for its memory.
     woken: Cell<Vec<task::Waker>>,
 }
@@ -123,9 +124,12 @@ impl Io {
     /// # Errors
     /// EMFILE if it cannot be made.
     pub fn poll_fd(&self) -> io::Result<BorrowedFd<'_>> {
-        let fd = self.with(Driver::eventfd)?;
-        // SAFETY: the driver keeps it open, and `self` the driver.
-        Ok(unsafe { BorrowedFd::borrow_raw(fd) })
+        if let Some(fd) = self.0.poll_fd.get() {
+            return Ok(fd.as_fd());
+        }
+        // One of its own: `with` can replace the driver, and with it the driver's.
+        let fd = self.with(Driver::eventfd).and_then(sys::dup)?;
+        Ok(self.0.poll_fd.get_or_init(|| fd).as_fd())
     }
 
     /// What ends [`turn`](Self::turn) from any thread.
@@ -185,6 +189,7 @@ impl From<Driver> for Io {
             driver: RefCell::new(driver),
             for_room: RefCell::default(),
             submitter: RefCell::default(),
+            poll_fd: OnceCell::new(),
             woken: Cell::default(),
         }))
     }

@@ -114,7 +114,7 @@ impl Remote {
                             waker,
                         });
                         if made.send(Ok(Arc::clone(&shared))).is_ok() {
-                            Worker::new(driver).work(&shared);
+                            Worker::new(driver, shared).work();
                         }
                     }
                 }
@@ -147,7 +147,7 @@ impl Drop for Remote {
         locked(&self.shared.queue).closed = true;
         self.shared.waker.wake();
         if let Some(thread) = self.thread.take() {
-            // A panic there has failed every op already.
+            // After a panic there every op has been answered, too (`Worker`).
             let _ = thread.join();
         }
     }
@@ -216,11 +216,13 @@ impl<O: Operation> Future for RemoteRun<O> {
         let State::Sent { reply, .. } = &self.state else {
             panic!("a future was polled after its end");
         };
+        // Cloned and dropped without the lock: both may run code of the executor's.
+        let waker = cx.waker().clone();
         let (ended, before) = {
             let mut answer = locked(&reply.0);
             match answer.ended.take() {
-                None => (None, answer.waker.replace(cx.waker().clone())),
-                ended => (ended, None),
+                None => (None, answer.waker.replace(waker)),
+                ended => (ended, Some(waker)),
             }
         };
         drop(before);
@@ -239,8 +241,12 @@ impl<O: Operation> Future for RemoteRun<O> {
 impl<O: Operation> Drop for RemoteRun<O> {
     fn drop(&mut self) {
         if let State::Sent { id, .. } = &self.state {
-            locked(&self.shared.queue).jobs.push(Job::Abandon(*id));
-            self.shared.waker.wake();
+            let mut queue = locked(&self.shared.queue);
+            if !queue.closed {
+                queue.jobs.push(Job::Abandon(*id));
+                drop(queue);
+                self.shared.waker.wake();
+            }
         }
     }
 }
@@ -248,6 +254,7 @@ impl<O: Operation> Drop for RemoteRun<O> {
 /// The thread's side.
 struct Worker {
     driver: Driver,
+    shared: Arc<Shared>,
     /// Those for which the driver's queue had no room, in order.
     waiting: VecDeque<(u64, Op, Arc<Reply>)>,
     running: HashMap<Token, (u64, &'static str, Arc<Reply>)>,
@@ -255,37 +262,32 @@ struct Worker {
 }
 
 impl Worker {
-    fn new(driver: Driver) -> Self {
+    fn new(driver: Driver, shared: Arc<Shared>) -> Self {
         Worker {
             driver,
+            shared,
             waiting: VecDeque::new(),
             running: HashMap::new(),
             tokens: HashMap::new(),
         }
     }
 
-    fn work(mut self, shared: &Shared) {
-        let failure = self.run(shared).err();
-        locked(&shared.queue).closed = true;
-        if failure.is_none() {
+    fn work(mut self) {
+        match self.run() {
             // What changes something runs to its end, and the rest is cancelled.
-            self.driver.finish_all();
-            self.tell();
+            Ok(()) => {
+                self.driver.finish_all();
+                self.tell();
+            }
+            Err(error) => self.lose(|name| driver_error(&error, name)),
         }
-        // None come after this: the queue is closed.
-        let left = mem::take(&mut locked(&shared.queue).jobs);
-        left.into_iter().for_each(|job| self.take(job));
-        self.lose(|name| match &failure {
-            Some(error) => driver_error(error, name),
-            None => ended(name),
-        });
     }
 
     /// Until the queue is closed.
-    fn run(&mut self, shared: &Shared) -> io::Result<()> {
+    fn run(&mut self) -> io::Result<()> {
         loop {
             let (jobs, closed) = {
-                let mut queue = locked(&shared.queue);
+                let mut queue = locked(&self.shared.queue);
                 (mem::take(&mut queue.jobs), queue.closed)
             };
             jobs.into_iter().for_each(|job| self.take(job));
@@ -293,7 +295,8 @@ impl Worker {
             if closed {
                 return Ok(());
             }
-            self.driver.turn(true, None)?;
+            let idle = self.driver.ready() == 0;
+            self.driver.turn(idle, None)?;
             self.tell();
         }
     }
@@ -348,5 +351,18 @@ impl Worker {
             let error = error(op.name());
             reply.set(Ended::Finished(op, Err(error)));
         }
+    }
+}
+
+/// Whatever ends the thread, a panic among it, no future is left without an answer.
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let left = {
+            let mut queue = locked(&self.shared.queue);
+            queue.closed = true;
+            mem::take(&mut queue.jobs)
+        };
+        left.into_iter().for_each(|job| self.take(job));
+        self.lose(ended);
     }
 }

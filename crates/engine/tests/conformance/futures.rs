@@ -21,7 +21,7 @@ conformance! {
         an_awaited_op_gives_its_result, errors_come_back, many_tasks_share_a_driver, a_chain_is_awaited,
         events_come_again_and_again, a_full_queue_makes_tasks_wait, a_dropped_task_passes_its_room_on,
         another_thread_wakes, another_loop_watches, the_last_waker_counts, a_waker_may_come_back, ops_of_the_driver_itself,
-        a_remote_runs_ops_of_other_threads, a_dropped_remote_ends_its_ops, a_remote_queue_has_no_end,
+        what_nobody_collects_does_not_spin, a_remote_runs_ops_of_other_threads, a_dropped_remote_ends_its_ops, a_remote_queue_has_no_end,
     }
     isolated { a_remote_leaves_nothing, dropped_futures_leave_nothing, a_forked_child_hears_of_it }
 }
@@ -433,6 +433,28 @@ fn a_remote_leaves_nothing(t: &Case) {
         assert_eq!(count, 1);
     }
     assert_eq!(descriptors(), before);
+}
+
+/// Events that a stream has for a task which awaits something else, and an op that was submitted by hand.
+fn what_nobody_collects_does_not_spin(t: &Case) {
+    let io = io(t);
+    let (reader, writer) = pipe();
+    let counter = Arc::new(Counter::default());
+    let mut events = io.events(Poll::new(&reader, libc::POLLIN));
+    assert!(poll_once(&mut pin!(events.next()), &counter).is_pending());
+    let token = io.with(|driver| driver.submit(Nop)).unwrap();
+    io.block_on(io.run(Write::new(&writer, b"!"))).unwrap().unwrap();
+    while io.with(|driver| driver.ready()) < 2 {
+        io.turn(None).unwrap();
+    }
+    let mut timeout = pin!(io.run(Timeout::new(Duration::from_millis(50))));
+    let mut turns = 0;
+    while poll_once(&mut timeout, &counter).is_pending() {
+        io.turn(None).unwrap();
+        turns += 1;
+    }
+    assert!(turns < 20, "{turns} turns for one completion");
+    assert!(io.with(|driver| driver.completion_of(token)).is_ok());
 }
 
 fn dropped_futures_leave_nothing(t: &Case) {
