@@ -141,7 +141,8 @@ class _Folder:
         self.fd = -1
         # Device and inode, while it is closed for lack of descriptors.
         self.identity: tuple[int, int] | None = None
-        self.entries: Iterator[os.DirEntry[str]] = iter(())
+        # Names, and whether each is a directory's.
+        self.entries: Iterator[tuple[str, bool]] = iter(())
 
     def above(self) -> int | None:
         """The descriptor that the name is relative to."""
@@ -209,13 +210,13 @@ def remove_tree(path: str | os.PathLike[Any], dir_fd: int | None, failed: Failed
         _enter(folders, _Folder(path, path, None, dir_fd), failed)
         while folders:
             folder = folders[-1]
-            for entry in folder.entries:
+            for name, is_folder in folder.entries:
                 yield
-                inner = os.path.join(folder.path, entry.name)
-                if _is_folder(entry):
-                    _enter(folders, _Folder(entry.name, inner, folder), failed)
+                inner = os.path.join(folder.path, name)
+                if is_folder:
+                    _enter(folders, _Folder(name, inner, folder), failed)
                     break
-                _attempt(failed, os.unlink, inner, entry.name, folder.fd)
+                _attempt(failed, os.unlink, inner, name, folder.fd)
             else:
                 _leave(folders, failed)
     finally:
@@ -256,7 +257,8 @@ def _enter(folders: list[_Folder], folder: _Folder, failed: Failed) -> None:
             folders[-1 - MOST_OPEN].spare()
         function = os.scandir
         with os.scandir(folder.fd) as entries:
-            folder.entries = iter(list(entries))
+            # An entry asks for its kind by the descriptor that was listed, where the file system keeps none.
+            folder.entries = iter([(entry.name, _is_folder(entry)) for entry in entries])
     except OSError as error:
         if error is link:
             failed(os.path.islink, folder.path, error)

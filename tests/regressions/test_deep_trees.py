@@ -7,10 +7,13 @@ Users saw 100 removals at once fail with "Too many open files", since each kept 
 from __future__ import annotations
 
 import os
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import proactor.shutil
 import pytest
+from capabilities import needs
 from conftest import Run
 
 
@@ -73,3 +76,28 @@ def test_a_subtree_that_is_moved_does_not_stop_the_rest(
     run(proactor.shutil.rmtree(tmp_path / "top"))
     assert os.listdir(tmp_path / "elsewhere") == ["level2"]
     assert not (tmp_path / "top").exists()
+
+
+@pytest.fixture
+def without_kinds(tmp_path: Path) -> Iterator[Path]:
+    """A file system whose directories do not say of what kind an entry is."""
+    image, root = tmp_path / "image", tmp_path / "root"
+    root.mkdir()
+    image.touch()
+    os.truncate(image, 4 << 20)
+    subprocess.run(["mkfs.ext4", "-q", "-O", "^filetype", image], check=True)
+    subprocess.run(["mount", "-o", "loop", image, root], check=True)
+    try:
+        yield root
+    finally:
+        subprocess.run(["umount", root], check=True)
+
+
+@needs("root", "loop device")
+def test_kinds_are_asked_for_while_a_directory_is_open(run: Run, without_kinds: Path) -> None:
+    top = without_kinds / "top"
+    for number in range(4):
+        deep(top / f"first{number}", 5)
+        deep(top / f"first{number}/second", 5)
+    run(proactor.shutil.rmtree(top))
+    assert not top.exists()
