@@ -16,7 +16,6 @@ import argparse
 import json
 import os
 import resource
-import socket
 import statistics
 import subprocess
 import tempfile
@@ -25,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import lib
+import servers_cells
 import servers_lib
 import servers_peers
 import tables
@@ -32,7 +32,6 @@ import tables
 EPOLL = "C epoll"
 # Of one contender's round, and what comes before it.
 ROUND_S, SHORTEST_S, RAMP_S, START_S = 3.0, 1.0, 0.2, 0.5
-ATTEMPTS = 5
 TIMEOUT_S = 120
 # For 1,000 connections in each process.
 DESCRIPTORS = 4096
@@ -116,20 +115,12 @@ SETUPS = {
 }
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        port: int = one.getsockname()[1]
-        return port
-
-
 def measure(programs: Programs, place: Place, start: Start, connections: int, seconds: float) -> lib.Measured:
-    """One round. On a busy machine a short one may have no answer, and a longer one follows it."""
-    for longer in range(ATTEMPTS):
-        cell = load(programs, place, start, connections, seconds * 2**longer)
-        if not cell["failed"]:
-            break
-    else:
-        raise RuntimeError(f"{cell['cell']['server']}: {cell['failed']}")
+    cell = servers_cells.cell(
+        start(programs, place, 0)[0],
+        seconds,
+        lambda seconds: load(programs, place, start, connections, seconds),
+    )
     (found,) = cell["rounds"]
     every, used = found["all"], found["used"]
     return {
@@ -141,7 +132,7 @@ def measure(programs: Programs, place: Place, start: Start, connections: int, se
 
 
 def load(programs: Programs, place: Place, start: Start, connections: int, seconds: float) -> lib.Measured:
-    port = free_port()
+    port = servers_cells.free_port()
     server = ["taskset", "--cpu-list", ",".join(map(str, place.server)), *start(programs, place, port)]
     client = ["taskset", "--cpu-list", ",".join(map(str, place.client)), *programs.ours]
     with tempfile.TemporaryDirectory() as folder:

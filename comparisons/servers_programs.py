@@ -28,9 +28,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import lib
+import servers_cells
 import servers_lib
 import tables
-from servers_live import free_port
 
 # Each contender's options of `proactor run`; None: without it.
 PLAIN = "plain"
@@ -198,7 +198,7 @@ def load(programs: Programs, setup: Setup, port: int, seconds: float, folder: Pa
 def measure(programs: Programs, name: str, setup: Setup, seconds: float) -> lib.Measured:
     processors = sorted(os.sched_getaffinity(0))
     server, client = processors[:1], processors[1:] or processors
-    port, behind = free_port(), free_port()
+    port, behind = servers_cells.free_port(), servers_cells.free_port()
     with tempfile.TemporaryDirectory() as made, ExitStack() as stack:
         folder = Path(made)
         if setup.program == "haproxy":

@@ -26,9 +26,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import lib
+import servers_cells
 import servers_lib
 import tables
-from servers_live import free_port
 
 PLAIN = "redis-server"
 # Each contender's options of `proactor run`; None: without it.
@@ -37,7 +37,6 @@ CONTENDERS: dict[str, tuple[str, ...] | None] = {
     "proactor run": (),
 }
 LOCKSTEP_S, LIVE_S = 1.0, 3.0
-ATTEMPTS = 5
 TIMEOUT_S = 120
 # What redis-benchmark sends for each second of a round, about.
 LIVE_PER_S = 100_000
@@ -93,22 +92,12 @@ class Ours:
 
 
 def lockstep(ours: Ours, name: str, setup: Setup, seconds: float) -> lib.Measured:
-    """One round. On a busy machine few wake-ups are undisturbed, so a round that had too few is longer."""
-    for longer in range(ATTEMPTS):
-        cell = lockstep_once(ours, name, setup, seconds * 2**longer)
-        if not cell["failed"]:
-            break
-    else:
-        raise RuntimeError(f"{name}: {cell['failed']}")
-    (found,) = cell["rounds"]
-    measured: lib.Measured = {"cpu_us": found["used"]["threads"][0]["cpu_s"] * 1e6 / found["all"]["ios"]}
-    if counted := cell["counted"]:
-        measured["calls_per_request"] = counted["calls"]["total"] / counted["ios"]
-    return measured
+    found = servers_cells.cell(name, seconds, lambda seconds: lockstep_once(ours, name, setup, seconds))
+    return servers_cells.of_lockstep(found)
 
 
 def lockstep_once(ours: Ours, name: str, setup: Setup, seconds: float) -> lib.Measured:
-    port = free_port()
+    port = servers_cells.free_port()
     with tempfile.TemporaryDirectory() as folder:
         kept = Path(folder) / "report.json"
         command = [ours.command, "bench", "net", str(port), "--protocol=resp", "--sets=0", "--keys=100"]
@@ -198,7 +187,7 @@ def calls_per_request(
 
 
 def live(ours: Ours, name: str, setup: Setup, seconds: float) -> lib.Measured:
-    port, all_of_them = free_port(), sorted(os.sched_getaffinity(0))
+    port, all_of_them = servers_cells.free_port(), sorted(os.sched_getaffinity(0))
     server, client = all_of_them[:1], all_of_them[1:] or all_of_them
     requests = max(int(seconds * LIVE_PER_S) * (4 if setup.depth > 1 else 1), 1000)
     with running(ours.server(name, port), port, server) as pid:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import lib
+import servers_cells
 import servers_streams_child
 import tables
 
@@ -36,33 +36,16 @@ CONTENDERS: dict[str, tuple[str, str, str]] = {
 }
 SETUPS = {"1 x 512 B": 1, "5 x 512 B": 5, "25 x 512 B": 25, "200 x 512 B": 200}
 ROUND_S = 1.0
-ATTEMPTS = 5
 TIMEOUT_S = 120
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        port: int = one.getsockname()[1]
-        return port
-
-
 def measure(name: str, connections: int, seconds: float) -> lib.Measured:
-    """One round. On a busy machine few wake-ups are undisturbed, so a round that had too few is longer."""
-    for longer in range(ATTEMPTS):
-        cell = lockstep(name, connections, seconds * 2**longer)
-        if not cell["failed"]:
-            break
-    else:
-        raise RuntimeError(f"{name}: {cell['failed']}")
-    (found,) = cell["rounds"]
-    measured: lib.Measured = {"cpu_us": found["used"]["threads"][0]["cpu_s"] * 1e6 / found["all"]["ios"]}
-    if counted := cell["counted"]:
-        measured["calls_per_request"] = counted["calls"]["total"] / counted["ios"]
-    return measured
+    found = servers_cells.cell(name, seconds, lambda seconds: lockstep(name, connections, seconds))
+    return servers_cells.of_lockstep(found)
 
 
 def lockstep(name: str, connections: int, seconds: float) -> lib.Measured:
-    address = f"127.0.0.1:{free_port()}"
+    address = f"127.0.0.1:{servers_cells.free_port()}"
     with tempfile.TemporaryDirectory() as folder:
         kept = Path(folder) / "report.json"
         command = [sys.executable, "-m", "proactor", "bench", "net", address, "--lockstep", "--rounds=1"]

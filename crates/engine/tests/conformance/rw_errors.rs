@@ -124,7 +124,7 @@ fn too_many_buffers(t: &Case) {
     assert_eq!(run(&mut d, WriteV::at(&file, 0, parts(1024))), Ok(1024));
 }
 
-struct Constant(&'static [u8]);
+pub struct Constant(pub &'static [u8]);
 
 // SAFETY: static memory, never written: it says that it is not writable.
 unsafe impl Memory for Constant {

@@ -1,5 +1,6 @@
 //! Results by their type: `run`, `chain` and `each`.
 
+use crate::rw_errors::Constant;
 use crate::testkit::{descriptors, outcome, pipe, Case};
 use proactor::buffer::{AlignedBuf, Buf, Buffer, Memory, Slice};
 use proactor::op::{
@@ -139,7 +140,7 @@ fn buffers_come_back_as_they_went_in(t: &Case) {
     assert_eq!((count, inner.as_slice()), (2, &b"de"[..]));
     assert_eq!(inner.into_inner().into_inner(), b"abcdefgh");
     assert_eq!(std::fs::read(t.path("f")).unwrap(), b"de23456789");
-    let memory: Box<dyn Memory> = Box::new(ReadOnly(*b"fixed"));
+    let memory: Box<dyn Memory> = Box::new(Constant(b"fixed"));
     let (count, memory) = d.run(Write::at(&file, 0, memory)).unwrap();
     assert_eq!((count, memory.len()), (5, 5));
     let failed = d.run(Read::at(&file, 0, Slice::new(memory, ..2))).unwrap_err();
@@ -149,24 +150,6 @@ fn buffers_come_back_as_they_went_in(t: &Case) {
         "read-only memory has read-only parts"
     );
     assert_eq!(failed.into_op().unwrap().buffer.as_slice(), b"fi");
-}
-
-struct ReadOnly([u8; 5]);
-
-// SAFETY: it is boxed before it becomes a buffer, and never written.
-unsafe impl Memory for ReadOnly {
-    fn ptr(&self) -> *mut u8 {
-        self.0.as_ptr().cast_mut()
-    }
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-    fn writable(&self) -> bool {
-        false
-    }
-    fn into_any(self: Box<Self>) -> Box<dyn std::any::Any> {
-        self
-    }
 }
 
 fn a_failed_op_comes_back(t: &Case) {

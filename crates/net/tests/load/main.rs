@@ -19,7 +19,7 @@ use server::{Options, Server};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
-use usage::raise_descriptors;
+use usage::{raise_descriptors, soaked};
 
 /// What a server may use more after a load than after a first one like it.
 const GROWTH_KB: usize = 8 << 10;
@@ -36,13 +36,6 @@ const HABITS: [Habit; 7] = [
     Habit::ServerResets,
     Habit::Plain,
 ];
-
-/// This share of a soak's rounds or connections, in percent: `PROACTOR_SOAK`.
-fn soaked(whole: usize) -> usize {
-    let percent = std::env::var("PROACTOR_SOAK").map_or(100, |text| text.parse().expect("a percentage"));
-    // Two rounds at least: what the second leaves is compared with the first.
-    (whole * percent / 100).max(2)
-}
 
 fn engines() -> Vec<String> {
     let names = common::kinds().into_iter().map(|kind| format!("{kind:?}"));

@@ -1,7 +1,14 @@
-//! What a process uses.
+//! What a process uses, and how much a soak does.
 
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use std::time::{Duration, Instant};
+
+/// This share of a soak's rounds or connections, in percent: `PROACTOR_SOAK`.
+pub fn soaked(whole: usize) -> usize {
+    let percent = std::env::var("PROACTOR_SOAK").map_or(100, |text| text.parse().expect("a percentage"));
+    // Two rounds at least: what the second leaves is compared with the first.
+    (whole * percent / 100).max(2)
+}
 
 pub fn raise_descriptors() {
     let limit = getrlimit(Resource::Nofile);

@@ -18,7 +18,7 @@ use rustix::process::Signal;
 use server::{Kind, Server};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use usage::{raise_descriptors, Usage};
+use usage::{raise_descriptors, soaked, Usage};
 
 /// What a server may use more after the second half of its loads than in the first.
 const GROWTH_KB: usize = 16 << 10;
@@ -37,13 +37,6 @@ const HABITS: [Habit; 6] = [
     Habit::Resets,
     Habit::Plain,
 ];
-
-/// This share of a soak's rounds or connections, in percent: `PROACTOR_SOAK`.
-fn soaked(whole: usize) -> usize {
-    let percent = std::env::var("PROACTOR_SOAK").map_or(100, |text| text.parse().expect("a percentage"));
-    // Two rounds at least: what the second leaves is compared with the first.
-    (whole * percent / 100).max(2)
-}
 
 /// The servers that are here. In CI a missing one is a failure.
 fn kinds(test: &str) -> Vec<Kind> {
