@@ -254,7 +254,7 @@ impl Inner {
             }
         }
         self.reap();
-        self.sends = 0;
+        self.sends.forget();
         self.real_armed = false;
         self.wake_armed = false;
         if let Some(ring) = &mut self.ring {

@@ -169,6 +169,8 @@ impl Pool {
 pub(crate) struct Ring {
     io: IoUring,
     pub(crate) pool: Pool,
+    /// Entries that were queued so far.
+    pub(crate) pushed: u32,
     flags: u32,
     /// A thread of the kernel submits (SQPOLL), receives and sends.
     pub(crate) has_worker: bool,
@@ -222,6 +224,7 @@ impl Ring {
         Ok(Ring {
             io,
             pool,
+            pushed: 0,
             flags: ENTER_GETEVENTS | no_iowait,
             has_worker: worker.is_some(),
             wake,
@@ -232,15 +235,23 @@ impl Ring {
         self.io.as_raw_fd()
     }
 
-    /// Queues entries, all or none. False: the queue is full and the kernel takes nothing from it.
+    /// Queues an entry. False: the queue is full and the kernel takes nothing from it.
     ///
     /// # Safety
-    /// What the entries name stays valid until their last completion has been read, or the ring has been given up.
-    pub(crate) unsafe fn push(&mut self, entries: &[squeue::Entry]) -> bool {
+    /// What the entry names stays valid until its last completion has been read, or the ring has been given up.
+    pub(crate) unsafe fn push(&mut self, entry: &squeue::Entry) -> bool {
         // SAFETY: the caller's promise.
-        if unsafe { self.io.submission().push_multiple(entries) }.is_ok() {
-            return true;
-        }
+        let is_pushed = unsafe { self.io.submission().push(entry) }.is_ok() || {
+            self.make_room();
+            // SAFETY: as above.
+            unsafe { self.io.submission().push(entry) }.is_ok()
+        };
+        self.pushed = self.pushed.wrapping_add(u32::from(is_pushed));
+        is_pushed
+    }
+
+    #[cold]
+    fn make_room(&mut self) {
         if self.has_worker {
             let mut call = self.call(0);
             call.flags |= ENTER_SQ_WAIT;
@@ -248,8 +259,13 @@ impl Ring {
         } else {
             let _ = self.submit();
         }
-        // SAFETY: as above.
-        unsafe { self.io.submission().push_multiple(entries) }.is_ok()
+    }
+
+    /// How many entries the kernel has taken so far, if the results of all of them can be read.
+    pub(crate) fn taken(&mut self) -> Option<u32> {
+        let pushed = self.pushed;
+        let queue = self.io.submission();
+        (!queue.cq_overflow()).then(|| pushed.wrapping_sub(queue.len() as u32))
     }
 
     /// Whether the kernel has to be called for it to take what is queued.

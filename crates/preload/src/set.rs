@@ -6,6 +6,7 @@
 use crate::report::{Cause, Stats};
 use crate::ring::Ring;
 use crate::socket::Socket;
+use crate::turn::Sends;
 use crate::{real, table};
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
@@ -77,8 +78,7 @@ pub(crate) struct Inner {
     pub(crate) wake_armed: bool,
     /// A receive has found no buffer.
     pub(crate) starved: bool,
-    /// Sends that the ring has.
-    pub(crate) sends: u32,
+    pub(crate) sends: Sends,
     /// Of one of them the program, or what is queued behind it, waits for the end.
     pub(crate) is_chained: bool,
     /// Entries that did nothing and have come back.
@@ -231,7 +231,7 @@ impl Set {
             real_armed: false,
             wake_armed: false,
             starved: false,
-            sends: 0,
+            sends: Sends::default(),
             is_chained: false,
             echoes: 0,
             batch: 0,

@@ -72,6 +72,8 @@ pub(crate) struct Socket {
     sending: Vec<u8>,
     sent: usize,
     pub(crate) in_flight: bool,
+    /// The number of the last send's entry in the ring.
+    pub(crate) send_number: u32,
     /// The kernel took less than it was given, and has not said since that it takes more.
     pub(crate) blocked: bool,
     pub(crate) watched: bool,
@@ -118,6 +120,7 @@ impl Socket {
             sending: Vec::new(),
             sent: 0,
             in_flight: false,
+            send_number: 0,
             blocked: false,
             watched: false,
             half_closed: false,
@@ -398,6 +401,11 @@ impl Socket {
     /// Whether a part of what was handed over is not sent.
     pub(crate) fn is_sending(&self) -> bool {
         !self.sending.is_empty()
+    }
+
+    /// How many of the bytes that were handed over are not sent.
+    pub(crate) fn unsent(&self) -> usize {
+        self.sending.len() - self.sent
     }
 
     pub(crate) fn sent(&mut self, count: usize) {

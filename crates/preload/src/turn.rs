@@ -65,20 +65,26 @@ pub(crate) fn push_echo(ring: &mut Ring) -> bool {
 fn push(ring: &mut Ring, entry: &squeue::Entry) -> bool {
     // SAFETY: the pool lives as long as the ring. The bytes of a send are the socket's `sending`, which does not change while
     // `in_flight`; the socket is not removed before its completion or the ring's end.
-    unsafe { ring.push(std::slice::from_ref(entry)) }
+    unsafe { ring.push(entry) }
 }
 
-/// Queues a send. A wait sleeps through the ends of sends ([`Inner::wanted`]), but not through that of one whose rest waits for
-/// room: MSG_WAITALL makes a short send a failure, by which an entry that is linked to it is cancelled. That one has a completion
-/// then, and else none. A kernel worker takes a few entries at a time and would tear the two apart, so there the wait is short.
-fn push_send(ring: &mut Ring, send: squeue::Entry) -> bool {
-    if ring.has_worker {
-        return push(ring, &send);
+/// Sends in the ring.
+#[derive(Default)]
+pub(crate) struct Sends {
+    /// Those that a kernel worker has: each has a completion.
+    pub(crate) by_worker: u32,
+    /// Those that have none if all is sent, in order: the descriptor, and the number of the entry.
+    ///
+    /// A send that does not wait (MSG_DONTWAIT) has ended when the kernel has taken its entry. MSG_WAITALL makes one that was
+    /// short a failure, which has a completion in spite of IOSQE_CQE_SKIP_SUCCESS, and ends a wait.
+    silent: Vec<(RawFd, u32)>,
+}
+
+impl Sends {
+    pub(crate) fn forget(&mut self) {
+        self.by_worker = 0;
+        self.silent.clear();
     }
-    let alarm = opcode::Nop::new().build().flags(squeue::Flags::SKIP_SUCCESS);
-    let alarm = alarm.user_data(tag(What::Ignored, 0, 0));
-    // SAFETY: as in `push`.
-    unsafe { ring.push(&[send.flags(squeue::Flags::IO_LINK), alarm]) }
 }
 
 impl Inner {
@@ -133,11 +139,52 @@ impl Inner {
 
     /// Reads all completions.
     pub(crate) fn reap(&mut self) {
-        loop {
-            let Some(entry) = self.ring.as_mut().and_then(Ring::next) else {
-                return;
-            };
+        while let Some(entry) = self.ring.as_mut().and_then(Ring::next) {
             self.note(&entry);
+        }
+        self.end_silent_sends();
+    }
+
+    /// Takes note of the sends that the kernel has taken and said nothing about: all is sent.
+    fn end_silent_sends(&mut self) {
+        if self.sends.silent.is_empty() {
+            return;
+        }
+        let Some(taken) = self.ring.as_mut().and_then(Ring::taken) else {
+            return;
+        };
+        let mut silent = std::mem::take(&mut self.sends.silent);
+        let is_waiting = |&(_, number): &(RawFd, u32)| (taken.wrapping_sub(number) as i32) < 0;
+        let ended = silent.iter().position(is_waiting).unwrap_or(silent.len());
+        for (fd, number) in silent.drain(..ended) {
+            if let Some(socket) = self
+                .socket(fd)
+                .filter(|socket| socket.in_flight && socket.send_number == number)
+            {
+                let count = socket.unsent();
+                self.send_ended(fd, count as i32);
+            }
+        }
+        self.sends.silent = silent;
+    }
+
+    /// A send of a socket has ended with this result.
+    fn send_ended(&mut self, fd: RawFd, res: i32) {
+        let Some(socket) = self.socket(fd) else { return };
+        let was_writable = socket.is_writable();
+        socket.in_flight = false;
+        match res {
+            0.. => socket.sent(res as usize),
+            _ if matches!(-res, libc::EAGAIN | libc::EINTR) => socket.blocked = true,
+            _ => socket.fail(-res),
+        }
+        // A short send: the kernel is full.
+        socket.blocked |= res > 0 && socket.is_sending();
+        let has_room_now = socket.wants_out() && !was_writable;
+        let has_more = socket.queued() > 0 || socket.shut_later || socket.closed;
+        if has_room_now || has_more || res < 0 {
+            self.mark(fd);
+            self.touch(fd);
         }
     }
 
@@ -179,7 +226,7 @@ impl Inner {
             What::Ignored => return,
             _ => {}
         }
-        self.sends -= u32::from(what(tag) == What::Send);
+        self.sends.by_worker -= u32::from(what(tag) == What::Send && self.has_worker());
         let Some(ring) = &mut self.ring else { return };
         let id = cqueue::buffer_select(entry.flags());
         if id.is_some() {
@@ -202,23 +249,7 @@ impl Inner {
                 self.mark(fd);
                 self.touch(fd);
             }
-            What::Send => {
-                let was_writable = socket.is_writable();
-                socket.in_flight = false;
-                match res {
-                    0.. => socket.sent(res as usize),
-                    _ if matches!(-res, libc::EAGAIN | libc::EINTR) => socket.blocked = true,
-                    _ => socket.fail(-res),
-                }
-                // A short send: the kernel is full.
-                socket.blocked |= res > 0 && socket.is_sending();
-                let has_room_now = socket.wants_out() && !was_writable;
-                let has_more = socket.queued() > 0 || socket.shut_later || socket.closed;
-                if has_room_now || has_more || res < 0 {
-                    self.mark(fd);
-                    self.touch(fd);
-                }
-            }
+            What::Send => self.send_ended(fd, res),
             What::End => {
                 socket.end_armed &= more;
                 if socket.ask() {
@@ -355,7 +386,7 @@ impl Inner {
 }
 
 /// Queues what one socket needs. False: the queue is full.
-pub(crate) fn settle_one(socket: &mut Socket, ring: &mut Ring, sends: &mut u32) -> bool {
+pub(crate) fn settle_one(socket: &mut Socket, ring: &mut Ring, sends: &mut Sends) -> bool {
     if socket.lent {
         return true;
     }
@@ -386,15 +417,29 @@ pub(crate) fn settle_one(socket: &mut Socket, ring: &mut Ring, sends: &mut u32) 
     }
     if !socket.blocked {
         if let Some((start, len)) = socket.next_send() {
-            let send = opcode::Send::new(types_fd, start, len)
-                .flags(libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | libc::MSG_WAITALL)
-                .build()
-                .user_data(tag(What::Send, socket.fd, socket.generation));
-            if !push_send(ring, send) {
+            socket.in_flight = true;
+            let (tag, flags) = (
+                tag(What::Send, socket.fd, socket.generation),
+                libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT,
+            );
+            let send = opcode::Send::new(types_fd, start, len);
+            let is_silent = !ring.has_worker && !socket.needs_send_result();
+            let entry = match is_silent {
+                true => send
+                    .flags(flags | libc::MSG_WAITALL)
+                    .build()
+                    .flags(squeue::Flags::SKIP_SUCCESS),
+                false => send.flags(flags).build(),
+            };
+            if !push(ring, &entry.user_data(tag)) {
+                socket.in_flight = false;
                 return false;
             }
-            socket.in_flight = true;
-            *sends += 1;
+            sends.by_worker += u32::from(ring.has_worker);
+            socket.send_number = ring.pushed;
+            if is_silent {
+                sends.silent.push((socket.fd, ring.pushed));
+            }
         } else if socket.shut_later && socket.queued() == 0 {
             socket.flush();
         }

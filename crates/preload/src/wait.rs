@@ -97,7 +97,7 @@ pub(crate) unsafe fn wait(set: &'static Set, wait: Wait) -> End {
             }
         }
         let wanted = held.wanted();
-        let sends_by_worker = held.has_worker() && held.sends > 0;
+        let sends_by_worker = held.sends.by_worker > 0;
         let at_once = is_zero || held.real_ready || held.has_ready();
         let Some(ring) = &mut held.ring else { continue };
         let mut interrupted = false;

@@ -222,12 +222,12 @@ impl Inner {
         }
     }
 
-    /// How many completions end a wait: one more than the sends that say nothing new.
+    /// How many completions end a wait: one more than the worker's sends, whose ends say nothing new.
     pub(crate) fn wanted(&self) -> u32 {
         if self.has_worker() && self.is_chained {
             return 1;
         }
-        self.sends + 1
+        self.sends.by_worker + 1
     }
 }
 
