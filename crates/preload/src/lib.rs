@@ -19,6 +19,7 @@ mod polls;
 mod real;
 mod report;
 mod ring;
+mod sends;
 mod set;
 mod shared;
 mod socket;

@@ -5,8 +5,8 @@
 
 use crate::report::{Cause, Stats};
 use crate::ring::Ring;
+use crate::sends::Sends;
 use crate::socket::Socket;
-use crate::turn::Sends;
 use crate::{real, table};
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};

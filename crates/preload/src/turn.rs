@@ -2,6 +2,7 @@
 
 use crate::report::options;
 use crate::ring::{Pool, Ring, GROUP};
+use crate::sends::Sends;
 use crate::set::Inner;
 use crate::socket::Socket;
 use io_uring::{cqueue, opcode, squeue, types};
@@ -16,7 +17,7 @@ const FEEDS: usize = 8;
 /// What an entry in the ring is about: the top byte of its tag.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-enum What {
+pub(crate) enum What {
     Ignored,
     Receive,
     Send,
@@ -32,7 +33,7 @@ enum What {
     Echo,
 }
 
-fn tag(what: What, fd: RawFd, generation: u32) -> u64 {
+pub(crate) fn tag(what: What, fd: RawFd, generation: u32) -> u64 {
     (what as u64) << 56 | u64::from(generation & 0xff_ffff) << 32 | u64::from(fd as u32)
 }
 
@@ -62,29 +63,10 @@ pub(crate) fn push_echo(ring: &mut Ring) -> bool {
 }
 
 /// Queues an entry that names no memory but the pool's or a socket's queue.
-fn push(ring: &mut Ring, entry: &squeue::Entry) -> bool {
+pub(crate) fn push(ring: &mut Ring, entry: &squeue::Entry) -> bool {
     // SAFETY: the pool lives as long as the ring. The bytes of a send are the socket's `sending`, which does not change while
     // `in_flight`; the socket is not removed before its completion or the ring's end.
     unsafe { ring.push(entry) }
-}
-
-/// Sends in the ring.
-#[derive(Default)]
-pub(crate) struct Sends {
-    /// Those that a kernel worker has: each has a completion.
-    pub(crate) by_worker: u32,
-    /// Those that have none if all is sent, in order: the descriptor, and the number of the entry.
-    ///
-    /// A send that does not wait (MSG_DONTWAIT) has ended when the kernel has taken its entry. MSG_WAITALL makes one that was
-    /// short a failure, which has a completion in spite of IOSQE_CQE_SKIP_SUCCESS, and ends a wait.
-    silent: Vec<(RawFd, u32)>,
-}
-
-impl Sends {
-    pub(crate) fn forget(&mut self) {
-        self.by_worker = 0;
-        self.silent.clear();
-    }
 }
 
 impl Inner {
@@ -143,49 +125,6 @@ impl Inner {
             self.note(&entry);
         }
         self.end_silent_sends();
-    }
-
-    /// Takes note of the sends that the kernel has taken and said nothing about: all is sent.
-    fn end_silent_sends(&mut self) {
-        if self.sends.silent.is_empty() {
-            return;
-        }
-        let Some(taken) = self.ring.as_mut().and_then(Ring::taken) else {
-            return;
-        };
-        let mut silent = std::mem::take(&mut self.sends.silent);
-        let is_waiting = |&(_, number): &(RawFd, u32)| (taken.wrapping_sub(number) as i32) < 0;
-        let ended = silent.iter().position(is_waiting).unwrap_or(silent.len());
-        for (fd, number) in silent.drain(..ended) {
-            if let Some(socket) = self
-                .socket(fd)
-                .filter(|socket| socket.in_flight && socket.send_number == number)
-            {
-                let count = socket.unsent();
-                self.send_ended(fd, count as i32);
-            }
-        }
-        self.sends.silent = silent;
-    }
-
-    /// A send of a socket has ended with this result.
-    fn send_ended(&mut self, fd: RawFd, res: i32) {
-        let Some(socket) = self.socket(fd) else { return };
-        let was_writable = socket.is_writable();
-        socket.in_flight = false;
-        match res {
-            0.. => socket.sent(res as usize),
-            _ if matches!(-res, libc::EAGAIN | libc::EINTR) => socket.blocked = true,
-            _ => socket.fail(-res),
-        }
-        // A short send: the kernel is full.
-        socket.blocked |= res > 0 && socket.is_sending();
-        let has_room_now = socket.wants_out() && !was_writable;
-        let has_more = socket.queued() > 0 || socket.shut_later || socket.closed;
-        if has_room_now || has_more || res < 0 {
-            self.mark(fd);
-            self.touch(fd);
-        }
     }
 
     /// Arms receives again that found no buffer, now that there are some: what else their sockets have belongs to this turn.
@@ -417,28 +356,8 @@ pub(crate) fn settle_one(socket: &mut Socket, ring: &mut Ring, sends: &mut Sends
     }
     if !socket.blocked {
         if let Some((start, len)) = socket.next_send() {
-            socket.in_flight = true;
-            let (tag, flags) = (
-                tag(What::Send, socket.fd, socket.generation),
-                libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT,
-            );
-            let send = opcode::Send::new(types_fd, start, len);
-            let is_silent = !ring.has_worker && !socket.needs_send_result();
-            let entry = match is_silent {
-                true => send
-                    .flags(flags | libc::MSG_WAITALL)
-                    .build()
-                    .flags(squeue::Flags::SKIP_SUCCESS),
-                false => send.flags(flags).build(),
-            };
-            if !push(ring, &entry.user_data(tag)) {
-                socket.in_flight = false;
+            if !sends.push(socket, ring, opcode::Send::new(types_fd, start, len)) {
                 return false;
-            }
-            sends.by_worker += u32::from(ring.has_worker);
-            socket.send_number = ring.pushed;
-            if is_silent {
-                sends.silent.push((socket.fd, ring.pushed));
             }
         } else if socket.shut_later && socket.queued() == 0 {
             socket.flush();
