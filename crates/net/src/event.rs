@@ -265,6 +265,8 @@ impl<B: Backend> Core<B> {
     /// Takes a connection over that was accepted elsewhere.
     pub(crate) fn adopt<H: Handler>(&mut self, connection: OwnedFd, handler: &mut H) {
         let fd = connection.into_raw_fd();
+        // The last turn may have been long ago.
+        self.state.clock.now_ms = self.state.clock.read_ms();
         let now_ms = self.state.clock.now_ms;
         match self.state.table.insert(Kind::Stream, Phase::Open, fd, now_ms) {
             Some(stream) => {

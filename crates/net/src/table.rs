@@ -185,19 +185,39 @@ impl Slot {
 const _: () = assert!(size_of::<Slot>() <= 128, "a slot has at most two cache lines");
 
 /// All sockets of one thread.
-#[derive(Default)]
 pub(crate) struct Table {
     slots: Vec<Slot>,
     free: Vec<u32>,
     streams: usize,
+    max_sockets: usize,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Table {
+            slots: Vec::new(),
+            free: Vec::new(),
+            streams: 0,
+            max_sockets: MAX_SOCKETS,
+        }
+    }
 }
 
 impl Table {
+    /// One that is full early.
+    #[cfg(test)]
+    pub(crate) fn of_at_most(max_sockets: usize) -> Self {
+        Table {
+            max_sockets,
+            ..Table::default()
+        }
+    }
+
     /// Takes a slot for a descriptor.
     pub(crate) fn insert(&mut self, kind: Kind, phase: Phase, fd: RawFd, now_ms: u64) -> Option<SocketId> {
         let index = match self.free.pop() {
             Some(index) => index,
-            None if self.slots.len() < MAX_SOCKETS => {
+            None if self.slots.len() < self.max_sockets => {
                 self.slots.push(Slot::free());
                 self.slots.len() as u32 - 1
             }

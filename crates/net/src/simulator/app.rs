@@ -1,6 +1,7 @@
 //! The handler of a simulated program, which checks all that it is told.
 
-use crate::backend::sim::{Kernel, Random};
+use crate::backend::sim::{Kernel, Random, Sim};
+use crate::backend::Calls;
 use crate::clock::simulated;
 use crate::context::Context;
 use crate::handler::Handler;
@@ -96,6 +97,8 @@ pub(super) struct Done {
     pub(super) asleep: u64,
     /// Streams that have left the pool because of long messages.
     pub(super) long: u64,
+    /// Connects that found no slot.
+    pub(super) no_slots: u64,
 }
 
 pub(super) struct App {
@@ -156,8 +159,13 @@ impl App {
             return;
         };
         let to: SocketAddr = ([127, 0, 0, 1], 1).into();
-        let id = listen::add_connecting(cx.state(), fd, to.into()).expect("there are slots");
-        self.begin(id, number, false);
+        match listen::add_connecting(cx.state(), fd, to.into()) {
+            Some(id) => self.begin(id, number, false),
+            None => {
+                self.done.no_slots += 1;
+                Sim::new(Rc::clone(&self.kernel)).close(fd);
+            }
+        }
     }
 
     fn stream(&mut self, id: SocketId) -> &mut Stream {
@@ -278,8 +286,12 @@ impl Handler for App {
 
     fn received(&mut self, cx: &mut Context<'_>, id: SocketId, bytes: &[u8]) {
         assert!(!bytes.is_empty());
+        let has_pool = self.has_pool;
         let stream = self.stream(id);
         assert!(stream.opened && !stream.ended && stream.closed_at.is_none() && !stream.aborted);
+        // A pool's buffer may have been filled before.
+        let wanted = has_pool || !(stream.paused || stream.full);
+        assert!(wanted, "{id:?} was read though it is paused or full");
         check_bytes(stream.number, Side::Peer, stream.received, bytes);
         let is_long = cx
             .state()

@@ -4,6 +4,7 @@
 //! one of `FOUND`.
 
 mod app;
+mod kinds;
 mod program;
 #[path = "../../../../fuzz/seeds.rs"]
 mod seeds;
@@ -34,6 +35,7 @@ fn run_all(first: u64) {
         all.read_by_peers += done.read_by_peers;
         all.asleep += done.asleep;
         all.long += done.long;
+        all.no_slots += done.no_slots;
     });
     if count < SEEDS {
         return;
@@ -49,6 +51,7 @@ fn run_all(first: u64) {
         stats.idle_closed,
         all.read_by_peers,
         all.asleep,
+        all.no_slots,
     ];
     if first == 0 {
         met.extend([stats.starved, all.long, stats.zero_copy_sends]);

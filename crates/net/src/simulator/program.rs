@@ -1,15 +1,17 @@
 //! A seeded program of peers, handlers and time on the simulated kernel.
 
 use super::app::{bytes_at, check_bytes, App, Done, Side, LONG, MAX_MESSAGE};
+use super::kinds::{faults, limits, End};
 use crate::backend::sim::{Faults, Kernel, Random, Settings, Sim};
+use crate::backend::Calls;
 use crate::clock::simulated;
 use crate::config::SendPolicy;
 use crate::core::{Core, Hold, State};
-use crate::limits::Limits;
 use crate::listen;
 use crate::send::Decision;
-use crate::table::{Fin, Kind, Phase};
+use crate::table::{Fin, Kind, Phase, Table};
 use std::cell::RefCell;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -21,19 +23,6 @@ const MAX_TURNS: usize = 3000;
 /// Turns of the end in which faults still happen.
 const FAULTY_TURNS: usize = 30;
 
-/// How a program ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
-    /// The peers send their last byte and read everything.
-    Peers,
-    /// All is closed here; the peers read, but do not end.
-    Here,
-    /// Nobody does anything any more, and idle streams are closed.
-    Idle,
-    /// It is dropped with everything in flight.
-    Dropped,
-}
-
 pub(super) struct Program {
     core: Core<Sim>,
     kernel: Rc<RefCell<Kernel>>,
@@ -41,43 +30,8 @@ pub(super) struct Program {
     /// Numbers of the connections whose peer takes part, with the bytes it has read.
     peers: Vec<(usize, usize)>,
     end: End,
-}
-
-fn faults(random: &mut Random) -> Faults {
-    let mut rate = |most: usize| {
-        if random.chance(500) {
-            random.below(most)
-        } else {
-            0
-        }
-    };
-    Faults {
-        short: rate(800),
-        late: rate(600),
-        transient: rate(60),
-        drop_more: rate(400),
-        no_buffers: rate(300),
-        missed: rate(500),
-        would_block: rate(150),
-        no_socket: rate(200),
-        refused: rate(200),
-    }
-}
-
-fn limits(random: &mut Random, end: End, scale: usize) -> Limits {
-    let idle =
-        (end == End::Idle || random.chance(150)).then(|| Duration::from_millis(50 + random.next() % 500));
-    Limits {
-        max_connections: if random.chance(300) {
-            1 + random.below(6)
-        } else {
-            usize::MAX
-        },
-        socket_bytes: 1 + random.below(800 * scale),
-        total_bytes: if random.chance(300) { 500 * scale } else { 1 << 30 },
-        idle,
-        linger: Duration::from_millis([0, 30, 2000][random.below(3)]),
-    }
+    /// Connections come that were accepted elsewhere.
+    adopts: bool,
 }
 
 impl Program {
@@ -86,7 +40,7 @@ impl Program {
         let mut random = Random::new(seed);
         let end = [End::Peers, End::Here, End::Idle, End::Dropped][random.below(4)];
         let scale = if random.chance(30) { LONG } else { 1 };
-        let settings = Settings {
+        let mut settings = Settings {
             faults: if random.chance(100) {
                 Faults::default()
             } else {
@@ -105,16 +59,23 @@ impl Program {
                 0
             },
         };
-        let kernel = Kernel::new(Random::new(random.next()), settings);
-        let kernel = Rc::new(RefCell::new(kernel));
+        let of_kernel = Random::new(random.next());
         let policy = [SendPolicy::Auto, SendPolicy::Direct, SendPolicy::Queued][random.below(3)];
         let limits = limits(&mut random, end, scale);
         let mut state = State::new(limits, true);
         // Of another generator, so that seeds from before it was there are the same programs.
-        let mut of_sends = Random::new(seed.rotate_left(32));
-        if of_sends.chance(500) {
-            state.zero_copy_above = 1 + of_sends.below(200 * scale);
+        let mut later = Random::new(seed.rotate_left(32));
+        if later.chance(500) {
+            state.zero_copy_above = 1 + later.below(200 * scale);
         }
+        if later.chance(300) {
+            settings.faults.told_twice = later.below(500);
+        }
+        if later.chance(300) {
+            state.table = Table::of_at_most(1 + later.below(6));
+        }
+        let adopts = later.chance(160) && state.limits.max_connections == usize::MAX;
+        let kernel = Rc::new(RefCell::new(Kernel::new(of_kernel, settings)));
         let core = Core::new(
             Sim::new(Rc::clone(&kernel)),
             Sim::new(Rc::clone(&kernel)),
@@ -127,6 +88,7 @@ impl Program {
             kernel,
             peers: Vec::new(),
             end,
+            adopts,
         };
         program.listen();
         program
@@ -163,6 +125,7 @@ impl Program {
                 self.peers.push((number, 0));
             }
             0 | 1 => self.listen(),
+            2 if self.adopts && self.app.random.chance(500) => self.adopt(),
             2 => {
                 let app = &mut self.app;
                 self.core.with_context(|cx| app.connect(cx));
@@ -185,8 +148,20 @@ impl Program {
         let has_room = self.core.state.listeners.len() < MAX_LISTENERS;
         let fd = has_room.then(|| self.kernel.borrow_mut().new_listener());
         if let Some(fd) = fd.flatten() {
-            listen::add_listener(&mut self.core.state, fd).expect("there are slots");
+            if listen::add_listener(&mut self.core.state, fd).is_none() {
+                self.core.calls.close(fd);
+            }
         }
+    }
+
+    fn adopt(&mut self) {
+        let accepted = self.kernel.borrow_mut().new_socket();
+        let Some((fd, number)) = accepted else { return };
+        self.kernel.borrow_mut().connections[number].established = true;
+        self.peers.push((number, 0));
+        // SAFETY: the simulated number is taken out again before anything is done with it.
+        let connection = unsafe { OwnedFd::from_raw_fd(fd) };
+        self.core.adopt(connection, &mut self.app);
     }
 
     fn close_listener(&mut self) {

@@ -36,6 +36,8 @@ pub(crate) struct Faults {
     pub(crate) no_socket: usize,
     /// An accept fails because of its connection, a connect is refused.
     pub(crate) refused: usize,
+    /// An end does not end its receive, which tells of it again; readiness is told twice in one wait.
+    pub(crate) told_twice: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -303,7 +305,10 @@ impl Kernel {
                     if self.settings.has_pool {
                         self.end(at, POLLIN, 0);
                     } else if !self.posted.iter().any(|(_, event)| event.tag == tag.0) {
-                        self.go_on(at, POLLIN, 0);
+                        let twice = self.faults.told_twice;
+                        if self.go_on(at, POLLIN, 0) && self.chance(twice) {
+                            self.go_on(at, POLLIN, 0);
+                        }
                     }
                 }
             }
@@ -365,7 +370,12 @@ impl Kernel {
                 Ok(bytes) if bytes.is_empty() => {
                     let with_buffer = self.random.chance(500);
                     self.buffers[id] = with_buffer.then_some(bytes);
-                    return self.end(at, 0, if with_buffer { flags } else { 0 });
+                    let flags = if with_buffer { flags } else { 0 };
+                    let twice = self.faults.told_twice;
+                    if self.chance(twice) {
+                        return self.post(at, 0, flags | MORE);
+                    }
+                    return self.end(at, 0, flags);
                 }
                 Ok(bytes) => {
                     let count = bytes.len() as i32;
