@@ -1,7 +1,7 @@
 """`--fsync=each`: that a file is begun under its own name is on the disk before there is half of it.
 
-After a loss of power nobody could tell the half from a file that was there before, and `-n`, `-u` and `-b` would
-keep it.
+After a loss of power nobody could tell the half from a file that was there before, and `-n`, `-u` and `-b`
+would keep it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from cp_helpers import proactor_command
 pytestmark = needs("strace")
 
 CALLS = "openat,openat2,write,ftruncate,fdatasync,fsync,io_uring_enter"
-# What a line of strace is about: the journal is written or synced, the file is made, cut or written, or the ring does
-# one of these.
+# What a line of strace is about: the journal is written or synced, the file is made, cut or written, or the
+# ring does one of these.
 MEANINGS = {
     "noted": re.compile(r"\bwrite\(\d+<[^>]*\.journal>"),
     "synced": re.compile(r"\bf(data)?sync\(\d+<[^>]*\.journal>"),
@@ -30,7 +30,7 @@ MEANINGS = {
 
 
 def steps(tmp_path: Path, *options: str) -> list[str]:
-    """What a copy of a directory with one file into one that exists does, in its order, from its first note on."""
+    """What a copy of a directory with one file into one that exists does, from its first note on."""
     source, log = tmp_path / "source", tmp_path / "log"
     source.mkdir()
     (source / "file").write_bytes(b"new contents")
@@ -47,7 +47,8 @@ def steps(tmp_path: Path, *options: str) -> list[str]:
 def assert_synced(steps: list[str], shows: str) -> None:
     """Between what was noted last and this there is a sync."""
     before = steps[: steps.index(shows)]
-    assert before[-1] == "synced" and "noted" in before, steps
+    assert "noted" in before, steps
+    assert before[-1] == "synced", steps
 
 
 @pytest.mark.parametrize("shows", ["made", "written"])
