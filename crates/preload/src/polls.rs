@@ -5,7 +5,12 @@ use crate::socket::Socket;
 impl Socket {
     /// Whether only the kernel knows when a connection that has ended is reset or hung up.
     pub(crate) fn watches_end(&self) -> bool {
-        self.eof && self.member && !self.hung_up && !self.released
+        (self.eof || self.is_stopped()) && self.member && !self.hung_up && !self.released
+    }
+
+    /// Whether nothing is received until some of what lies here is read: only the kernel knows when the peer ends its side.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.bytes > 0 && !self.armed && !self.released
     }
 
     /// Whether the socket stays here at its end: the real set would report it once more.
@@ -46,11 +51,11 @@ impl Socket {
         // SAFETY: one live entry.
         let found = unsafe { crate::real::poll(&raw mut entry, 1, 0) };
         let is = if found > 0 { entry.revents } else { 0 };
-        let before = (self.broken, self.hung_up);
+        let before = (self.broken, self.hung_up, self.eof);
         self.broken = is & libc::POLLERR != 0;
         self.readable = self.released && is & libc::POLLIN != 0;
         self.hung_up |= is & libc::POLLHUP != 0;
-        self.eof |= is & libc::POLLHUP != 0;
-        self.broken && !before.0 || self.hung_up && !before.1
+        self.eof |= is & libc::POLLHUP != 0 || self.is_stopped() && is & libc::POLLRDHUP != 0;
+        self.broken && !before.0 || self.hung_up && !before.1 || self.eof && !before.2
     }
 }

@@ -60,7 +60,10 @@ pub(crate) struct Socket {
     pub(crate) armed: bool,
     /// More than the bound was not read; the receive is stopped until half of it is.
     pub(crate) paused: bool,
+    /// The peer has ended its side, or the connection is gone.
     pub(crate) eof: bool,
+    /// The kernel has no byte any more.
+    pub(crate) drained: bool,
     /// The program has read to the end.
     pub(crate) end_seen: bool,
     /// The errno that the next call gets.
@@ -112,6 +115,7 @@ impl Socket {
             armed: false,
             paused: false,
             eof: false,
+            drained: false,
             end_seen: false,
             error: 0,
             hung_up: false,
@@ -161,7 +165,7 @@ impl Socket {
 
     /// Whether so much lies here that the socket is readable.
     pub(crate) fn has_enough(&self) -> bool {
-        self.bytes >= self.low_water || self.paused
+        self.bytes >= self.low_water
     }
 
     pub(crate) fn low_water(&self) -> usize {

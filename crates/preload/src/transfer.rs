@@ -99,18 +99,20 @@ impl Inner {
             if !drop && has_null(to) {
                 return Answer::Fail(libc::EFAULT);
             }
+            // A receive that was stopped has left the rest in the kernel, and a short count says that there is none.
+            let is_stopped = !socket.armed && !socket.drained && socket.error == 0;
+            let in_place = to.len() == 1 && !peek && !drop;
+            if is_stopped && !in_place && !socket.is_shared() && socket.bytes < room {
+                fetch(socket, room - socket.bytes);
+            }
             // SAFETY: the caller's promise.
-            let done = unsafe { socket.take(to, peek, drop, ring.as_mut().map(|ring| &mut ring.pool)) };
+            let mut done = unsafe { socket.take(to, peek, drop, ring.as_mut().map(|ring| &mut ring.pool)) };
             if done > 0 {
-                // A receive that was stopped has left the rest in the kernel, and a short read says that there is none.
-                let stopped = !socket.armed && !socket.eof && socket.error == 0 && socket.bytes == 0;
-                let mut more = 0;
-                if let ([place], true, false) = (to, stopped, peek || drop) {
+                if let ([place], true, true) = (to, is_stopped && in_place, socket.bytes == 0) {
                     // SAFETY: the caller's promise.
-                    more = unsafe { rest_of(socket, place, done) };
+                    done += unsafe { rest_of(socket, place, done) };
                 }
-                let done = done + more;
-                if socket.bytes == 0 && (socket.paused || socket.released || !socket.armed) {
+                if !peek && socket.bytes < socket.low_water() && (socket.released || !socket.armed) {
                     self.after_last_byte(fd);
                 }
                 return Answer::Done(done);
@@ -231,14 +233,35 @@ unsafe fn rest_of(socket: &mut Socket, place: &iovec, done: usize) -> usize {
         return 0;
     }
     // SAFETY: the caller's promise.
-    let got = unsafe {
-        real::recv(
-            socket.fd,
-            place.iov_base.cast::<u8>().add(done).cast(),
-            place.iov_len - done,
-            libc::MSG_DONTWAIT,
-        )
+    let rest = unsafe {
+        let start = place.iov_base.cast::<u8>().add(done);
+        std::slice::from_raw_parts_mut(start, place.iov_len - done)
     };
+    from_kernel(socket, rest)
+}
+
+/// Takes up to `room` bytes from the kernel, behind those that lie here: for what one call of the kernel's cannot do. An
+/// error is a later call's.
+#[cold]
+fn fetch(socket: &mut Socket, room: usize) {
+    let mut bytes = [0; BUFFER_BYTES];
+    let mut left = room;
+    while left > 0 {
+        let len = left.min(bytes.len());
+        let got = from_kernel(socket, &mut bytes[..len]);
+        if got > 0 {
+            socket.push_copy(&bytes[..got]);
+        }
+        if got < len {
+            return;
+        }
+        left -= got;
+    }
+}
+
+fn from_kernel(socket: &mut Socket, to: &mut [u8]) -> usize {
+    // SAFETY: live bytes.
+    let got = unsafe { real::recv(socket.fd, to.as_mut_ptr().cast(), to.len(), libc::MSG_DONTWAIT) };
     if got < 0 && !matches!(errno(), libc::EAGAIN | libc::EINTR) {
         socket.error = errno();
         socket.eof = true;

@@ -330,7 +330,7 @@ pub(crate) fn settle_one(socket: &mut Socket, ring: &mut Ring, sends: &mut Sends
         return true;
     }
     let types_fd = types::Fd(socket.fd);
-    let bound = options().per_socket.unwrap_or(PER_SOCKET);
+    let bound = options().per_socket.unwrap_or(PER_SOCKET).max(socket.low_water());
     let wants_more = !(socket.released || socket.closed || socket.eof || socket.error != 0);
     if socket.armed && socket.bytes > bound && !socket.paused {
         let of = types::CancelBuilder::user_data(tag(What::Receive, socket.fd, socket.generation));
@@ -342,7 +342,8 @@ pub(crate) fn settle_one(socket: &mut Socket, ring: &mut Ring, sends: &mut Sends
         }
         socket.paused = true;
     }
-    if !socket.armed && wants_more && socket.member && socket.bytes <= bound / 2 {
+    let has_room = socket.bytes <= bound / 2 || !socket.has_enough();
+    if !socket.armed && wants_more && socket.member && has_room {
         let entry = opcode::RecvMulti::new(types_fd, GROUP).build().user_data(tag(
             What::Receive,
             socket.fd,
@@ -396,6 +397,7 @@ fn is_over(socket: &Socket) -> bool {
 }
 
 fn received(socket: &mut Socket, ring: &mut Ring, res: i32, id: Option<u16>, more: bool) {
+    let ends = socket.armed && !more;
     socket.armed &= more;
     match (res, id) {
         (1.., Some(id)) if is_short(&ring.pool) => {
@@ -408,6 +410,7 @@ fn received(socket: &mut Socket, ring: &mut Ring, res: i32, id: Option<u16>, mor
                 ring.pool.offer(id);
             }
             socket.eof = true;
+            socket.drained = true;
             socket.ask();
         }
         (_, id) => {
@@ -420,10 +423,14 @@ fn received(socket: &mut Socket, ring: &mut Ring, res: i32, id: Option<u16>, mor
                 libc::ECANCELED | libc::EINTR | libc::EAGAIN => {}
                 error => {
                     socket.eof = true;
+                    socket.drained = true;
                     socket.fail(error);
                 }
             }
         }
+    }
+    if ends && !socket.eof && socket.is_stopped() {
+        socket.ask();
     }
 }
 

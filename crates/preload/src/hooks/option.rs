@@ -141,6 +141,7 @@ unsafe fn set_low_water(set: &'static Set, fd: c_int, value: *const c_void, len:
         if let Some(socket) = held.socket(fd) {
             socket.set_low_water(bounded.max(1) as usize);
         }
+        held.touch(fd);
         held.mark(fd);
     }
     result
