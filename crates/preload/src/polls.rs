@@ -18,6 +18,11 @@ impl Socket {
         self.eof && self.end_seen && self.member && self.is_edge() && !self.released
     }
 
+    /// Whether the connection has ended in both directions while the kernel may have bytes of it.
+    pub(crate) fn has_end_in_kernel(&self) -> bool {
+        self.eof && !self.drained
+    }
+
     /// Whether the kernel holds an entry that names this socket.
     pub(crate) fn in_kernel(&self) -> bool {
         self.is_busy() || self.watched

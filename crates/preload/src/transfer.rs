@@ -84,6 +84,13 @@ impl Inner {
         if socket.armed && (socket.bytes == 0 || has_worker && may_have_more) {
             self.look(fd, room.max(1));
         }
+        if self
+            .socket(fd)
+            .is_some_and(|socket| socket.armed && socket.has_end_in_kernel())
+        {
+            // No more comes: from here on the kernel is read by plain calls.
+            self.cancel(fd);
+        }
         let (ring, Some(socket)) = (
             &mut self.ring,
             self.sockets.get_mut(fd as usize).and_then(Option::as_deref_mut),

@@ -137,3 +137,56 @@ CASE(close_without_bytes_ends) {
     say_peer("peer");
     a = -1;
 }
+
+// The connection has ended in both directions while most of what the peer sent is still in the kernel.
+static void end_with_much_unread(void) {
+    static char bytes[100000];
+    struct epoll_event event;
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN | EPOLLOUT | EPOLLRDHUP, 1);
+    wait_and_say("out", LONG);
+    while (send(a, bytes, sizeof bytes, MSG_DONTWAIT) > 0) {}
+    wait_and_say("full", SHORT);
+    for (int part = 0; part < 10; part++) {
+        CHECK(send(b, bytes, sizeof bytes / 10, 0) == sizeof bytes / 10);
+        epoll_wait(ep, &event, 1, SHORT);
+    }
+    shutdown(b, SHUT_WR);
+    usleep(20000);
+    epoll_wait(ep, &event, 1, LONG);
+    shutdown(a, SHUT_WR);
+    while (read(b, bytes, sizeof bytes) > 0) epoll_wait(ep, &event, 1, 0);
+    usleep(20000);
+    wait_and_say("both have ended", LONG);
+}
+
+// haproxy takes a short read for the last one once the end was reported.
+#define READS_UP_TO_THE_END(read_once)                                   \
+    do {                                                                 \
+        long sum = 0, most = 20000, got;                                 \
+        int shorts = 0;                                                  \
+        end_with_much_unread();                                          \
+        while ((got = (read_once)) > 0) sum += got, shorts += got < most; \
+        SAY("sum %ld, short reads %d, last %ld", sum, shorts, got);      \
+    } while (0)
+
+static char end_buffer[20000];
+
+CASE(reads_are_full_up_to_the_end) { READS_UP_TO_THE_END(read(a, end_buffer, 20000)); }
+
+CASE(scattered_reads_are_full_up_to_the_end) {
+    struct iovec pieces[] = {{end_buffer, 3000}, {end_buffer + 3000, 0}, {end_buffer + 3000, 17000}};
+    READS_UP_TO_THE_END(readv(a, pieces, 3));
+}
+
+CASE(dropping_reads_are_full_up_to_the_end) {
+    READS_UP_TO_THE_END(recv(a, NULL, 20000, MSG_TRUNC));
+}
+
+static ssize_t peek_and_read(void) {
+    ssize_t peeked = recv(a, end_buffer, sizeof end_buffer, MSG_PEEK);
+    ssize_t got = recv(a, end_buffer, sizeof end_buffer, 0);
+    if (peeked != got) SAY("peeked %zd, read %zd", peeked, got);
+    return got;
+}
+
+CASE(peeks_are_full_up_to_the_end) { READS_UP_TO_THE_END(peek_and_read()); }
