@@ -67,6 +67,7 @@ impl Inner {
             socket.flush();
         }
         self.mark(fd);
+        self.touch(fd);
     }
 
     /// Gives a socket of which nothing is left here to the real set, if it is a member.

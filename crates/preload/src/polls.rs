@@ -13,6 +13,12 @@ impl Socket {
         self.bytes > 0 && !self.armed && !self.released
     }
 
+    /// Whether bytes that come to the kernel are to be told, of a socket of which others lie here that say nothing new.
+    pub(crate) fn wants_kernels_bytes(&self) -> bool {
+        let says_nothing_new = !self.has_enough() || self.is_edge();
+        self.released && self.member && self.bytes > 0 && !self.readable && says_nothing_new
+    }
+
     /// Whether the socket stays here at its end: the real set would report it once more.
     pub(crate) fn keeps_edges(&self) -> bool {
         self.eof && self.end_seen && self.member && self.is_edge() && !self.released

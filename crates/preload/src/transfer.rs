@@ -273,7 +273,9 @@ fn from_kernel(socket: &mut Socket, to: &mut [u8]) -> usize {
         socket.error = errno();
         socket.eof = true;
     }
-    got.max(0) as usize
+    let got = got.max(0) as usize;
+    socket.readable &= got == to.len();
+    got
 }
 
 /// Whether the kernel has nothing for a socket either: its receive takes all that comes.

@@ -364,7 +364,8 @@ pub(crate) fn settle_one(socket: &mut Socket, ring: &mut Ring, sends: &mut Sends
             socket.flush();
         }
     }
-    if socket.blocked && !socket.watched && (socket.queued() > 0 || socket.wants_out()) {
+    let wants_room = socket.blocked && (socket.queued() > 0 || socket.wants_out());
+    if !socket.watched && (wants_room || socket.wants_kernels_bytes()) {
         let tag = tag(What::Watch, socket.fd, socket.generation);
         let events = if socket.released {
             libc::POLLIN | libc::POLLOUT

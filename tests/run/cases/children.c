@@ -96,6 +96,24 @@ CASE(child_reads_later) {
     close(gate[0]), close(gate[1]);
 }
 
+CASE(child_reads_all) {
+    // What a child has taken is not told of any more.
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    put(b, "before");
+    wait_and_say("in", LONG);
+    say_read("part", a, 2);
+    pid_t child = fork();
+    if (!child) {
+        say_read("child", a, 10);
+        fflush(stdout);
+        _exit(0);
+    }
+    end_child(child);
+    wait_and_say("none", SHORT);
+    say_read("nothing", a, 10);
+    serve(20);
+}
+
 CASE(grandchild_reads_later) {
     CHECK(!pipe(gate));
     ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);

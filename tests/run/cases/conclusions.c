@@ -163,3 +163,33 @@ CASE(stalled_then_end) {
     while ((count = read(a, got + total, 7000)) > 0) total += (size_t)count;
     SAY("%zd after %zu, %s", count, total, check(total));
 }
+
+// Nobody reads 150 connections, which have more together than all buffers hold: others are served all the same.
+CASE(stalled_many) {
+    enum { COUNT = 150 };
+    int here[COUNT], there[COUNT], size = 4 * 65536;
+    struct rlimit limit;
+    CHECK(!getrlimit(RLIMIT_NOFILE, &limit));
+    if (limit.rlim_cur < 3 * COUNT) limit.rlim_cur = 3 * COUNT, CHECK(!setrlimit(RLIMIT_NOFILE, &limit));
+    for (int i = 0; i < COUNT; i++) {
+        pair_of(&here[i], &there[i]);
+        CHECK(!setsockopt(there[i], SOL_SOCKET, SO_SNDBUF, &size, sizeof size));
+        ctl(EPOLL_CTL_ADD, here[i], EPOLLIN | EPOLLET, 10);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        CHECK(send(there[i], sent, 65536, 0) == 65536);
+        epoll_wait(ep, &(struct epoll_event){0}, 1, 0);
+    }
+    for (int i = 0; i < 10; i++) {
+        struct epoll_event events[COUNT];
+        while (epoll_wait(ep, events, COUNT, 5) > 0) {}
+    }
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN | EPOLLET, 1);
+    put(b, "served");
+    wait_and_say("in", LONG);
+    say_read("read", a, 10);
+    for (int i = 0; i < COUNT; i++) close(here[i]), close(there[i]);
+    put(b, "still");
+    wait_and_say("in", LONG);
+    say_read("read", a, 10);
+}

@@ -22,6 +22,33 @@ CASE(duplicated) {
     a = -1;
 }
 
+CASE(duplicated_many) {
+    // Each takes received bytes along, more than all buffers together hold.
+    static char bytes[60000];
+    int wrong = 0;
+    for (int i = 0; i < 150; i++) {
+        int one, other, size = 2 * sizeof bytes;
+        struct epoll_event event = {.events = EPOLLIN};
+        pair_of(&one, &other);
+        CHECK(!setsockopt(other, SOL_SOCKET, SO_SNDBUF, &size, sizeof size));
+        CHECK(!epoll_ctl(ep, EPOLL_CTL_ADD, one, &event));
+        CHECK(send(other, bytes, sizeof bytes, 0) == sizeof bytes);
+        for (int rounds = 0; rounds < 5; rounds++) wrong += epoll_wait(ep, &event, 1, LONG) != 1;
+        int copy = dup(one);
+        size_t left = sizeof bytes;
+        for (ssize_t count; left > 0 && (count = read(one, bytes, sizeof bytes)) != 0;)
+            if (count > 0) left -= (size_t)count;
+            else wrong += epoll_wait(ep, &event, 1, LONG) != 1;
+        wrong += left > 0;
+        close(one), close(copy), close(other);
+    }
+    SAY("%d wrong", wrong);
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    put(b, "served");
+    wait_and_say("in", LONG);
+    say_read("read", a, 10);
+}
+
 CASE(replaced) {
     int other[2];
     CHECK(!pipe(other));
@@ -76,6 +103,25 @@ CASE(polled) {
     SAY("poll %d %x", poll(&entry, 1, 0), entry.revents);
     say_read("read", a, 2);
     SAY("poll %d", poll(&entry, 1, 0));
+    wait_and_say("none", SHORT);
+}
+
+CASE(polled_edge) {
+    // What comes later is a new edge, though there are bytes from before.
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN | EPOLLET, 1);
+    put(b, "abc");
+    wait_and_say("in", LONG);
+    SAY("poll %d", poll(&(struct pollfd){.fd = a, .events = POLLIN}, 1, LONG));
+    // What is there may be told once more.
+    epoll_wait(ep, &(struct epoll_event){0}, 1, SHORT);
+    wait_and_say("none", SHORT);
+    put(b, "def");
+    wait_and_say("in", LONG);
+    wait_and_say("none", SHORT);
+    say_read("read", a, 10);
+    put(b, "ghi");
+    wait_and_say("in", LONG);
+    say_read("read", a, 10);
     wait_and_say("none", SHORT);
 }
 

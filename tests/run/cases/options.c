@@ -47,6 +47,25 @@ CASE(low_water_over_bytes) {
     say_read("rest", a, 10);
 }
 
+CASE(low_water_handed_back) {
+    // What is missing comes to the kernel.
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    wait_and_say("none", 0);
+    SAY("set %d", give_number(SOL_SOCKET, SO_RCVLOWAT, 5));
+    put(b, "abc");
+    wait_and_say("too few", SHORT);
+    SAY("poll %d", poll(&(struct pollfd){.fd = a, .events = POLLIN}, 1, 0));
+    wait_and_say("too few", SHORT);
+    put(b, "de");
+    wait_and_say("enough", LONG);
+    say_read("read", a, 10);
+    put(b, "fghi");
+    wait_and_say("too few", SHORT);
+    put(b, "j");
+    wait_and_say("enough", LONG);
+    say_read("read", a, 10);
+}
+
 CASE(low_water_before) {
     SAY("set %d", give_number(SOL_SOCKET, SO_RCVLOWAT, 5));
     ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);

@@ -56,6 +56,58 @@ CASE(queued_then_wait) {
     end_batch();
 }
 
+// So much waits to be sent that the socket is not writable, until it is sent.
+static void queued_then_room(unsigned flags) {
+    static char bytes[15000];
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    put(b, "x");
+    make_batch();
+    say_read("read", a, 10);
+    for (int i = 0; i < 3; i++) SAY("write %zd", write(a, bytes, sizeof bytes));
+    end_batch();
+    ctl(EPOLL_CTL_MOD, a, EPOLLOUT | flags, 2);
+    wait_and_say("room", LONG);
+    if (flags) wait_and_say("none", SHORT);
+}
+
+CASE(queued_then_room_level) { queued_then_room(0); }
+CASE(queued_then_room_edge) { queued_then_room(EPOLLET); }
+
+static int next_number(void) {
+    int fd = open("/dev/null", O_RDONLY);
+    close(fd);
+    return fd;
+}
+
+// What cannot be sent any more is thrown away, and takes no descriptor and no time.
+CASE(queued_then_reset) {
+    struct timespec from, to;
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    wait_and_say("none", 0);
+    int before = next_number();
+    put(b, "x");
+    make_batch();
+    say_read("read", a, 10);
+    reset(b);
+    b = -1;
+    usleep(20000);
+    send(a, "never sent", 10, MSG_NOSIGNAL);
+    char byte;
+    epoll_wait(ep, &(struct epoll_event){0}, 1, LONG);
+    while (recv(a, &byte, 1, 0) < 0 && errno != ECONNRESET && errno != EPIPE) {}
+    ctl(EPOLL_CTL_MOD, a, EPOLLIN | EPOLLET, 1);
+    epoll_wait(ep, &(struct epoll_event){0}, 1, LONG);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
+    epoll_wait(ep, &(struct epoll_event){0}, 1, 10 * SHORT);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);
+    SAY("%s", (to.tv_sec - from.tv_sec) * 1000 + (to.tv_nsec - from.tv_nsec) / 1000000 < 5 * SHORT ? "sleeps" : "busy");
+    end_batch();
+    close(a);
+    a = -1;
+    epoll_wait(ep, &(struct epoll_event){0}, 1, SHORT);
+    SAY("%s", next_number() <= before ? "closed" : "left open");
+}
+
 CASE(queued_then_close) {
     ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
     put(b, "x");
