@@ -317,6 +317,31 @@ class TestCollected:
         gc.collect()
         assert gone() is None
 
+    @pytest.mark.parametrize("part", ["file", "buffer", "buffers", "resfd", "user_data"])
+    def test_an_op_that_its_part_knows(self, part: str) -> None:
+        class Memory(bytearray):
+            op: aio.Op
+
+        class Numbered:
+            op: aio.Op
+
+            def fileno(self) -> int:
+                return 0
+
+        thing = Memory(4) if part.startswith("buffer") else Numbered()
+        makers: dict[str, Callable[[Any], aio.Op]] = {
+            "file": lambda file: aio.Read(file, 4),
+            "buffer": lambda buffer: aio.Read(0, buffer),
+            "buffers": lambda buffer: aio.ReadV(0, [bytearray(1), buffer]),
+            "resfd": lambda resfd: aio.Read(0, 4, resfd=resfd),
+            "user_data": lambda data: aio.Read(0, 4, user_data=data),
+        }
+        thing.op = makers[part](thing)
+        gone = weakref.ref(thing)
+        del thing
+        gc.collect()
+        assert gone() is None
+
     def test_an_op_and_its_event_in_a_cycle(self, context: aio.Context, fd: int) -> None:
         class Marker:
             event: aio.Event

@@ -79,6 +79,28 @@ def test_its_memory_is_the_callers_again(
     run(in_time(main()))
 
 
+@pytest.mark.parametrize("dropped", [False, True])
+def test_a_call_gives_up_its_file(run: Run, fifo: Path, engine: str, dropped: bool) -> None:
+    async def main() -> None:
+        await proactor.read_bytes("/proc/self/status", engine=engine)
+        before = descriptors()
+        call = proactor.read_bytes(fifo, engine=engine)
+        if dropped:
+            call.send(None)
+            await until(lambda: descriptors() - before)
+            del call
+        else:
+            task = asyncio.ensure_future(call)
+            # It has been opened, and waits.
+            await until(lambda: descriptors() - before)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        await until(lambda: not descriptors() - before)
+
+    run(in_time(main()))
+
+
 @pytest.mark.parametrize("options", [{}, {"ordered": False}, {"concurrency": 2}, {"workers": 2}])
 def test_a_batch_that_nobody_has_gives_up_its_files(
     run: Run, fifo: Path, engine: str, options: dict[str, Any]

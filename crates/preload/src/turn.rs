@@ -398,7 +398,6 @@ fn is_over(socket: &Socket) -> bool {
 }
 
 fn received(socket: &mut Socket, ring: &mut Ring, res: i32, id: Option<u16>, more: bool) {
-    let ends = socket.armed && !more;
     socket.armed &= more;
     match (res, id) {
         (1.., Some(id)) if is_short(&ring.pool) => {
@@ -429,9 +428,6 @@ fn received(socket: &mut Socket, ring: &mut Ring, res: i32, id: Option<u16>, mor
                 }
             }
         }
-    }
-    if ends && !socket.eof && socket.is_stopped() {
-        socket.ask();
     }
 }
 
