@@ -79,6 +79,32 @@ def test_its_memory_is_the_callers_again(
     run(in_time(main()))
 
 
+def test_a_call_that_has_just_got_its_turn_passes_it_on(run: Run, fifo: Path, engine: str) -> None:
+    async def main() -> None:
+        writer = os.open(fifo, os.O_WRONLY)
+        async with proactor.open(fifo, "rb", buffering=0, engine=engine) as file:
+
+            async def first() -> bytes | None:
+                data = await file.read(1)
+                # Its turn has come, and it has not run since.
+                second.cancel()
+                return data
+
+            one = asyncio.ensure_future(first())
+            await asyncio.sleep(0)
+            second = asyncio.ensure_future(file.read(1))
+            await asyncio.sleep(0)
+            os.write(writer, b"a")
+            assert await one == b"a"
+            with pytest.raises(asyncio.CancelledError):
+                await second
+            os.write(writer, b"b")
+            assert await file.read(1) == b"b"
+        os.close(writer)
+
+    run(in_time(main()))
+
+
 @pytest.mark.parametrize("dropped", [False, True])
 def test_a_call_gives_up_its_file(run: Run, fifo: Path, engine: str, dropped: bool) -> None:
     async def main() -> None:
