@@ -15,6 +15,7 @@ mod register;
 mod run;
 mod shutdown;
 mod submit;
+mod watched;
 
 pub(crate) use chain::{gathered, not_started, End};
 pub use chain::{Chain, FailedChain};
@@ -24,6 +25,7 @@ pub use disabled::Disabled;
 pub use each::Each;
 pub use run::Failed;
 pub(crate) use run::{driver_error, finished};
+pub use watched::Watched;
 
 use crate::backend::{Backend, CancelOutcome, Raw};
 use crate::buffer::BufferTable;
@@ -301,8 +303,8 @@ impl Driver {
     }
 
     /// A descriptor that polls readable while a completion can be collected, for another event loop (an eventfd or an epoll
-    /// instance). [`wait`](Self::wait) with `min == 0` resets it; do not read from it or close it. Ask for it before there
-    /// are ops: linux_aio first waits for the transfers it has in flight, which nothing would tell of.
+    /// instance). [`wait`](Self::wait) with `min == 0` resets it; do not read from it or close it. [`watched`](Self::watched)
+    /// gives it as an `AsFd`. Ask for it before there are ops: linux_aio first waits for the transfers it has in flight, which nothing would tell of.
     ///
     /// # Errors
     /// If it cannot be made (EMFILE).

@@ -48,7 +48,7 @@ mod sys;
 pub use backend::CancelOutcome;
 pub use config::{Config, SimConfig, SqPoll};
 pub use descriptors::{set_descriptor_wait, Opens};
-pub use driver::{Chain, Completion, Disabled, Driver, Each, Failed, FailedChain, Output};
+pub use driver::{Chain, Completion, Disabled, Driver, Each, Failed, FailedChain, Output, Watched};
 pub use error::{Error, Refusal, SubmitError};
 pub use inflight::Token;
 pub use io::Io;

@@ -27,6 +27,8 @@ pub enum Output {
 pub struct Completion {
     /// Which op.
     pub token: Token,
+    /// The caller's number ([`Driver::submit_with_data`]), or 0.
+    pub data: u64,
     /// How it went.
     pub result: Result<Output, Error>,
     /// The op with its buffers. `None` while a multishot op goes on.
@@ -80,8 +82,9 @@ impl Driver {
 
     /// A poll that goes on has found something.
     fn tell_events(&mut self, raw: &Raw) {
-        let mut events = Events::from_bits(raw.res as u16);
+        let (mut events, mut data) = (Events::from_bits(raw.res as u16), 0);
         if let Some(slot) = self.slab.get_mut(raw.token) {
+            data = slot.options.data;
             if let Op::Poll(poll) = &slot.op {
                 events = poll.asked_for(raw.res);
             }
@@ -89,6 +92,7 @@ impl Driver {
         }
         self.ready.push_back(Completion {
             token: raw.token,
+            data,
             result: Ok(Output::Events(events)),
             op: None,
             more: true,
@@ -211,7 +215,7 @@ impl Driver {
         let Some(slot) = self.slab.get_mut(token) else {
             return;
         };
-        let abandoned = slot.abandoned;
+        let (abandoned, data) = (slot.abandoned, slot.options.data);
         self.woken.extend(slot.waker.take()); // allocates: one waker for each op that is awaited at most
         if slot.awaited && !abandoned {
             self.pending -= 1;
@@ -223,6 +227,7 @@ impl Driver {
         if !abandoned {
             self.ready.push_back(Completion {
                 token,
+                data,
                 result,
                 op: Some(op),
                 more: false,

@@ -29,6 +29,34 @@ impl Driver {
         self.accept(op.into(), options, false)
     }
 
+    /// Accepts one op with a number of the caller's, which each of its completions has as its `data`: the place of the op
+    /// in a table of the caller's, say, that needs no map from tokens.
+    ///
+    /// ```
+    /// use proactor::{Driver, op::Nop};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut driver = Driver::new()?;
+    /// for place in 0..3 {
+    ///     driver.submit_with_data(Nop, place)?;
+    /// }
+    /// let mut done = Vec::new();
+    /// driver.wait_for(3, &mut done)?;
+    /// let mut places: Vec<u64> = done.iter().map(|completion| completion.data).collect();
+    /// places.sort();
+    /// assert_eq!(places, [0, 1, 2]);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    pub fn submit_with_data(&mut self, op: impl Into<Op>, data: u64) -> Result<Token, SubmitError> {
+        let options = Options {
+            data,
+            ..Options::default()
+        };
+        self.submit_with(op, options)
+    }
+
     /// `awaited`: a future takes the result.
     pub(super) fn accept(
         &mut self,

@@ -315,4 +315,6 @@ pub struct Options {
     pub notify: Option<Arc<OwnedFd>>,
     /// Send it to the backend even if it could be finished at once.
     pub no_inline: bool,
+    /// A number of the caller's, which comes back in each [`Completion::data`](crate::Completion::data) of this op.
+    pub data: u64,
 }

@@ -4,10 +4,11 @@ use crate::testkit::{pipe, polls, run, Case, LONG};
 use proactor::op::{Nop, Open, Read, Timeout, Write, WriteFile};
 use proactor::Driver;
 use std::io::Write as _;
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 conformance! {
-    inline { readable_when_complete, inline_completions, leftovers, quiet_when_idle, ops_by_threads, after_the_fact, cancelled, met_by_another_wait, chain_given_up, room_from_one_given_up }
+    inline { readable_when_complete, inline_completions, leftovers, quiet_when_idle, ops_by_threads, after_the_fact, cancelled, met_by_another_wait, chain_given_up, room_from_one_given_up, a_watched_driver }
 }
 
 const NOW: Duration = Duration::ZERO;
@@ -55,6 +56,24 @@ fn room_from_one_given_up(t: &Case) {
     d.wait(0, 9, None, &mut Vec::new()).unwrap();
     d.abandon(idle);
     by_eventfd(&mut d, fd, 1);
+}
+
+/// As an `AsFd`, which stays what it is when another driver takes the place of the first.
+fn a_watched_driver(t: &Case) {
+    let mut d = t.driver().watched().unwrap();
+    let fd = d.as_fd().as_raw_fd();
+    assert_eq!(d.as_raw_fd(), fd);
+    d.submit(Timeout::new(Duration::from_millis(1))).unwrap();
+    d.flush().unwrap();
+    by_eventfd(&mut d, fd, 1);
+    d.submit(Nop).unwrap();
+    d.flush().unwrap();
+    by_eventfd(&mut d, fd, 1);
+    drop(std::mem::replace(&mut *d, t.driver()));
+    assert_eq!(d.as_fd().as_raw_fd(), fd);
+    let duplicate = d.as_fd().try_clone_to_owned();
+    assert!(duplicate.is_ok(), "the descriptor is open");
+    assert_eq!(run(&mut d.into_driver(), Nop), Ok(0));
 }
 
 fn inline_completions(t: &Case) {

@@ -276,9 +276,11 @@ pub fn collect(driver: &mut Driver, count: usize) -> Vec<Completion> {
     let deadline = Instant::now() + LONG;
     while done.len() < count {
         let missing = count - done.len();
-        driver
-            .wait(missing, missing, Some(LONG), &mut done)
-            .expect("wait");
+        match driver.wait(missing, missing, Some(LONG), &mut done) {
+            // The end of the ring of the case before, say.
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            other => drop(other.expect("wait")),
+        }
         assert!(
             Instant::now() < deadline,
             "{} of {count} completions came",

@@ -229,6 +229,7 @@ impl LoopDriver {
         let fail = |(token, waiter)| {
             let completion = Completion {
                 token,
+                data: 0,
                 result: Err(proactor::Error::new(errno, "wait")),
                 op: None,
                 more: false,

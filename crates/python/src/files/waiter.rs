@@ -132,6 +132,7 @@ impl Waiter {
                 slf,
                 Completion {
                     token,
+                    data: 0,
                     result: Err(Error::new(libc::ECANCELED, "wait")),
                     op: None,
                     more: false,
