@@ -65,6 +65,23 @@ CASE(replaced) {
     close(other[1]);
 }
 
+static void *put_later(void *arg) {
+    (void)arg;
+    usleep(30000);
+    put(b, "later");
+    return 0;
+}
+
+CASE(blocking_from_the_start) {
+    pthread_t thread;
+    fcntl(a, F_SETFL, fcntl(a, F_GETFL) & ~O_NONBLOCK);
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    wait_and_say("none", 0);
+    pthread_create(&thread, 0, put_later, 0);
+    say_read("waits", a, 10);
+    pthread_join(thread, 0);
+}
+
 CASE(made_blocking) {
     ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
     put(b, "abc");
@@ -104,6 +121,20 @@ CASE(polled) {
     say_read("read", a, 2);
     SAY("poll %d", poll(&entry, 1, 0));
     wait_and_say("none", SHORT);
+}
+
+CASE(polled_one_shot) {
+    // One that was told does not come again before it is armed anew.
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN | EPOLLONESHOT, 1);
+    put(b, "abc");
+    wait_and_say("in", LONG);
+    say_read("read", a, 10);
+    SAY("poll %d", poll(&(struct pollfd){.fd = a, .events = POLLIN}, 1, 0));
+    put(b, "def");
+    wait_and_say("none", SHORT);
+    SAY("mod %d", ctl(EPOLL_CTL_MOD, a, EPOLLIN | EPOLLONESHOT, 2));
+    wait_and_say("in", LONG);
+    say_read("read", a, 10);
 }
 
 CASE(polled_edge) {

@@ -295,6 +295,25 @@ CASE(urgent_inline) {
     say_read("but so", a, 10);
 }
 
+CASE(urgent_inline_added_again) {
+    // What keeps a socket off a ring does so when it is added anew.
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    put(b, "abc");
+    wait_and_say("in", LONG);
+    SAY("set %d", give_number(SOL_SOCKET, SO_OOBINLINE, 1));
+    say_read("read", a, 10);
+    SAY("del %d", ctl(EPOLL_CTL_DEL, a, 0, 0));
+    SAY("add %d", ctl(EPOLL_CTL_ADD, a, EPOLLIN, 2));
+    wait_and_say("none", 0);
+    put(b, "abc");
+    CHECK(send(b, "!", 1, MSG_OOB) == 1);
+    put(b, "def");
+    usleep(1000);
+    wait_and_say("in", LONG);
+    say_read("to the mark", a, 10);
+    say_read("rest", a, 10);
+}
+
 CASE(urgent_inline_before) {
     SAY("set %d", give_number(SOL_SOCKET, SO_OOBINLINE, 1));
     ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);

@@ -36,6 +36,19 @@ CASE(moved_with_bytes) {
     close(other);
 }
 
+CASE(moved_after_a_shot) {
+    other = epoll_create1(0);
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN | EPOLLONESHOT, 1);
+    put(b, "abc");
+    wait_and_say("in", LONG);
+    SAY("del %d", ctl(EPOLL_CTL_DEL, a, 0, 0));
+    SAY("add %d", ctl_other(EPOLL_CTL_ADD, a, EPOLLIN | EPOLLONESHOT, 2));
+    wait_other("in", LONG);
+    wait_other("none", SHORT);
+    say_read("read", a, 10);
+    close(other);
+}
+
 CASE(moved_without_bytes) {
     other = epoll_create1(0);
     ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);

@@ -197,6 +197,13 @@ CASE(queued_then_dup) {
     end_batch();
 }
 
+static void *take_to_the_end(void *arg) {
+    char bytes[4096];
+    ssize_t got, *left = arg;
+    while ((got = recv(b, bytes, sizeof bytes, 0)) > 0) __atomic_sub_fetch(left, got, __ATOMIC_RELAXED);
+    return 0;
+}
+
 // Reads what was queued, then answers.
 static void *take_all(void *arg) {
     char bytes[4096];
@@ -205,6 +212,29 @@ static void *take_all(void *arg) {
     while (*left > 0 && (got = recv(b, bytes, sizeof bytes, 0)) > 0) *left -= got;
     put(b, "done");
     return 0;
+}
+
+CASE(queued_then_close_to_a_slow_peer) {
+    static char bytes[10000];
+    int size = 4096;
+    ssize_t left = 0;
+    pthread_t thread;
+    setsockopt(a, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+    setsockopt(b, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    put(b, "x");
+    make_batch();
+    say_read("read", a, 1);
+    for (ssize_t got; left < 60000 && (got = send(a, bytes, sizeof bytes, MSG_NOSIGNAL)) > 0;) left += got;
+    close(a);
+    a = -1;
+    end_batch();
+    pthread_create(&thread, 0, take_to_the_end, &left);
+    // What is left is sent by the next waits.
+    for (int i = 0; i < 2000 && __atomic_load_n(&left, __ATOMIC_RELAXED) > 0; i++)
+        epoll_wait(ep, &(struct epoll_event){0}, 1, 1);
+    pthread_join(thread, 0);
+    SAY("%zd left", left);
 }
 
 CASE(queued_more_than_the_kernel_takes) {
