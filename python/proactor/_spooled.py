@@ -45,9 +45,13 @@ class SpooledFile(Methods[AnyStr]):
             if self._file is not None:
                 return await getattr(self._file, name)(*arguments)
             result = getattr(self._memory, name)(*arguments)
-            if name in ("write", "writelines") and 0 < self._max_size < self._bytes.tell():
+            if name in ("write", "writelines") and self._is_too_long():
                 await self._roll_over()
             return result
+
+    def _is_too_long(self) -> bool:
+        # Nothing is short enough for a negative bound, as in the standard library.
+        return self._max_size != 0 and self._bytes.tell() > self._max_size
 
     async def rollover(self) -> None:
         """Moves to a file on disk, whatever the size; does nothing if it is one already."""

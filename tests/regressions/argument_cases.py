@@ -162,6 +162,9 @@ OF_CONTENTS: Refused = {
     for name in ("verify", "bwlimit", "resume", "in_place", "sparse", "reflink")
     for other in ("link", "attributes_only")
 }
+OF_METHODS: Refused = {
+    ("attributes_only", "link"): "attributes_only has no effect with link",
+}
 OF_PATTERNS: Refused = {("include",): "include has no effect without exclude"}
 
 
@@ -341,14 +344,24 @@ CASES = [
         of_copy,
         {
             **OF_CONTENTS,
+            **OF_METHODS,
             **OF_PATTERNS,
+            ("in_place", "backup"): "in_place has no effect with backup",
+            ("force", "update"): "force has no effect with update",
             ("backup", "update"): "backup has no effect with update",
             ("keep_directory_symlink", "recursive"): "keep_directory_symlink has no effect",
             ("one_file_system", "recursive"): "one_file_system has no effect",
         },
         given=("check",),
     ),
-    Case("copy_plan", proactor.copy_plan, planned, of_copies, {**OF_CONTENTS, **OF_PATTERNS}, ("shards",)),
+    Case(
+        "copy_plan",
+        proactor.copy_plan,
+        planned,
+        of_copies,
+        {**OF_CONTENTS, **OF_METHODS, **OF_PATTERNS},
+        ("shards",),
+    ),
     Case(
         "serve",
         proactor.net.serve,

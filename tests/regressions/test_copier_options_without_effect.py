@@ -127,6 +127,14 @@ OTHERS = [
         "--in-place --remove-destination",
         "--in-place has no effect on files that exist with --remove-destination, which replaces them",
     ),
+    (
+        "--in-place -b",
+        "--in-place has no effect on files that exist with --backup, which moves them out of the way",
+    ),
+    (
+        "--reflink=always --bwlimit=5M",
+        "--bwlimit has no effect with --reflink=always, which writes no bytes",
+    ),
     ("--keep-directory-symlink", "--keep-directory-symlink has no effect without -r"),
 ]
 PATTERNS = [

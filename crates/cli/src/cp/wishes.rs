@@ -315,8 +315,16 @@ impl Wishes {
         let of_others = [
             (options.jobs > 1 && overwrite.ask, "--jobs has no effect with -i"),
             (
+                options.bwlimit > 0 && options.reflink == Reflink::Always && copies,
+                "--bwlimit has no effect with --reflink=always, which writes no bytes",
+            ),
+            (
                 options.in_place && overwrite.remove,
                 "--in-place has no effect on files that exist with --remove-destination, which replaces them",
+            ),
+            (
+                options.in_place && self.backup.is_some(),
+                "--in-place has no effect on files that exist with --backup, which moves them out of the way",
             ),
             (
                 options.keep_directory_symlink && !options.recursive && !options.parents,

@@ -10,7 +10,8 @@ macro_rules! transfer {
         $(#[$doc])*
         ///
         /// - `offset`: where in the file, in bytes, 0 to 2**63 - 1; None is the file's position. Pipes and sockets ignore it.
-        /// - `rw_flags`: `RWF_*` flags; an event with EOPNOTSUPP where kernel or file system lack one.
+        /// - `rw_flags`: `RWF_*` flags; an event with EOPNOTSUPP where kernel or file system lack one, and ValueError for
+        ///   a read with those of writes (`RWF_DSYNC`, `RWF_SYNC`, `RWF_APPEND`).
         /// - `priority`: a `Priority`; None is the submitting thread's own.
         /// - `resfd`: an eventfd (int or object with `fileno()`) to which one is added when the op is complete.
         /// - `user_data`: anything; the event has it too.
@@ -75,10 +76,7 @@ macro_rules! transfer {
 
             #[setter]
             fn set_rw_flags(mut this: PyRefMut<'_, Self>, flags: u32) -> PyResult<()> {
-                let base = this.as_super();
-                base.unlocked()?;
-                base.rw_flags = flags;
-                Ok(())
+                this.as_super().set_rw_flags(flags)
             }
 
             /// The I/O priority, or None for the submitting thread's own.

@@ -121,6 +121,7 @@ impl Op {
     ) -> PyResult<Self> {
         subject::check(kind, file)?;
         check_priority(kind, rest.priority)?;
+        check_rw_flags(kind, rest.rw_flags)?;
         let Rest {
             offset,
             rw_flags,
@@ -271,6 +272,13 @@ impl Op {
         Ok(())
     }
 
+    pub(super) fn set_rw_flags(&mut self, flags: u32) -> PyResult<()> {
+        self.unlocked()?;
+        check_rw_flags(self.kind, flags)?;
+        self.rw_flags = flags;
+        Ok(())
+    }
+
     pub(super) fn unlocked(&self) -> PyResult<()> {
         match self.state {
             State::Submitted(_) => Err(PyRuntimeError::new_err(
@@ -399,6 +407,22 @@ fn check_priority(kind: Kind, priority: Option<PyPriority>) -> PyResult<()> {
         ));
     }
     Ok(())
+}
+
+/// The kernel takes these flags for reads, and does nothing with them.
+fn check_rw_flags(kind: Kind, flags: u32) -> PyResult<()> {
+    let of_writes = [
+        (RwFlags::DSYNC, "RWF_DSYNC"),
+        (RwFlags::SYNC, "RWF_SYNC"),
+        (RwFlags::APPEND, "RWF_APPEND"),
+    ];
+    let is_given = |flag: RwFlags| flags & flag.0 as u32 != 0;
+    match of_writes.into_iter().find(|(flag, _)| is_given(*flag)) {
+        Some((_, name)) if matches!(kind, Kind::Read | Kind::ReadV) => Err(PyValueError::new_err(format!(
+            "rw_flags: {name} has no effect on a read: leave it out"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// What an op of this kind was given as memory, checked.

@@ -141,6 +141,22 @@ fn without_effect(options: &Options) -> Option<&'static str> {
     ];
     let of_others = [
         (
+            options.bwlimit > 0 && options.reflink == Reflink::Always,
+            "bwlimit has no effect with reflink='always', which writes no bytes: leave it out",
+        ),
+        (
+            options.attributes_only && options.method != Method::Contents,
+            "attributes_only has no effect with link: leave out one of them",
+        ),
+        (
+            options.overwrite.force && leaves_all,
+            "force has no effect with update='none' or 'none-fail', which replace nothing",
+        ),
+        (
+            options.in_place && options.backup != Backup::None,
+            "in_place has no effect with backup, which moves what exists out of the way: leave out one of them",
+        ),
+        (
             options.backup != Backup::None && leaves_all,
             "backup has no effect with update='none' or 'none-fail', which replace nothing",
         ),

@@ -26,7 +26,7 @@ Different on purpose:
 - Any contiguous buffer can be written, not only `bytes`. Writing one to a text file is always a ValueError.
 - A failed operation is an OSError with its errno that is a SystemError too (see `proactor.compat.caio`).
 - Negative offsets are a ValueError. A name may be bytes; what is no path is a TypeError.
-- `executor` is accepted and not used: opening and closing take no thread of it.
+- `executor` is accepted and not used, with a RuntimeWarning: opening and closing take no thread of it.
 """
 
 from __future__ import annotations

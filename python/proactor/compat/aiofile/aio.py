@@ -7,6 +7,8 @@ import errno
 import io
 import operator
 import os
+import sys
+import warnings
 import weakref
 from collections.abc import Awaitable, Callable, Generator
 from types import TracebackType
@@ -122,6 +124,15 @@ def _failure(error: OSError) -> OSError:
     return failure(error)
 
 
+def warn_of_no_effect(argument: str, why: str) -> None:
+    """Warns of the line that called into this package."""
+    frame, level = sys._getframe(1), 1
+    package = __name__.rpartition(".")[0]
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(f"{package}."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(f"{argument} has no effect: {why}; leave it out", RuntimeWarning, stacklevel=level + 1)
+
+
 class AIOFile:
     """A file without a position: each read and write says where.
 
@@ -137,6 +148,8 @@ class AIOFile:
         context: Any = None,
         executor: Any = None,
     ) -> None:
+        if executor is not None:
+            warn_of_no_effect("executor", "opening and closing take no thread of it")
         self._name: Any = os.fspath(filename)
         self._mode_text = mode
         self.mode = parse_mode(mode)

@@ -9,7 +9,8 @@ Different on purpose:
 - Files that `open` opens are proactor's: what is buffered or cached is read and written without a thread.
   With an `executor`, or with `threadpool.sync_open` replaced, a file is the standard library's, in threads.
 - Without an `executor` threads are those of a pool of proactor's own, at most 16, and not the loop's.
-- `loop` is accepted and not used: a file belongs to the loop in which it was opened.
+- `loop` can only be the running loop, as a file belongs to the loop in which it was opened; any other is a
+  RuntimeError at once.
 - `writelines` takes asynchronous iterables too.
 - A cancelled read consumes nothing; there a thread goes on with it, and what it reads is lost.
 - A cancelled `open` leaves no descriptor behind.

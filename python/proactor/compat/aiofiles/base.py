@@ -39,6 +39,12 @@ def run(executor: Executor | None, function: Callable[..., T], /, *args: Any, **
     return asyncio.get_running_loop().run_in_executor(executor, call)
 
 
+def check_loop(loop: Any) -> None:
+    """Refuses another loop than the running one: nothing could be awaited there."""
+    if loop is not None and loop is not asyncio.get_running_loop():
+        raise RuntimeError(f"loop: {loop!r} is not the running loop, in which files are used: leave it out")
+
+
 def wrap(func: Callable[..., T]) -> Callable[..., Coroutine[Any, Any, T]]:
     """A coroutine function that calls `func` in a thread. It takes `loop` and `executor` as well.
 
@@ -47,6 +53,7 @@ def wrap(func: Callable[..., T]) -> Callable[..., Coroutine[Any, Any, T]]:
 
     @wraps(func)
     async def call(*args: Any, loop: Any = None, executor: Executor | None = None, **kwargs: Any) -> T:
+        check_loop(loop)
         return await run(executor, func, *args, **kwargs)
 
     return call
@@ -97,6 +104,8 @@ class AsyncBase(Generic[Data]):
     _file: Any
 
     def __init__(self, file: Any, loop: Any = None, executor: Executor | None = None) -> None:
+        if asyncio._get_running_loop() is not None:
+            check_loop(loop)
         self._file = file
         self._executor = executor
         if is_native(file):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, AnyStr, Generic
 
 from proactor.compat.aiofiles import ospath as path
-from proactor.compat.aiofiles.base import run, wrap
+from proactor.compat.aiofiles.base import check_loop, run, wrap
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -88,4 +88,5 @@ def _read_directory(path: Any) -> Entries[Any]:
 
 async def scandir(path: Any = None, *, loop: Any = None, executor: Executor | None = None) -> Entries[Any]:
     """The directory's entries, as `os.DirEntry`. All are read when it returns."""
+    check_loop(loop)
     return await run(executor, _read_directory, path)

@@ -9,7 +9,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any
 
 from proactor import tempfile as native
-from proactor.compat.aiofiles.base import AiofilesContextManager, run
+from proactor.compat.aiofiles.base import AiofilesContextManager, check_loop, run
 from proactor.compat.aiofiles.tempfile.temptypes import AsyncSpooledTemporaryFile, AsyncTemporaryDirectory
 from proactor.compat.aiofiles.threadpool import AsyncFileIO, wrap
 
@@ -34,7 +34,7 @@ def TemporaryFile(
 ) -> AiofilesContextManager[Any]:
     """A file without a name."""
     arguments = (mode, buffering, encoding, newline, suffix, prefix, dir)
-    return AiofilesContextManager(_file(executor, "TemporaryFile", *arguments))
+    return AiofilesContextManager(_file(loop, executor, "TemporaryFile", *arguments))
 
 
 def NamedTemporaryFile(
@@ -56,11 +56,13 @@ def NamedTemporaryFile(
     """
     arguments = (mode, buffering, encoding, newline, suffix, prefix, dir, delete)
     options: dict[str, Any] = {} if delete_on_close else {"delete_on_close": False}
-    return AiofilesContextManager(_named(executor, delete, *arguments, **options))
+    return AiofilesContextManager(_named(loop, executor, delete, *arguments, **options))
 
 
-async def _named(executor: Executor | None, delete: bool, *arguments: Any, **options: Any) -> AsyncBase[Any]:
-    result: Any = await _file(executor, "NamedTemporaryFile", *arguments, **options)
+async def _named(
+    loop: Any, executor: Executor | None, delete: bool, *arguments: Any, **options: Any
+) -> AsyncBase[Any]:
+    result: Any = await _file(loop, executor, "NamedTemporaryFile", *arguments, **options)
     # (A public name there.)
     result.delete = delete
     named: AsyncBase[Any] = result
@@ -68,8 +70,15 @@ async def _named(executor: Executor | None, delete: bool, *arguments: Any, **opt
 
 
 async def _file(
-    executor: Executor | None, name: str, mode: str, buffering: int, *arguments: Any, **options: Any
+    loop: Any,
+    executor: Executor | None,
+    name: str,
+    mode: str,
+    buffering: int,
+    *arguments: Any,
+    **options: Any,
 ) -> AsyncBase[Any]:
+    check_loop(loop)
     if executor is None:
         file: Any = await getattr(native, name)(mode, buffering, *arguments, **options)
     else:
@@ -95,10 +104,13 @@ def SpooledTemporaryFile(
 ) -> AiofilesContextManager[AsyncSpooledTemporaryFile]:
     """A file that is in memory until it is longer than `max_size` (0: any length)."""
     arguments = (max_size, mode, buffering, encoding, newline, suffix, prefix, dir)
-    return AiofilesContextManager(_spooled(executor, *arguments))
+    return AiofilesContextManager(_spooled(loop, executor, *arguments))
 
 
-async def _spooled(executor: Executor | None, max_size: int, *arguments: Any) -> AsyncSpooledTemporaryFile:
+async def _spooled(
+    loop: Any, executor: Executor | None, max_size: int, *arguments: Any
+) -> AsyncSpooledTemporaryFile:
+    check_loop(loop)
     # It touches no disk yet.
     file = tempfile.SpooledTemporaryFile(max_size, *arguments)  # noqa: SIM115
     return AsyncSpooledTemporaryFile(file, None, executor, max_size=max_size)
@@ -119,9 +131,10 @@ def TemporaryDirectory(
     executor: Executor | None = None,
 ) -> AiofilesContextManagerTempDir:
     """A directory that is removed at the end of `async with`, which gives its name."""
-    return AiofilesContextManagerTempDir(_directory(executor, suffix, prefix, dir))
+    return AiofilesContextManagerTempDir(_directory(loop, executor, suffix, prefix, dir))
 
 
-async def _directory(executor: Executor | None, *arguments: Any) -> AsyncTemporaryDirectory:
+async def _directory(loop: Any, executor: Executor | None, *arguments: Any) -> AsyncTemporaryDirectory:
+    check_loop(loop)
     directory = await run(executor, tempfile.TemporaryDirectory, *arguments)
     return AsyncTemporaryDirectory(directory, None, executor)

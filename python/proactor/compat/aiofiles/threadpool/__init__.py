@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from proactor import _stdio
 from proactor._open import BinaryFile, TextFile
 from proactor._open import open as open_natively
-from proactor.compat.aiofiles.base import AiofilesContextManager, AsyncBase, run
+from proactor.compat.aiofiles.base import AiofilesContextManager, AsyncBase, check_loop, run
 from proactor.compat.aiofiles.threadpool.binary import (
     AsyncBufferedIOBase,
     AsyncBufferedReader,
@@ -157,6 +157,7 @@ def open(
 
 
 async def _open(file: Any, arguments: dict[str, Any], loop: Any, executor: Executor | None) -> Any:
+    check_loop(loop)
     if executor is not None or sync_open is not io.open:
         return wrap(await run(executor, sync_open, file, **arguments), loop=loop, executor=executor)
     opened: Any = await open_natively(file, **arguments)

@@ -78,7 +78,7 @@ class NonVectorBlock(RWBlock):
     def _start(self) -> tuple[aio.Op, Finish | None]:
         file, offset, (view,), finish = self._ready()
         resfd, priority = self._resfd(), self._priority()
-        return self._OP(file, view, offset, rw_flags=self._rw_flag, priority=priority, resfd=resfd), finish
+        return self._OP(file, view, offset, rw_flags=self._flags(), priority=priority, resfd=resfd), finish
 
 
 class ReadBlock(NonVectorBlock):

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from proactor.compat import _files
 from proactor.compat.linux_aio.block.base import AIOBlock, Finish, os_error
-from proactor.compat.linux_aio.iocb import IOCBPriorityClass
+from proactor.compat.linux_aio.iocb import IOCBPriorityClass, IOCBRWFlag
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 __all__ = ["RWBlock"]
+
+_OF_WRITES = IOCBRWFlag.DSYNC | IOCBRWFlag.SYNC | IOCBRWFlag.APPEND
 
 
 class RWBlock(AIOBlock):
@@ -57,6 +59,10 @@ class RWBlock(AIOBlock):
     @rw_flag.setter
     def rw_flag(self, rw_flag: int) -> None:
         self._rw_flag = operator.index(rw_flag)
+
+    def _flags(self) -> int:
+        """What the kernel makes of them: those of writes do nothing to a read."""
+        return self._rw_flag if self._WRITES else self._rw_flag & ~_OF_WRITES
 
     # What one buffer and several answer in their own ways (`non_vector.py`, `vector.py`).
 

@@ -61,7 +61,7 @@ class VectorBlock(RWBlock):
     def _start(self) -> tuple[aio.Op, Finish | None]:
         file, offset, views, finish = self._ready()
         resfd, priority = self._resfd(), self._priority()
-        return self._OP(file, views, offset, rw_flags=self._rw_flag, priority=priority, resfd=resfd), finish
+        return self._OP(file, views, offset, rw_flags=self._flags(), priority=priority, resfd=resfd), finish
 
 
 class ReadVBlock(VectorBlock):
