@@ -227,3 +227,28 @@ def test_error_of_a_long_write_text(run: Run, path: Path) -> None:
 
     run(in_time(main()))
     assert not path.exists()
+
+
+@pytest.mark.parametrize("newline", NEWLINES)
+@pytest.mark.parametrize("method", ["readline", "__anext__"])
+def test_line_ends_between_two_chunks(run: Run, path: Path, newline: str | None, method: str) -> None:
+    """`io` decodes 8 KiB at a time."""
+
+    async def lines_of() -> list[str]:
+        async with proactor.open(path, encoding="ascii", newline=newline) as file:
+            if method == "__anext__":
+                return [line async for line in file]
+            lines = []
+            while line := await file.readline():
+                lines.append(line)
+            return lines
+
+    async def main() -> None:
+        for end in (b"\r\n", b"\r", b"\n", b"\n\r"):
+            for before in range(8189, 8194):
+                first = b"a" * before + end
+                path.write_bytes(first + b"b" + end + b"c" * (2 * 8192 - before - 3) + end + b"d")  # noqa: ASYNC240
+                with path.open(encoding="ascii", newline=newline) as expected:
+                    assert await lines_of() == list(expected)
+
+    run(in_time(main()))

@@ -190,3 +190,33 @@ def test_derived_classes_have_the_quick_methods() -> None:
         assert {"write", "readline"} <= vars(kind).keys()
         assert type(vars(kind)["write"]) is type(vars(Quiet)["readline"])
     assert "write" not in vars(type("Deep", (Shout,), {}))
+
+
+def driven(call: Any) -> StopIteration:
+    """What ends a call that need not wait, driven by hand."""
+    try:
+        call.__next__()
+    except StopIteration as stopped:
+        return stopped
+    raise AssertionError
+
+
+def test_results_that_somebody_keeps(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    lines = [f"line {number}\n" for number in range(100)]
+    path.write_text("".join(lines))
+
+    async def main() -> None:
+        async with proactor.open(path) as file:
+            kept = [driven(file.readline()) for _ in lines]
+            assert [stopped.value for stopped in kept] == lines
+            await file.seek(0)
+            for line in lines:
+                stopped = driven(file.readline())
+                assert stopped.value == line
+                # It was raised once, whatever was raised before.
+                assert stopped.__traceback__ is not None
+                assert stopped.__traceback__.tb_next is None
+                del stopped
+
+    run(main())
