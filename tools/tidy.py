@@ -56,6 +56,7 @@ WALLS: dict[str, tuple[str, ...]] = {
     "inflight": ("backend",),
     "inline": ("backend",),
     "ring": ("op", "backend", "inflight", "inline", "probe"),
+    "fs": ("backend", "driver", "inflight", "inline", "ring", "sys"),
     "driver": tuple(f"backend::{name}" for name in BACKENDS),
     "backend/helper": tuple(f"backend::{name}" for name in BACKENDS),
     # It knows op types: `perform.rs` is any op by plain system calls.

@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 /// A failed op: the kernel's errno, the op that met it, and the path it named.
 ///
-/// Its source is the error that the function of a [`Blocking`](crate::op::Blocking) has returned, if that failed. Made
+/// Its source is the error that the function of a [`Blocking`](crate::op::Blocking) has returned, if that failed, or what
+/// [`fs`](crate::fs) has found. Made
 /// into an [`io::Error`] it keeps all of this: the text is the same, `get_ref` gives the `Error` itself, and
 /// [`errno_of`](crate::errno_of) its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +84,19 @@ impl Error {
         self
     }
 
+    /// With what has come of it as its source.
+    pub(crate) fn caused_by(self, error: io::Error) -> Self {
+        self.with_cause(Some(Cause::Error(error)))
+    }
+
+    /// What sort of error it is: that of its source, if it has one, or of its number.
+    pub fn kind(&self) -> io::ErrorKind {
+        match self.cause.as_deref() {
+            Some(Cause::Error(error)) => error.kind(),
+            _ => io::Error::from_raw_os_error(self.errno).kind(),
+        }
+    }
+
     /// The message of the panic in the function of a [`Blocking`](crate::op::Blocking), if that is why the op failed.
     /// [`Blocking::take_panic`](crate::op::Blocking::take_panic) gives the payload.
     pub fn panic_message(&self) -> Option<&str> {
@@ -149,7 +163,7 @@ impl std::error::Error for Error {
 
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
-        io::Error::new(io::Error::from_raw_os_error(error.errno).kind(), error)
+        io::Error::new(error.kind(), error)
     }
 }
 

@@ -21,8 +21,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! [`Io`] gives futures of ops instead, for whatever executor runs this thread. [`Driver::run`], [`Driver::chain`] and [`Driver::each`] wait, and give each result by its type. [`Driver::submit`]
-//! and [`Driver::wait`] are what they are made of: an op gets a [`Token`], and comes back in a [`Completion`].
+//! [`Driver::run`], [`Driver::chain`] and [`Driver::each`] wait, and give each result by its type. [`Driver::submit`] and
+//! [`Driver::wait`] are what they are made of: an op gets a [`Token`], and comes back in a [`Completion`]. [`Io`] gives
+//! futures of ops instead, for whatever executor runs this thread, and [`fs`] has files by the names of std on top of it.
 //!
 //! Linux only. io_uring from Linux 5.10 on; the other backends on any Linux.
 
@@ -34,6 +35,7 @@ mod config;
 mod descriptors;
 mod driver;
 mod error;
+pub mod fs;
 pub mod guide;
 mod inflight;
 mod inline;

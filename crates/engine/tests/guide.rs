@@ -60,5 +60,6 @@ fn what_may_go_to_another_thread() {
     both::<proactor::Config>();
     both::<proactor::ring::Waker>();
     both::<proactor::io::Remote>();
+    both::<proactor::fs::File<proactor::io::Remote>>();
     both::<proactor::io::RemoteRun<proactor::op::Nop>>();
 }

@@ -118,6 +118,26 @@ impl Buf {
         }
     }
 
+    /// Puts all of `capacity()` in use; what was not is zero.
+    pub(crate) fn use_all(&mut self) {
+        match self {
+            Buf::Vec(v) => v.resize(v.capacity(), 0), // allocates: nothing, it is the capacity
+            Buf::Aligned(a) => a.set_len(a.capacity()),
+            Buf::Registered(r) => r.set_len(r.capacity()),
+            Buf::Shared(_) => {}
+        }
+    }
+
+    /// Leaves the first `len` bytes of those in use.
+    pub(crate) fn use_first(&mut self, len: usize) {
+        match self {
+            Buf::Vec(v) => v.truncate(len),
+            Buf::Aligned(a) => a.set_len(len),
+            Buf::Registered(r) => r.set_len(len),
+            Buf::Shared(_) => {}
+        }
+    }
+
     /// Says that the first `len` bytes have been filled.
     ///
     /// # Safety

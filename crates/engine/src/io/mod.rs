@@ -27,11 +27,13 @@ mod chain;
 mod events;
 mod remote;
 mod run;
+mod runner;
 
 pub use chain::RunChain;
 pub use events::EventStream;
 pub use remote::{Remote, RemoteRun};
 pub use run::Run;
+pub use runner::Runner;
 
 use crate::driver::Chain;
 use crate::op::{Operation, Poll};

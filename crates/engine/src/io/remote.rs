@@ -32,8 +32,13 @@ use std::thread::{self, JoinHandle};
 /// # Ok(()) }
 /// ```
 ///
-/// Dropping it waits for what changes something and cancels the rest; a future that is left then ends with ECANCELED.
-pub struct Remote {
+/// Clones share the thread. Dropping the last one waits for what changes something and cancels the rest; a future that is left
+/// then ends with ECANCELED. If the waker of such a future is what drops it, in that very thread, nobody waits: the thread
+/// ends by itself.
+#[derive(Clone)]
+pub struct Remote(Arc<Owner>);
+
+struct Owner {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -122,10 +127,10 @@ impl Remote {
         let shared = told
             .recv()
             .unwrap_or_else(|_| Err(io::Error::other("the thread has ended")))?;
-        Ok(Remote {
+        Ok(Remote(Arc::new(Owner {
             shared,
             thread: Some(thread),
-        })
+        })))
     }
 
     /// Runs one op. Nothing is handed to the thread before the future is polled for the first time. Where the driver's
@@ -135,18 +140,19 @@ impl Remote {
     /// What the op meets, or why it was refused; the op comes back in the error.
     pub fn run<O: Operation>(&self, op: O) -> RemoteRun<O> {
         RemoteRun {
-            shared: Arc::clone(&self.shared),
+            shared: Arc::clone(&self.0.shared),
             state: State::New(op.into()),
             op: PhantomData,
         }
     }
 }
 
-impl Drop for Remote {
+impl Drop for Owner {
     fn drop(&mut self) {
         locked(&self.shared.queue).closed = true;
         self.shared.waker.wake();
-        if let Some(thread) = self.thread.take() {
+        let is_its_own = |thread: &JoinHandle<()>| thread.thread().id() == thread::current().id();
+        if let Some(thread) = self.thread.take().filter(|thread| !is_its_own(thread)) {
             // After a panic there every op has been answered, too (`Worker`).
             let _ = thread.join();
         }

@@ -297,6 +297,11 @@ impl Handle {
         }
     }
 
+    /// The file's size in bytes, as fstat has it now.
+    pub(crate) fn size(&self) -> io::Result<u64> {
+        sys::perform::fstat(self.fd()).map(|stat| stat.st_size as u64)
+    }
+
     fn file(&self) -> Option<&File> {
         match &self.0 {
             Which::Raw(_) => None,

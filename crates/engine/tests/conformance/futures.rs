@@ -2,7 +2,6 @@
 
 use crate::fork::in_child;
 use crate::testkit::{descriptors, pipe, Case};
-use proactor::io::Remote;
 use proactor::op::{Blocking, File, Fsync, Nop, Open, Poll, Read, ReadFile, Rename, Timeout, Unlink, Write};
 use proactor::{Driver, Io, Refusal};
 use std::cell::RefCell;
@@ -21,9 +20,9 @@ conformance! {
         an_awaited_op_gives_its_result, errors_come_back, many_tasks_share_a_driver, a_chain_is_awaited,
         events_come_again_and_again, a_full_queue_makes_tasks_wait, a_dropped_task_passes_its_room_on,
         another_thread_wakes, another_loop_watches, the_last_waker_counts, a_waker_may_come_back, ops_of_the_driver_itself,
-        what_nobody_collects_does_not_spin, a_remote_runs_ops_of_other_threads, a_dropped_remote_ends_its_ops, a_remote_queue_has_no_end,
+        what_nobody_collects_does_not_spin,
     }
-    isolated { a_remote_leaves_nothing, dropped_futures_leave_nothing, a_forked_child_hears_of_it }
+    isolated { dropped_futures_leave_nothing, a_forked_child_hears_of_it }
 }
 
 fn io(t: &Case) -> Io {
@@ -31,7 +30,7 @@ fn io(t: &Case) -> Io {
 }
 
 /// Runs all of them in turn, and gives their outputs in order.
-async fn join<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+pub async fn join<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
     let mut futures: Vec<_> = futures
         .into_iter()
         .map(|future| (Box::pin(future), None))
@@ -53,7 +52,7 @@ async fn join<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output>
 
 /// Counts how often it is woken.
 #[derive(Default)]
-struct Counter(AtomicUsize);
+pub struct Counter(pub AtomicUsize);
 
 impl Wake for Counter {
     fn wake(self: Arc<Self>) {
@@ -61,7 +60,7 @@ impl Wake for Counter {
     }
 }
 
-fn poll_once<F: Future>(future: &mut Pin<&mut F>, counter: &Arc<Counter>) -> task::Poll<F::Output> {
+pub fn poll_once<F: Future>(future: &mut Pin<&mut F>, counter: &Arc<Counter>) -> task::Poll<F::Output> {
     future
         .as_mut()
         .poll(&mut Context::from_waker(&Arc::clone(counter).into()))
@@ -340,99 +339,6 @@ fn ops_of_the_driver_itself(t: &Case) {
             .0,
         7
     );
-}
-
-/// Polls it until it ends, parking this thread in between: no executor of ours.
-fn park_on<F: Future>(future: F) -> F::Output {
-    struct Unpark(std::thread::Thread);
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let waker = Arc::new(Unpark(std::thread::current())).into();
-    let mut future = pin!(future);
-    loop {
-        if let task::Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return output;
-        }
-        std::thread::park();
-    }
-}
-
-fn a_remote_runs_ops_of_other_threads(t: &Case) {
-    let remote = Remote::new(t.config()).unwrap();
-    let file = t.file("f", b"0123456789");
-    std::thread::scope(|scope| {
-        for i in 0..4_u8 {
-            let (remote, file) = (&remote, &file);
-            scope.spawn(move || {
-                for _ in 0..50 {
-                    let (_, bytes) = park_on(remote.run(Read::at(file, i.into(), vec![0; 1]))).unwrap();
-                    assert_eq!(bytes, [b'0' + i]);
-                }
-            });
-        }
-    });
-    let failed = park_on(remote.run(Open::new("/nowhere/at all", libc::O_RDONLY))).unwrap_err();
-    assert_eq!((failed.errno(), failed.into_op().is_some()), (libc::ENOENT, true));
-    let refused = park_on(remote.run(Write::at(&file, u64::MAX, b"mine"))).unwrap_err();
-    assert_eq!(
-        (refused.errno(), refused.into_op().unwrap().buffer),
-        (libc::EINVAL, b"mine".to_vec())
-    );
-    assert_eq!(
-        park_on(remote.run(Poll::multishot(&file, libc::POLLIN)))
-            .unwrap_err()
-            .errno(),
-        libc::EINVAL
-    );
-}
-
-fn a_dropped_remote_ends_its_ops(t: &Case) {
-    let remote = Remote::new(t.config()).unwrap();
-    let (reader, _writer) = pipe();
-    let counter = Arc::new(Counter::default());
-    let mut read = pin!(remote.run(Read::new(&reader, vec![7; 9])));
-    assert!(poll_once(&mut read, &counter).is_pending());
-    let late = remote.run(Nop);
-    drop(remote);
-    let failed = park_on(read).unwrap_err();
-    assert_eq!(
-        (failed.errno(), failed.into_op().is_some()),
-        (libc::ECANCELED, true),
-        "with its buffer"
-    );
-    assert_eq!(park_on(late).unwrap_err().errno(), libc::ECANCELED);
-}
-
-fn a_remote_queue_has_no_end(t: &Case) {
-    let remote = Remote::new(t.config().depth(1).backlog(0)).unwrap();
-    let file = t.file("f", b"content");
-    let reads = (0..100).map(|_| remote.run(Read::at(&file, 0, vec![0; 9])));
-    assert!(park_on(join(reads))
-        .into_iter()
-        .all(|result| result.unwrap().0 == 7));
-}
-
-fn a_remote_leaves_nothing(t: &Case) {
-    let before = descriptors();
-    {
-        let remote = Remote::new(t.config()).unwrap();
-        let (reader, writer) = pipe();
-        let counter = Arc::new(Counter::default());
-        for _ in 0..20 {
-            let mut read = pin!(remote.run(Read::new(&reader, vec![0; 1 << 16])));
-            assert!(poll_once(&mut read, &counter).is_pending());
-            let mut open = pin!(remote.run(Open::new(t.c_path("."), libc::O_RDONLY)));
-            let _ = poll_once(&mut open, &counter);
-        }
-        // What was dropped takes no bytes.
-        park_on(remote.run(Write::new(&writer, b"!"))).unwrap();
-        let (count, _) = park_on(remote.run(Read::new(&reader, vec![0; 9]))).unwrap();
-        assert_eq!(count, 1);
-    }
-    assert_eq!(descriptors(), before);
 }
 
 /// Events that a stream has for a task which awaits something else, and an op that was submitted by hand.

@@ -1,0 +1,126 @@
+//! What statx says of a file.
+
+use crate::op::Statx;
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+/// What a file is, how long, whose and from when.
+#[derive(Clone)]
+pub struct Metadata(Box<libc::statx>);
+
+impl Metadata {
+    pub(super) fn new(stat: libc::statx) -> Self {
+        Metadata(Box::new(stat))
+    }
+
+    /// The op that asks for it.
+    pub(super) fn of(mut statx: Statx) -> Statx {
+        statx.mask |= libc::STATX_BTIME;
+        statx
+    }
+
+    fn is(&self, kind: libc::mode_t) -> bool {
+        self.mode() & libc::S_IFMT == kind
+    }
+
+    /// Whether it is a regular file.
+    pub fn is_file(&self) -> bool {
+        self.is(libc::S_IFREG)
+    }
+
+    /// Whether it is a directory.
+    pub fn is_dir(&self) -> bool {
+        self.is(libc::S_IFDIR)
+    }
+
+    /// Whether it is a symbolic link, which only [`symlink_metadata`](super::symlink_metadata) tells of.
+    pub fn is_symlink(&self) -> bool {
+        self.is(libc::S_IFLNK)
+    }
+
+    /// The size in bytes.
+    #[allow(clippy::len_without_is_empty)] // as in std
+    pub fn len(&self) -> u64 {
+        self.0.stx_size
+    }
+
+    /// The type and the permission bits, as `st_mode` has them.
+    pub fn mode(&self) -> u32 {
+        self.0.stx_mode.into()
+    }
+
+    /// The owner's number.
+    pub fn uid(&self) -> u32 {
+        self.0.stx_uid
+    }
+
+    /// The group's number.
+    pub fn gid(&self) -> u32 {
+        self.0.stx_gid
+    }
+
+    /// The number of the inode.
+    pub fn ino(&self) -> u64 {
+        self.0.stx_ino
+    }
+
+    /// How many names it has.
+    pub fn nlink(&self) -> u64 {
+        self.0.stx_nlink.into()
+    }
+
+    /// When its contents were changed.
+    pub fn modified(&self) -> SystemTime {
+        time(&self.0.stx_mtime)
+    }
+
+    /// When it was read, as far as the file system keeps that.
+    pub fn accessed(&self) -> SystemTime {
+        time(&self.0.stx_atime)
+    }
+
+    /// When it was made. `None` if the file system does not know.
+    pub fn created(&self) -> Option<SystemTime> {
+        (self.0.stx_mask & libc::STATX_BTIME != 0).then(|| time(&self.0.stx_btime))
+    }
+
+    /// All that statx has said.
+    pub fn as_statx(&self) -> &libc::statx {
+        &self.0
+    }
+}
+
+fn time(stamp: &libc::statx_timestamp) -> SystemTime {
+    let seconds = Duration::from_secs(stamp.tv_sec.unsigned_abs());
+    let whole = match stamp.tv_sec {
+        ..0 => SystemTime::UNIX_EPOCH - seconds,
+        _ => SystemTime::UNIX_EPOCH + seconds,
+    };
+    whole + Duration::from_nanos(stamp.tv_nsec.into())
+}
+
+impl fmt::Debug for Metadata {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metadata")
+            .field("mode", &format_args!("{:o}", self.mode()))
+            .field("len", &self.len())
+            .field("modified", &self.modified())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_before_the_epoch() {
+        // SAFETY: plain integers.
+        let mut stamp: libc::statx_timestamp = unsafe { std::mem::zeroed() };
+        stamp.tv_sec = -2;
+        stamp.tv_nsec = 500_000_000;
+        assert_eq!(time(&stamp), SystemTime::UNIX_EPOCH - Duration::from_millis(1500));
+        stamp.tv_sec = 2;
+        assert_eq!(time(&stamp), SystemTime::UNIX_EPOCH + Duration::from_millis(2500));
+    }
+}

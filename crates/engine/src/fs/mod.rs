@@ -1,0 +1,157 @@
+//! Files by the names of [`std::fs`], with buffers that are owned.
+//!
+//! Each function and each [`File`] takes what runs its ops: an [`Io`](crate::Io), or an [`io::Remote`](crate::io::Remote)
+//! where tasks move between threads. All are made of ops alone and know no engine: what they do can be done by
+//! [`Io::run`](crate::Io::run) as well, with flags that std has no name for. A future that is dropped leaves undone what it
+//! has not begun.
+//!
+//! ```
+//! use proactor::{fs, Io};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir()?;
+//! # let path = &dir.path().join("log");
+//! let io = Io::new()?;
+//! io.block_on(async {
+//!     let log = fs::File::create(&io, path).await?;
+//!     log.write_all_at("a record\n", 0).await?;
+//!     log.sync_data().await?;
+//!     assert_eq!(log.metadata().await?.len(), 9);
+//!
+//!     // A vector is filled to its capacity, and comes back.
+//!     let log = fs::File::open(&io, path).await?;
+//!     let word = log.read_exact_at(Vec::with_capacity(6), 2).await?;
+//!     assert_eq!(word, b"record");
+//!     assert_eq!(fs::read_to_string(&io, path).await?, "a record\n");
+//!     Ok::<_, proactor::Error>(())
+//! })??;
+//! # Ok(()) }
+//! ```
+//!
+//! There is no position: reads and writes name their offset, so that many may be in flight on one file.
+
+mod exact;
+mod file;
+mod metadata;
+mod options;
+
+pub use file::File;
+pub use metadata::Metadata;
+pub use options::OpenOptions;
+
+use crate::buffer::{Buffer, IntoBuffer};
+use crate::error::Error;
+use crate::io::Runner;
+use crate::op::{Link, Mkdir, Name, ReadFile, Rename, Statx, Symlink, Unlink, WriteFile};
+use crate::Failed;
+use std::io::ErrorKind;
+
+/// Reads a whole file, in one op ([`ReadFile`]).
+///
+/// # Errors
+/// What the op meets, such as ENOENT; ENOMEM if there is no memory for it.
+pub async fn read(io: &impl Runner, path: impl Into<Name>) -> Result<Vec<u8>, Error> {
+    Ok(io.run(ReadFile::new(path)).await?.into_vec())
+}
+
+/// Reads a whole file of UTF-8.
+///
+/// # Errors
+/// As [`read`]; an error of the kind `InvalidData`, EILSEQ, if it is something else.
+pub async fn read_to_string(io: &impl Runner, path: impl Into<Name>) -> Result<String, Error> {
+    let path = path.into();
+    let bytes = io.run(ReadFile::new(&path)).await?.into_vec();
+    String::from_utf8(bytes).map_err(|error| {
+        let error = std::io::Error::new(ErrorKind::InvalidData, error.utf8_error());
+        Error::new(libc::EILSEQ, "read_file")
+            .with_path(crate::memory::c_string(&path).ok())
+            .caused_by(error)
+    })
+}
+
+/// Makes a file of these bytes, or replaces the contents of the one that is there, in one op ([`WriteFile`]). Gives the
+/// buffer back.
+///
+/// # Errors
+/// What the op meets; the file then has what had been written, and the op comes back in the error.
+pub async fn write<B: Buffer>(
+    io: &impl Runner,
+    path: impl Into<Name>,
+    contents: impl IntoBuffer<Buffer = B>,
+) -> Result<B, Failed<WriteFile<B>>> {
+    Ok(io.run(WriteFile::new(path, contents)).await?.1)
+}
+
+/// What is at `path`; of a symbolic link what it leads to.
+///
+/// # Errors
+/// What statx meets, such as ENOENT.
+pub async fn metadata(io: &impl Runner, path: impl Into<Name>) -> Result<Metadata, Error> {
+    Ok(Metadata::new(io.run(Metadata::of(Statx::new(path))).await?))
+}
+
+/// What is at `path`; of a symbolic link the link itself.
+///
+/// # Errors
+/// As [`metadata`].
+pub async fn symlink_metadata(io: &impl Runner, path: impl Into<Name>) -> Result<Metadata, Error> {
+    let mut statx = Metadata::of(Statx::new(path));
+    statx.flags |= libc::AT_SYMLINK_NOFOLLOW;
+    Ok(Metadata::new(io.run(statx).await?))
+}
+
+/// Renames a file or a directory, and replaces what is at `to`.
+///
+/// # Errors
+/// What renameat2 says.
+pub async fn rename(io: &impl Runner, from: impl Into<Name>, to: impl Into<Name>) -> Result<(), Error> {
+    Ok(io.run(Rename::new(from, to)).await?)
+}
+
+/// Removes a file.
+///
+/// # Errors
+/// What unlinkat says.
+pub async fn remove_file(io: &impl Runner, path: impl Into<Name>) -> Result<(), Error> {
+    Ok(io.run(Unlink::new(path)).await?)
+}
+
+/// Removes an empty directory.
+///
+/// # Errors
+/// What unlinkat says.
+pub async fn remove_dir(io: &impl Runner, path: impl Into<Name>) -> Result<(), Error> {
+    Ok(io.run(Unlink::directory(path)).await?)
+}
+
+/// Makes a directory that all may use, but for the umask.
+///
+/// # Errors
+/// What mkdirat says, such as EEXIST.
+pub async fn create_dir(io: &impl Runner, path: impl Into<Name>) -> Result<(), Error> {
+    Ok(io.run(Mkdir::new(path, 0o777)).await?)
+}
+
+/// Makes a second name, `link`, of the file `original`.
+///
+/// # Errors
+/// What linkat says.
+pub async fn hard_link(
+    io: &impl Runner,
+    original: impl Into<Name>,
+    link: impl Into<Name>,
+) -> Result<(), Error> {
+    Ok(io.run(Link::new(original, link)).await?)
+}
+
+/// Makes a symbolic link at `link` that says `original`.
+///
+/// # Errors
+/// What symlinkat says.
+pub async fn symlink(
+    io: &impl Runner,
+    original: impl Into<Name>,
+    link: impl Into<Name>,
+) -> Result<(), Error> {
+    Ok(io.run(Symlink::new(original, link)).await?)
+}
