@@ -56,13 +56,13 @@ async fn uninterrupted<O: Operation>(io: &impl Runner, mut op: O) -> Result<O::O
 }
 
 /// Fills the buffer.
-pub(super) async fn read<B: Buffer>(io: &impl Runner, op: Read<B>) -> Result<B, Failed<Read<B>>> {
+pub(super) async fn read<B: Buffer>(io: impl Runner, op: Read<B>) -> Result<B, Failed<Read<B>>> {
     let place = Place {
         file: op.file.clone(),
         offset: op.offset.unwrap_or(0),
         flags: op.flags,
     };
-    let (mut filled, buffer) = uninterrupted(io, op).await?;
+    let (mut filled, buffer) = uninterrupted(&io, op).await?;
     let mut buffer: Buf = buffer.into();
     let wanted = buffer.capacity();
     while filled < wanted {
@@ -79,7 +79,7 @@ pub(super) async fn read<B: Buffer>(io: &impl Runner, op: Read<B>) -> Result<B, 
             buffer: Slice::new(buffer, filled..),
             flags: place.flags,
         };
-        match uninterrupted(io, rest).await {
+        match uninterrupted(&io, rest).await {
             // Of a file that states no size: this is its end.
             Ok((0, slice)) => {
                 buffer = slice.into_inner();
@@ -113,13 +113,13 @@ fn is_at_end(file: &Handle, at: u64) -> bool {
 }
 
 /// Writes all bytes of the buffer.
-pub(super) async fn write<B: Buffer>(io: &impl Runner, op: Write<B>) -> Result<B, Failed<Write<B>>> {
+pub(super) async fn write<B: Buffer>(io: impl Runner, op: Write<B>) -> Result<B, Failed<Write<B>>> {
     let place = Place {
         file: op.file.clone(),
         offset: op.offset.unwrap_or(0),
         flags: op.flags,
     };
-    let (mut written, buffer) = uninterrupted(io, op).await?;
+    let (mut written, buffer) = uninterrupted(&io, op).await?;
     let mut buffer: Buf = buffer.into();
     let mut last = written;
     while written < buffer.len() {
@@ -135,7 +135,7 @@ pub(super) async fn write<B: Buffer>(io: &impl Runner, op: Write<B>) -> Result<B
             buffer: Slice::new(buffer, written..),
             flags: place.flags,
         };
-        match uninterrupted(io, rest).await {
+        match uninterrupted(&io, rest).await {
             Ok((count, slice)) => {
                 last = count;
                 written += count;

@@ -1,12 +1,13 @@
 //! An open file and what runs its ops.
 
-use super::{exact, Metadata, OpenOptions};
+use super::{done, exact, Metadata, OpenOptions};
 use crate::buffer::{Buffer, IntoBuffer};
 use crate::error::Error;
 use crate::io::{Io, Runner};
 use crate::op::{self, Fsync, Name, Read, Statx, Truncate, Write};
 use crate::Failed;
 use std::fmt;
+use std::future::Future;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 /// An open file, by the names of [`std::fs::File`]. Clones share it; it is closed when the last one, and the last op on it,
@@ -37,28 +38,28 @@ impl<R: Runner> File<R> {
     ///
     /// # Errors
     /// What openat2 says, such as ENOENT.
-    pub async fn open(io: &R, path: impl Into<Name>) -> Result<Self, Error> {
-        OpenOptions::new().read(true).open(io, path).await
+    pub fn open(io: &R, path: impl Into<Name>) -> impl Future<Output = Result<Self, Error>> {
+        OpenOptions::new().read(true).open(io, path)
     }
 
     /// Opens a file for writing; one that is there is emptied.
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub async fn create(io: &R, path: impl Into<Name>) -> Result<Self, Error> {
+    pub fn create(io: &R, path: impl Into<Name>) -> impl Future<Output = Result<Self, Error>> {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true);
-        options.open(io, path).await
+        options.open(io, path)
     }
 
     /// Makes a file, for reading and writing.
     ///
     /// # Errors
     /// As [`open`](Self::open); EEXIST if it is there.
-    pub async fn create_new(io: &R, path: impl Into<Name>) -> Result<Self, Error> {
+    pub fn create_new(io: &R, path: impl Into<Name>) -> impl Future<Output = Result<Self, Error>> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true);
-        options.open(io, path).await
+        options.open(io, path)
     }
 
     /// Reads once, at `offset`: the number of bytes, which is 0 at the end of the file and may be less than there is room
@@ -66,82 +67,73 @@ impl<R: Runner> File<R> {
     ///
     /// # Errors
     /// What the read meets. The buffer is in the op that comes back.
-    pub async fn read_at<B: Buffer>(
-        &self,
-        buffer: impl IntoBuffer<Buffer = B>,
-        offset: u64,
-    ) -> Result<(usize, B), Failed<Read<B>>> {
-        self.io.run(Read::at(&self.file, offset, buffer)).await
+    pub fn read_at<B: Buffer>(&self, buffer: impl IntoBuffer<Buffer = B>, offset: u64) -> R::Run<Read<B>> {
+        self.io.run(Read::at(&self.file, offset, buffer))
     }
 
     /// Reads from `offset` until the buffer is full.
     ///
     /// # Errors
     /// What a read meets. One of the kind `UnexpectedEof` if the file ends before: the buffer that comes back has what was there.
-    pub async fn read_exact_at<B: Buffer>(
+    pub fn read_exact_at<B: Buffer>(
         &self,
         buffer: impl IntoBuffer<Buffer = B>,
         offset: u64,
-    ) -> Result<B, Failed<Read<B>>> {
-        exact::read(&self.io, Read::at(&self.file, offset, buffer)).await
+    ) -> impl Future<Output = Result<B, Failed<Read<B>>>> {
+        exact::read(self.io.clone(), Read::at(&self.file, offset, buffer))
     }
 
     /// Writes once, at `offset`: the number of bytes, which may be fewer than the buffer has.
     ///
     /// # Errors
     /// What the write meets. The buffer is in the op that comes back.
-    pub async fn write_at<B: Buffer>(
-        &self,
-        buffer: impl IntoBuffer<Buffer = B>,
-        offset: u64,
-    ) -> Result<(usize, B), Failed<Write<B>>> {
-        self.io.run(Write::at(&self.file, offset, buffer)).await
+    pub fn write_at<B: Buffer>(&self, buffer: impl IntoBuffer<Buffer = B>, offset: u64) -> R::Run<Write<B>> {
+        self.io.run(Write::at(&self.file, offset, buffer))
     }
 
     /// Writes all bytes of the buffer from `offset` on, and gives it back.
     ///
     /// # Errors
     /// What a write meets. What had been written by then stays written; the buffer is in the op that comes back.
-    pub async fn write_all_at<B: Buffer>(
+    pub fn write_all_at<B: Buffer>(
         &self,
         buffer: impl IntoBuffer<Buffer = B>,
         offset: u64,
-    ) -> Result<B, Failed<Write<B>>> {
-        exact::write(&self.io, Write::at(&self.file, offset, buffer)).await
+    ) -> impl Future<Output = Result<B, Failed<Write<B>>>> {
+        exact::write(self.io.clone(), Write::at(&self.file, offset, buffer))
     }
 
     /// Brings data and metadata to the device.
     ///
     /// # Errors
     /// What fsync says. A write-back that failed is told once to each open file.
-    pub async fn sync_all(&self) -> Result<(), Error> {
-        Ok(self.io.run(Fsync::new(&self.file)).await?)
+    pub fn sync_all(&self) -> impl Future<Output = Result<(), Error>> {
+        done(&self.io, Fsync::new(&self.file))
     }
 
     /// Brings data to the device, and the metadata that is needed to find it.
     ///
     /// # Errors
     /// As [`sync_all`](Self::sync_all).
-    pub async fn sync_data(&self) -> Result<(), Error> {
-        Ok(self.io.run(Fsync::data(&self.file)).await?)
+    pub fn sync_data(&self) -> impl Future<Output = Result<(), Error>> {
+        done(&self.io, Fsync::data(&self.file))
     }
 
     /// Sets the length in bytes; what is added reads as zeros.
     ///
     /// # Errors
     /// What ftruncate says.
-    pub async fn set_len(&self, len: u64) -> Result<(), Error> {
-        Ok(self.io.run(Truncate::new(&self.file, len)).await?)
+    pub fn set_len(&self, len: u64) -> impl Future<Output = Result<(), Error>> {
+        done(&self.io, Truncate::new(&self.file, len))
     }
 
     /// What the file is, how long, whose and from when.
     ///
     /// # Errors
     /// What statx says.
-    pub async fn metadata(&self) -> Result<Metadata, Error> {
-        Ok(Metadata::new(
-            self.io.run(Metadata::of(Statx::of(&self.file))).await?,
-        ))
+    pub fn metadata(&self) -> impl Future<Output = Result<Metadata, Error>> {
+        let run = self.io.run(Metadata::of(Statx::of(&self.file)));
+        async move { Ok(Metadata::new(run.await?)) }
     }
 
     /// The file, for ops of one's own.

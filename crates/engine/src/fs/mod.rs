@@ -28,7 +28,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! There is no position: reads and writes name their offset, so that many may be in flight on one file.
+//! There is no position: reads and writes name their offset, so that many may be in flight on one file. The futures do not
+//! borrow what runs them or the file: with a path that is owned, `tokio::spawn(fs::read(&remote, path))` is fine.
 
 mod exact;
 mod file;
@@ -42,31 +43,38 @@ pub use options::OpenOptions;
 use crate::buffer::{Buffer, IntoBuffer};
 use crate::error::Error;
 use crate::io::Runner;
-use crate::op::{Link, Mkdir, Name, ReadFile, Rename, Statx, Symlink, Unlink, WriteFile};
+use crate::op::{Link, Mkdir, Name, Operation, ReadFile, Rename, Statx, Symlink, Unlink, WriteFile};
 use crate::Failed;
+use std::future::Future;
 use std::io::ErrorKind;
 
 /// Reads a whole file, in one op ([`ReadFile`]).
 ///
 /// # Errors
 /// What the op meets, such as ENOENT; ENOMEM if there is no memory for it.
-pub async fn read(io: &impl Runner, path: impl Into<Name>) -> Result<Vec<u8>, Error> {
-    Ok(io.run(ReadFile::new(path)).await?.into_vec())
+pub fn read<R: Runner>(io: &R, path: impl Into<Name>) -> impl Future<Output = Result<Vec<u8>, Error>> {
+    let run = io.run(ReadFile::new(path));
+    async move { Ok(run.await?.into_vec()) }
 }
 
 /// Reads a whole file of UTF-8.
 ///
 /// # Errors
 /// As [`read`]; an error of the kind `InvalidData`, EILSEQ, if it is something else.
-pub async fn read_to_string(io: &impl Runner, path: impl Into<Name>) -> Result<String, Error> {
+pub fn read_to_string<R: Runner>(
+    io: &R,
+    path: impl Into<Name>,
+) -> impl Future<Output = Result<String, Error>> {
     let path = path.into();
-    let bytes = io.run(ReadFile::new(&path)).await?.into_vec();
-    String::from_utf8(bytes).map_err(|error| {
-        let error = std::io::Error::new(ErrorKind::InvalidData, error.utf8_error());
-        Error::new(libc::EILSEQ, "read_file")
-            .with_path(crate::memory::c_string(&path).ok())
-            .caused_by(error)
-    })
+    let run = io.run(ReadFile::new(&path));
+    async move {
+        String::from_utf8(run.await?.into_vec()).map_err(|error| {
+            let error = std::io::Error::new(ErrorKind::InvalidData, error.utf8_error());
+            Error::new(libc::EILSEQ, "read_file")
+                .with_path(crate::memory::c_string(&path).ok())
+                .caused_by(error)
+        })
+    }
 }
 
 /// Makes a file of these bytes, or replaces the contents of the one that is there, in one op ([`WriteFile`]). Gives the
@@ -74,84 +82,100 @@ pub async fn read_to_string(io: &impl Runner, path: impl Into<Name>) -> Result<S
 ///
 /// # Errors
 /// What the op meets; the file then has what had been written, and the op comes back in the error.
-pub async fn write<B: Buffer>(
-    io: &impl Runner,
+pub fn write<R: Runner, B: Buffer>(
+    io: &R,
     path: impl Into<Name>,
     contents: impl IntoBuffer<Buffer = B>,
-) -> Result<B, Failed<WriteFile<B>>> {
-    Ok(io.run(WriteFile::new(path, contents)).await?.1)
+) -> impl Future<Output = Result<B, Failed<WriteFile<B>>>> {
+    let run = io.run(WriteFile::new(path, contents));
+    async move { Ok(run.await?.1) }
 }
 
 /// What is at `path`; of a symbolic link what it leads to.
 ///
 /// # Errors
 /// What statx meets, such as ENOENT.
-pub async fn metadata(io: &impl Runner, path: impl Into<Name>) -> Result<Metadata, Error> {
-    Ok(Metadata::new(io.run(Metadata::of(Statx::new(path))).await?))
+pub fn metadata<R: Runner>(io: &R, path: impl Into<Name>) -> impl Future<Output = Result<Metadata, Error>> {
+    let run = io.run(Metadata::of(Statx::new(path)));
+    async move { Ok(Metadata::new(run.await?)) }
 }
 
 /// What is at `path`; of a symbolic link the link itself.
 ///
 /// # Errors
 /// As [`metadata`].
-pub async fn symlink_metadata(io: &impl Runner, path: impl Into<Name>) -> Result<Metadata, Error> {
+pub fn symlink_metadata<R: Runner>(
+    io: &R,
+    path: impl Into<Name>,
+) -> impl Future<Output = Result<Metadata, Error>> {
     let mut statx = Metadata::of(Statx::new(path));
     statx.flags |= libc::AT_SYMLINK_NOFOLLOW;
-    Ok(Metadata::new(io.run(statx).await?))
+    let run = io.run(statx);
+    async move { Ok(Metadata::new(run.await?)) }
+}
+
+/// Runs an op that gives nothing.
+fn done<R: Runner, O: Operation<Output = ()>>(io: &R, op: O) -> impl Future<Output = Result<(), Error>> {
+    let run = io.run(op);
+    async move { Ok(run.await?) }
 }
 
 /// Renames a file or a directory, and replaces what is at `to`.
 ///
 /// # Errors
 /// What renameat2 says.
-pub async fn rename(io: &impl Runner, from: impl Into<Name>, to: impl Into<Name>) -> Result<(), Error> {
-    Ok(io.run(Rename::new(from, to)).await?)
+pub fn rename<R: Runner>(
+    io: &R,
+    from: impl Into<Name>,
+    to: impl Into<Name>,
+) -> impl Future<Output = Result<(), Error>> {
+    done(io, Rename::new(from, to))
 }
 
 /// Removes a file.
 ///
 /// # Errors
 /// What unlinkat says.
-pub async fn remove_file(io: &impl Runner, path: impl Into<Name>) -> Result<(), Error> {
-    Ok(io.run(Unlink::new(path)).await?)
+pub fn remove_file<R: Runner>(io: &R, path: impl Into<Name>) -> impl Future<Output = Result<(), Error>> {
+    done(io, Unlink::new(path))
 }
 
 /// Removes an empty directory.
 ///
 /// # Errors
 /// What unlinkat says.
-pub async fn remove_dir(io: &impl Runner, path: impl Into<Name>) -> Result<(), Error> {
-    Ok(io.run(Unlink::directory(path)).await?)
+pub fn remove_dir<R: Runner>(io: &R, path: impl Into<Name>) -> impl Future<Output = Result<(), Error>> {
+    done(io, Unlink::directory(path))
 }
 
 /// Makes a directory that all may use, but for the umask.
 ///
 /// # Errors
 /// What mkdirat says, such as EEXIST.
-pub async fn create_dir(io: &impl Runner, path: impl Into<Name>) -> Result<(), Error> {
-    Ok(io.run(Mkdir::new(path, 0o777)).await?)
+pub fn create_dir<R: Runner>(io: &R, path: impl Into<Name>) -> impl Future<Output = Result<(), Error>> {
+    done(io, Mkdir::new(path, 0o777))
 }
 
 /// Makes a second name, `link`, of the file `original`.
 ///
 /// # Errors
 /// What linkat says.
-pub async fn hard_link(
-    io: &impl Runner,
+pub fn hard_link<R: Runner>(
+    io: &R,
     original: impl Into<Name>,
     link: impl Into<Name>,
-) -> Result<(), Error> {
-    Ok(io.run(Link::new(original, link)).await?)
+) -> impl Future<Output = Result<(), Error>> {
+    done(io, Link::new(original, link))
 }
 
 /// Makes a symbolic link at `link` that says `original`.
 ///
 /// # Errors
 /// What symlinkat says.
-pub async fn symlink(
-    io: &impl Runner,
+pub fn symlink<R: Runner>(
+    io: &R,
     original: impl Into<Name>,
     link: impl Into<Name>,
-) -> Result<(), Error> {
-    Ok(io.run(Symlink::new(original, link)).await?)
+) -> impl Future<Output = Result<(), Error>> {
+    done(io, Symlink::new(original, link))
 }

@@ -4,6 +4,7 @@ use super::File;
 use crate::error::Error;
 use crate::io::Runner;
 use crate::op::{Name, Open};
+use std::future::Future;
 
 /// How a file is opened, as [`std::fs::OpenOptions`] says it.
 ///
@@ -103,21 +104,29 @@ impl OpenOptions {
     /// # Errors
     /// What openat2 says; EINVAL for what std refuses, too: no access at all, or making or emptying a file that is not to be
     /// written.
-    pub async fn open<R: Runner>(&self, io: &R, path: impl Into<Name>) -> Result<File<R>, Error> {
-        let path = path.into();
-        let flags = match self.flags() {
-            Ok(flags) => flags,
-            Err(hint) => {
-                let path = crate::memory::c_string(&path).ok();
-                return Err(Error::new(libc::EINVAL, "open").with_path(path).with_hint(hint));
-            }
-        };
+    pub fn open<R: Runner>(
+        &self,
+        io: &R,
+        path: impl Into<Name>,
+    ) -> impl Future<Output = Result<File<R>, Error>> {
+        let (io, op) = (io.clone(), self.op(path.into()));
+        async move {
+            let file = io.run(op?).await?;
+            Ok(File::new(&io, file))
+        }
+    }
+
+    fn op(&self, path: Name) -> Result<Open, Error> {
+        let flags = self.flags().map_err(|hint| {
+            let path = crate::memory::c_string(&path).ok();
+            Error::new(libc::EINVAL, "open").with_path(path).with_hint(hint)
+        })?;
         let mut op = Open::new(path, flags);
+        // The kernel refuses a mode where nothing is made.
         if op.mode != 0 {
             op.mode = self.mode.into();
         }
-        let file = io.run(op).await?;
-        Ok(File::new(io, file))
+        Ok(op)
     }
 
     fn flags(&self) -> Result<i32, &'static str> {
