@@ -245,9 +245,11 @@ def test_line_ends_between_two_chunks(run: Run, path: Path, newline: str | None,
 
     async def main() -> None:
         for end in (b"\r\n", b"\r", b"\n", b"\n\r"):
-            for before in range(8189, 8194):
-                first = b"a" * before + end
-                path.write_bytes(first + b"b" + end + b"c" * (2 * 8192 - before - 3) + end + b"d")  # noqa: ASYNC240
+            for shift in range(-2, 2):
+                content = b"first" + end
+                for chunk in range(1, 5):
+                    content = content.ljust(chunk * 8192 + shift, b"a") + end
+                path.write_bytes(content + b"last")  # noqa: ASYNC240
                 with path.open(encoding="ascii", newline=newline) as expected:
                     assert await lines_of() == list(expected)
 
