@@ -31,9 +31,9 @@ const WAIT_MS: u64 = 30_000;
 
 static CREDIT: AtomicI64 = AtomicI64::new(0);
 static LOOKED_MS: AtomicU64 = AtomicU64::new(0);
-/// Permits whose descriptor does not exist yet.
+/// Descriptors of permits that do not exist yet.
 static OPENING: AtomicI64 = AtomicI64::new(0);
-/// Permits of each kind.
+/// Descriptors of the permits of each kind.
 static PASSING: AtomicI64 = AtomicI64::new(0);
 static ASKED: AtomicI64 = AtomicI64::new(0);
 /// Files that came from an `Open`, and are open.
@@ -61,20 +61,23 @@ pub enum Opens {
     Kept,
 }
 
-/// The right to open one descriptor.
+/// The right to open one descriptor, or several.
 #[derive(Debug)]
 pub(crate) struct Permit {
     opens: Opens,
+    count: i64,
     opening: bool,
     generation: u32,
 }
 
 impl Permit {
-    pub(crate) fn new(opens: Opens) -> Self {
-        OPENING.fetch_add(1, Relaxed);
-        opens.permits().fetch_add(1, Relaxed);
+    pub(crate) fn new(opens: Opens, count: i64) -> Self {
+        debug_assert!(count > 0);
+        OPENING.fetch_add(count, Relaxed);
+        opens.permits().fetch_add(count, Relaxed);
         Permit {
             opens,
+            count,
             opening: true,
             generation: sys::fork::generation(),
         }
@@ -83,7 +86,7 @@ impl Permit {
     /// The descriptor exists: whoever counts what is open counts it.
     pub(crate) fn opened(&mut self) {
         if std::mem::take(&mut self.opening) && self.generation == sys::fork::generation() {
-            OPENING.fetch_sub(1, Relaxed);
+            OPENING.fetch_sub(self.count, Relaxed);
         }
     }
 }
@@ -92,7 +95,7 @@ impl Drop for Permit {
     fn drop(&mut self) {
         self.opened();
         if self.generation == sys::fork::generation() {
-            self.opens.permits().fetch_sub(1, Relaxed);
+            self.opens.permits().fetch_sub(self.count, Relaxed);
             released();
         }
     }
@@ -166,16 +169,16 @@ pub(crate) fn now_ms() -> u64 {
     (now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000).max(1)
 }
 
-/// A permit for an op of this driver, if there is one and it is the driver's turn.
-pub(crate) fn take(driver: u64, opens: Opens) -> Option<Permit> {
+/// A permit for `count` descriptors of an op of this driver, if there are so many and it is the driver's turn.
+pub(crate) fn take(driver: u64, opens: Opens, count: i64) -> Option<Permit> {
     if WAITING[opens as usize].load(Relaxed) == 0 {
-        return admit(opens);
+        return admit(opens, count);
     }
     let line = &mut lines()[opens as usize];
     if !is_next(line, driver) {
         return None;
     }
-    let permit = admit(opens)?;
+    let permit = admit(opens, count)?;
     let place = line.iter_mut().find(|place| place.driver == driver)?;
     place.taken += 1;
     if place.taken >= TURN {
@@ -184,33 +187,33 @@ pub(crate) fn take(driver: u64, opens: Opens) -> Option<Permit> {
     Some(permit)
 }
 
-/// A permit for an op outside of a driver, if there is one and no other op waits for such a one.
-pub(crate) fn take_at_once(opens: Opens) -> Option<Permit> {
+/// As [`take`], for an op outside of a driver, if no other op waits for such a permit.
+pub(crate) fn take_at_once(opens: Opens, count: i64) -> Option<Permit> {
     match WAITING[opens as usize].load(Relaxed) {
-        0 => admit(opens),
+        0 => admit(opens, count),
         _ => None,
     }
 }
 
-fn admit(opens: Opens) -> Option<Permit> {
+fn admit(opens: Opens, count: i64) -> Option<Permit> {
     let now = now_ms();
     let fresh = now.wrapping_sub(LOOKED_MS.load(Relaxed)) < CREDIT_MS;
-    if fresh && CREDIT.load(Relaxed) > 0 && CREDIT.fetch_sub(1, Relaxed) > 0 {
-        return Some(Permit::new(opens));
+    if fresh && CREDIT.load(Relaxed) >= count && CREDIT.fetch_sub(count, Relaxed) >= count {
+        return Some(Permit::new(opens, count));
     }
     let room = room();
-    if room > 0 {
+    if room >= count {
         // Half of it: the program, and another thread that looks just now, take from the rest.
-        CREDIT.store((room / 2).min(MOST_CREDIT) - 1, Relaxed);
+        CREDIT.store((room / 2).min(MOST_CREDIT) - count, Relaxed);
         LOOKED_MS.store(now, Relaxed);
-        return Some(Permit::new(opens));
+        return Some(Permit::new(opens, count));
     }
     let one_more = match opens {
         // It ends without anybody's help, so that the next one can begin.
         Opens::Passing => PASSING.load(Relaxed) == 0,
         Opens::Kept => KEPT.load(Relaxed) + ASKED.load(Relaxed) < OPEN_ANYWAY,
     };
-    one_more.then(|| Permit::new(opens))
+    one_more.then(|| Permit::new(opens, count))
 }
 
 /// How many more may be opened.

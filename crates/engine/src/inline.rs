@@ -139,7 +139,7 @@ impl Open {
         if self.mode != 0 || flags & (creates | libc::O_NONBLOCK | libc::O_ACCMODE) != 0 {
             return None;
         }
-        let permit = descriptors::take_at_once(Opens::Kept)?;
+        let permit = descriptors::take_at_once(Opens::Kept, 1)?;
         let fd = cached_open(self.dir.fd(), self.path.as_ptr(), self.flags, self.resolve)?;
         if fd < 0 {
             return Some(Err(Error::new(-fd, "open")));

@@ -23,54 +23,62 @@ const NAME: &str = "open";
 /// ```
 #[derive(Debug)]
 pub struct Reservation {
-    count: usize,
+    count: i64,
     held: Arc<Mutex<Held>>,
 }
 
 #[derive(Debug, Default)]
 struct Held {
-    permits: Vec<Permit>,
+    permit: Option<Permit>,
     /// Nobody needs them any more.
     released: bool,
 }
 
 impl Reservation {
     /// A reservation of `count` descriptors, none of which is granted yet.
-    pub fn new(count: usize) -> Self {
+    pub fn new(count: u8) -> Self {
         Reservation {
-            count,
+            count: count.into(),
             held: Arc::default(),
         }
     }
 
     /// Whether they could be had without waiting.
     pub fn take(&self) -> bool {
-        let permits = (0..self.count).map(|_| descriptors::take_at_once(Opens::Passing).ok_or(()));
-        memory::collect(permits, || ()).is_ok_and(|permits| locked(&self.held).grant(permits))
+        let permit = match self.count {
+            0 => None,
+            count => match descriptors::take_at_once(Opens::Passing, count) {
+                Some(permit) => Some(permit),
+                None => return false,
+            },
+        };
+        locked(&self.held).grant(permit)
     }
 
     /// Waits for them as ops do: it fails with EMFILE when no op of the process has got one for long enough. Those that
     /// were granted before, and were not there, are given back.
     pub fn wait(&self) -> Blocking {
-        let before = std::mem::take(&mut locked(&self.held).permits);
+        let before = locked(&self.held).permit.take();
         drop(before);
         let (count, held) = (self.count, Arc::clone(&self.held));
         let mut op = Blocking::new(NAME, move |_| {
             // The kernel knows whether there are so many.
             let lacking = || io::ErrorKind::OutOfMemory.into();
             let tried: Vec<OwnedFd> = memory::collect((0..count).map(|_| any()), lacking)?;
-            let permits = memory::collect((0..count).map(|_| Ok(Permit::new(Opens::Passing))), lacking)?;
+            // The op's own permit is of as many, and ends with the op.
+            let permit = (count > 0).then(|| Permit::new(Opens::Passing, count));
             drop(tried);
-            locked(&held).grant(permits);
+            locked(&held).grant(permit);
             Ok(0)
         });
-        op.opens = Some(Opens::Passing);
+        op.opens = (count > 0).then_some(Opens::Passing);
+        op.descriptors = count;
         op
     }
 
     /// Says that the descriptors exist now: the kernel counts them.
     pub fn opened(&self) {
-        for permit in &mut locked(&self.held).permits {
+        if let Some(permit) = &mut locked(&self.held).permit {
             permit.opened();
         }
     }
@@ -79,16 +87,16 @@ impl Reservation {
     pub fn release(&self) {
         let mut held = locked(&self.held);
         held.released = true;
-        let permits = std::mem::take(&mut held.permits);
+        let permit = held.permit.take();
         drop(held);
-        drop(permits);
+        drop(permit);
     }
 }
 
 impl Held {
-    fn grant(&mut self, permits: Vec<Permit>) -> bool {
+    fn grant(&mut self, permit: Option<Permit>) -> bool {
         if !self.released {
-            self.permits = permits;
+            self.permit = permit;
         }
         !self.released
     }
@@ -122,11 +130,11 @@ mod tests {
             .expect("a driver");
         let reservation = Reservation::new(3);
         driver.run(reservation.wait()).expect("granted");
-        assert_eq!(locked(&reservation.held).permits.len(), 3);
+        assert!(locked(&reservation.held).permit.is_some());
         reservation.opened();
-        assert_eq!(locked(&reservation.held).permits.len(), 3);
+        assert!(locked(&reservation.held).permit.is_some());
         reservation.release();
-        assert_eq!(locked(&reservation.held).permits.len(), 0);
+        assert!(locked(&reservation.held).permit.is_none());
     }
 
     #[test]
@@ -139,7 +147,7 @@ mod tests {
         let op = reservation.wait();
         reservation.release();
         driver.run(op).expect("granted");
-        assert_eq!(locked(&reservation.held).permits.len(), 0);
+        assert!(locked(&reservation.held).permit.is_none());
         assert!(!reservation.take());
     }
 }

@@ -134,14 +134,13 @@ impl Driver {
         if !self.parking.waits() {
             return true;
         }
-        let permit = match self.parking.queues[opens as usize].is_empty() {
-            true => descriptors::take(self.id, opens),
-            false => None,
-        };
         let Some(slot) = self.slab.get_mut(token) else {
             return true;
         };
-        slot.permit = permit;
+        slot.permit = match self.parking.queues[opens as usize].is_empty() {
+            true => descriptors::take(self.id, opens, slot.op.descriptors()),
+            false => None,
+        };
         if slot.permit.is_some() {
             return true;
         }
@@ -231,7 +230,7 @@ impl Driver {
                 return;
             };
             if slot.op.opens().is_some() && slot.permit.is_none() && !self.parking.closing {
-                slot.permit = descriptors::take(self.id, opens);
+                slot.permit = descriptors::take(self.id, opens, slot.op.descriptors());
                 if slot.permit.is_none() {
                     without[opens as usize] = true;
                     continue;

@@ -28,6 +28,8 @@ pub struct Blocking {
     /// Whether it opens a descriptor, for which the op then waits, and what becomes of that. One that is kept is given to
     /// [`File::counted`](super::File::counted). Default: it opens none.
     pub opens: Option<Opens>,
+    /// How many it has open at once, if it opens any.
+    pub(crate) descriptors: i64,
     pub(crate) count: usize,
     /// The function had no memory.
     pub(crate) lacks_memory: bool,
@@ -61,6 +63,7 @@ impl Blocking {
             work: Box::new(work),
             waits: false,
             opens: None,
+            descriptors: 1,
             count: 0,
             lacks_memory: false,
             cause: None,

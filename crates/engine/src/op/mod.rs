@@ -243,6 +243,14 @@ impl Op {
         }
     }
 
+    /// How many descriptors it has open at once, if it opens any.
+    pub(crate) fn descriptors(&self) -> i64 {
+        match self {
+            Op::Blocking(o) => o.descriptors,
+            _ => 1,
+        }
+    }
+
     /// Whether closing a driver lets this op run to its end: it changes something, and does so in finite time.
     pub(crate) fn mutates(&self) -> bool {
         if let Op::Blocking(o) = self {

@@ -178,7 +178,7 @@ impl ReadFile {
         let Some(fd) = self.reading().filter(|_| self.permit.is_none()) else {
             return;
         };
-        self.permit = descriptors::take_at_once(Opens::Passing);
+        self.permit = descriptors::take_at_once(Opens::Passing, 1);
         match &mut self.permit {
             Some(permit) => permit.opened(),
             // The writer of a FIFO has been let in, and would be alone again.

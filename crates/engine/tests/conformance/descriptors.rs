@@ -2,7 +2,7 @@
 
 use crate::testkit::{collect, outcome, run, Case, LONG};
 use proactor::op::{Blocking, File, Nop, Open, ReadFile, Statx, Truncate, WriteFile};
-use proactor::{CancelOutcome, Driver, Error, Opens, Output, Token};
+use proactor::{CancelOutcome, Driver, Error, Opens, Output, Reservation, Token};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ conformance! {
         many_read, many_written, files_opened_and_closed, the_reserve_holds, fails_at_last, keeps_no_other_op_waiting,
         is_cancelled, dropped_with_ops_that_wait, another_drivers_turn, a_child_begins_anew, a_chain_goes_on,
         read_while_opens_wait, who_came_first_opens_first, does_not_wait_if_told_so, a_function_that_opens, a_depth_of_one,
+        reservations_of_several,
     }
 }
 
@@ -428,6 +429,45 @@ fn does_not_wait_if_told_so(t: &Case) {
         Err(libc::EMFILE)
     );
     drop(taken);
+}
+
+/// Those that wait for several at once take no more than there are, whoever else waits.
+fn reservations_of_several(t: &Case) {
+    const EACH: u8 = 7;
+    limit(LIMIT);
+    let mut d = driver(t, LONG);
+    run(&mut d, WriteFile::new(t.c_path("first"), b"x")).unwrap();
+    let reservations: Vec<Reservation> = (0..40).map(|_| Reservation::new(EACH)).collect();
+    let mut waiting: Vec<(Token, &Reservation)> = Vec::new();
+    for reservation in &reservations {
+        waiting.push((d.submit(reservation.wait()).unwrap(), reservation));
+    }
+    let mut granted: Vec<(&Reservation, Vec<std::fs::File>)> = Vec::new();
+    while !waiting.is_empty() {
+        let mut done = Vec::new();
+        d.wait(1, usize::MAX, Some(Duration::from_millis(100)), &mut done)
+            .unwrap();
+        for completion in &done {
+            assert_eq!(outcome(completion), Ok(0));
+            let at = waiting
+                .iter()
+                .position(|(token, _)| *token == completion.token)
+                .unwrap();
+            let (_, reservation) = waiting.swap_remove(at);
+            let open = || std::fs::File::open("/dev/null").unwrap();
+            granted.push((reservation, (0..EACH).map(|_| open()).collect()));
+            reservation.opened();
+        }
+        let most = LIMIT as usize - RESERVE + OF_A_HELPER;
+        assert!(open_count() <= most, "{} open", open_count());
+        if done.is_empty() {
+            assert!(!granted.is_empty(), "it hangs with {} to come", waiting.len());
+            // The files go first: whoever waits is told by the reservation.
+            let (reservation, files) = granted.remove(0);
+            drop(files);
+            reservation.release();
+        }
+    }
 }
 
 /// A function that finds no descriptor is called again.

@@ -11,7 +11,7 @@ pub(crate) struct Reservation(proactor::Reservation);
 impl Reservation {
     #[new]
     fn new(count: u8) -> Self {
-        Reservation(proactor::Reservation::new(count.into()))
+        Reservation(proactor::Reservation::new(count))
     }
 
     /// Whether they could be had without waiting.
