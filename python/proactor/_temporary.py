@@ -11,7 +11,6 @@ import contextlib
 import errno
 import io
 import os
-import shutil
 import stat
 import sys
 import tempfile
@@ -22,7 +21,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, AnyStr, Generic, Literal, TypeVar
 from weakref import finalize
 
-from proactor import _pool
+from proactor import _copy, _pool
 from proactor._encoding import resolve
 from proactor._methods import PLAIN, Methods
 from proactor._native import BinaryFile, CreatedFile, create_file, open_binary
@@ -306,15 +305,27 @@ def forgotten_tree(name: Any, ignore_errors: bool, what: str) -> None:
 def remove_tree(name: Any, ignore_errors: bool) -> None:
     """Removes a directory, if it is there, and what is in it, also what its owner has taken rights from."""
     try:
-        shutil.rmtree(name)
+        _empty(name, ignore_errors=False)
     except FileNotFoundError:
-        # Before Python 3.13 also when something in it goes at the same time.
+        # Also when something in it has been moved meanwhile.
         if os.path.lexists(name):
             remove_tree(name, ignore_errors)
     except OSError:
         if not os.path.islink(name):
             _unlock(name)
-        shutil.rmtree(name, ignore_errors)
+        _empty(name, ignore_errors)
+
+
+def _empty(name: Any, ignore_errors: bool) -> None:
+    """`proactor.shutil.rmtree` in one go: the same few descriptors, however deep it is."""
+
+    def failed(function: Any, path: str, error: OSError) -> None:
+        if not ignore_errors:
+            raise error
+
+    path = os.fsdecode(name) if isinstance(name, bytes) else name
+    for _ in _copy.remove_tree(path, None, failed):
+        pass
 
 
 def _unlock(folder: Any) -> None:

@@ -167,7 +167,8 @@ async def fwalk(
     As `walk`, with a descriptor of each directory, good until the next step. OSError of the top is raised.
     `follow_symlinks` is what `followlinks` is to `walk`, for the top too; `top` is relative to `dir_fd`.
 
-    The descriptors of a directory and of those above it are open while the caller has its turn. Leaving the
+    The descriptors of a directory and of those above it, in which each is opened, are open while the caller
+    has its turn: one for each level, as with `os.fwalk`. Leaving the
     loop early closes them with the generator: at once with `contextlib.aclosing`.
     """
     top = os.fspath(top)

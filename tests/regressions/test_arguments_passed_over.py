@@ -1,8 +1,8 @@
 """More arguments that had no effect, without a word: beside others, in the compat packages and on reads.
 
-Users saw `rw_flags=RWF_APPEND` of a read, `bwlimit` beside `reflink="always"`, another loop in `compat.aiofiles`
-and an `executor` in `compat.aiofile` pass. Where the standard library or the package that is replaced has a
-meaning for such an argument, ours has the same.
+Users saw `rw_flags=RWF_APPEND` of a read, `bwlimit` beside `reflink="always"`, another loop in
+`compat.aiofiles` and an `executor` in `compat.aiofile` pass. Where the standard library or the package that
+is replaced has a meaning for such an argument, ours has the same.
 """
 
 from __future__ import annotations

@@ -1,17 +1,22 @@
 """Trees that are deeper than `rmtree` keeps directories open.
 
 Users saw 100 removals at once fail with "Too many open files", since each kept one descriptor a level
-(test_descriptor_limit.py). What is closed meanwhile and opened again has to be the same directory.
+(test_descriptor_limit.py), and so did temporary directories. What is closed meanwhile and opened again has
+to be the same directory.
 """
 
 from __future__ import annotations
 
+import gc
 import os
+import resource
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import proactor.os
 import proactor.shutil
+import proactor.tempfile
 import pytest
 from capabilities import needs
 from conftest import Run
@@ -76,6 +81,60 @@ def test_a_subtree_that_is_moved_does_not_stop_the_rest(
     run(proactor.shutil.rmtree(tmp_path / "top"))
     assert os.listdir(tmp_path / "elsewhere") == ["level2"]
     assert not (tmp_path / "top").exists()
+
+
+# More than there are descriptors.
+LEVELS = 80
+
+
+@pytest.fixture
+def few_descriptors() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # Numbers are given from the lowest on.
+    least = os.dup(0)
+    os.close(least)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(least, 64) + 8, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("in_bytes", [False, True])
+def test_a_temporary_directory(run: Run, tmp_path: Path, few_descriptors: None, in_bytes: bool) -> None:
+    async def main() -> None:
+        folder = os.fsencode(tmp_path) if in_bytes else tmp_path
+        async with proactor.tempfile.TemporaryDirectory(dir=folder) as name:
+            deep(Path(os.fsdecode(name)), LEVELS)
+
+    run(main())
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_forgotten_temporary_directory(run: Run, tmp_path: Path, few_descriptors: None) -> None:
+    async def main() -> None:
+        made = await proactor.tempfile.TemporaryDirectory(dir=tmp_path)
+        deep(Path(made.name), LEVELS)
+
+    def forget() -> None:
+        run(main())
+        gc.collect()
+
+    with pytest.warns(ResourceWarning, match="Implicitly cleaning up"):
+        forget()
+    assert os.listdir(tmp_path) == []
+
+
+def test_fwalk_keeps_what_the_standard_library_keeps(run: Run, tmp_path: Path) -> None:
+    """A descriptor a level: each directory is opened in the one above it."""
+    deep(tmp_path, 5)
+
+    def open_now() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    async def main() -> list[int]:
+        before = open_now()
+        return [open_now() - before async for _ in proactor.os.fwalk(tmp_path)]
+
+    assert run(main()) == [1, 2, 3, 4, 5, 6]
 
 
 @pytest.fixture
