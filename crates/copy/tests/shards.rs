@@ -10,7 +10,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{symlink, PermissionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Once;
 use std::thread;
+use std::time::Duration;
 use support::{assert_same, engaged, look, names, place, run, Notes};
 
 /// Directories in directories, one with many entries, links of both kinds, odd names, a FIFO, large files.
@@ -447,10 +449,22 @@ fn a_record_that_a_loss_of_power_has_left_empty_is_none() {
     let record = plan.records().join("1.done");
     fs::write(&record, "").unwrap();
     assert!(matches!(finish(&plan, &Silent), Err(Error::Missing(missing)) if missing == [1]));
-    let report = run_shard(&plan, 1, &Silent).unwrap();
-    assert_eq!(report.failures, 0);
+    let report = run_shard(&plan, 1, &Slow(Once::new())).unwrap();
+    assert_eq!((report.failures, report.stopped), (0, false));
     finish(&plan, &Silent).unwrap();
     assert_same(&source, &target);
+}
+
+/// Takes so long that the attempt looks whether another one has done its shard.
+struct Slow(Once);
+
+impl Observer for Slow {
+    fn diagnostic(&self, _: &Diagnostic) {}
+
+    fn stop(&self) -> bool {
+        self.0.call_once(|| thread::sleep(Duration::from_millis(600)));
+        false
+    }
 }
 
 #[test]

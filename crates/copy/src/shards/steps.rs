@@ -189,7 +189,7 @@ pub fn run_shard(plan: &Plan, shard: usize, observer: &dyn Observer) -> Result<R
         }
         .into(),
     };
-    let done_by_other = || before.is_none() && matches!(place.records.read(&record), Ok(Some(_)));
+    let done_by_other = || before.is_none() && matches!(place.records.done(&record), Ok(Some(_)));
     let recorder = Recorder::new(observer, &done_by_other);
     let open_journal = |run: &Run<'_>| {
         let journal = place.records.journal(shard, run)?;
