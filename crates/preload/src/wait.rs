@@ -265,18 +265,24 @@ unsafe fn plain(set: &'static Set, wait: Wait) -> End {
             return End::Fail(libc::EINTR);
         };
         for fd in held.all() {
+            let mut has_news = true;
             if let Some(socket) = held.socket(fd).filter(|socket| !socket.lent) {
                 socket.refresh();
                 if socket.queued() > 0 {
                     socket.blocked = false;
                     socket.flush();
                 }
-                if !socket.has_enough() {
-                    socket.ask();
+                if !socket.has_enough() || socket.is_edge() {
+                    let is_worse = socket.ask();
+                    // An edge of bytes that was told is told again only when the kernel has more.
+                    let tells_again = !socket.is_edge() || socket.wants_out();
+                    has_news = is_worse || socket.readable || tells_again;
                 }
             }
             held.release(fd);
-            held.mark(fd);
+            if has_news {
+                held.mark(fd);
+            }
         }
         if wait.is_nowhere() && held.would_report(wait) {
             return End::Fail(libc::EFAULT);

@@ -234,6 +234,26 @@ CASE(nested) {
     close(outer);
 }
 
+CASE(nested_edge) {
+    int outer = epoll_create1(0), low = 8;
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = 8};
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN | EPOLLET, 1);
+    put(b, "abc");
+    wait_and_say("in", LONG);
+    SAY("add %d", epoll_ctl(outer, EPOLL_CTL_ADD, ep, &event));
+    // What is there may be told once more.
+    epoll_wait(ep, &(struct epoll_event){0}, 1, SHORT);
+    wait_and_say("none", SHORT);
+    put(b, "def");
+    wait_and_say("in", LONG);
+    CHECK(!setsockopt(a, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof low));
+    epoll_wait(ep, &(struct epoll_event){0}, 1, SHORT);
+    put(b, "gh");
+    wait_and_say("enough", LONG);
+    say_read("read", a, 10);
+    close(outer);
+}
+
 CASE(nested_before) {
     int outer = epoll_create1(0);
     struct epoll_event event = {.events = EPOLLIN, .data.u64 = 8};

@@ -107,3 +107,59 @@ CASE(shot_fired_beside_a_child) {
     wait_and_say("shot", LONG);
     say_read("read", a, 10);
 }
+
+CASE(shot_fired_with_bytes_before_a_fork) {
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN | EPOLLONESHOT, 1);
+    put(b, "abc");
+    wait_and_say("shot", LONG);
+    pid_t child = fork_at_gate(wait_at_gate);
+    CHECK(write(gate[1], "x", 1) == 1);
+    end_child(child);
+    for (int i = 0; i < 5; i++) wait_a_little();
+    say_read("read", a, 10);
+    wait_a_little();
+    put(b, "def");
+    wait_and_say("none", SHORT);
+    SAY("mod %d", ctl(EPOLL_CTL_MOD, a, EPOLLIN | EPOLLONESHOT, 2));
+    wait_and_say("shot", LONG);
+    say_read("read", a, 10);
+}
+
+CASE(shut_before_a_fork) {
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    wait_and_say("none", 0);
+    SAY_CALL("shutdown", shutdown(a, SHUT_WR));
+    pid_t child = fork_at_gate(wait_at_gate);
+    CHECK(write(gate[1], "x", 1) == 1);
+    end_child(child);
+    for (int i = 0; i < 5; i++) wait_a_little();
+    put(b, "x");
+    make_batch();
+    SAY_CALL("write", send(a, "abc", 3, MSG_NOSIGNAL));
+    say_read("read", a, 10);
+    end_batch();
+}
+
+CASE(inherited_by_a_program) {
+    // The descriptor itself is left open on exec.
+    char number[20];
+    sprintf(number, "%d", a);
+    CHECK(!pipe(gate));
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    wait_and_say("none", 0);
+    pid_t child = fork();
+    if (!child) {
+        CHECK(dup2(gate[0], 0) == 0);
+        setenv("CONNECTION", number, 1);
+        execlp("sh", "sh", "-c", "head -c 1 >/dev/null; head -c 3 <&$CONNECTION", (char *)0);
+        _exit(1);
+    }
+    for (int i = 0; i < 5; i++) wait_a_little();
+    put(b, "abcdef");
+    wait_and_say("in", LONG);
+    end_child(child);
+    puts("");
+    for (int i = 0; i < 5; i++) wait_a_little();
+    wait_and_say("in", LONG);
+    say_read("parent", a, 10);
+}

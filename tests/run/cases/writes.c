@@ -237,7 +237,7 @@ CASE(queued_then_close_to_a_slow_peer) {
     SAY("%zd left", left);
 }
 
-CASE(queued_more_than_the_kernel_takes) {
+static void fill_and_wait(int nests) {
     static char bytes[10000];
     int size = 4096;
     ssize_t left = 0;
@@ -251,9 +251,15 @@ CASE(queued_more_than_the_kernel_takes) {
     for (ssize_t got; left < 60000 && (got = send(a, bytes, sizeof bytes, MSG_NOSIGNAL)) > 0;) left += got;
     // Nothing else happens, so it is the wait that has to send the rest.
     end_batch();
+    int outer = epoll_create1(0);
+    if (nests) SAY("add %d", epoll_ctl(outer, EPOLL_CTL_ADD, ep, &(struct epoll_event){.events = EPOLLIN}));
     pthread_create(&thread, 0, take_all, &left);
     wait_and_say("answer", LONG);
     shutdown(b, SHUT_RDWR);
     pthread_join(thread, 0);
     SAY("%zd left", left);
+    close(outer);
 }
+
+CASE(queued_more_than_the_kernel_takes) { fill_and_wait(0); }
+CASE(queued_in_a_nested_set) { fill_and_wait(1); }
