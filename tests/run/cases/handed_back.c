@@ -2,6 +2,13 @@
 
 // What is handed back
 
+static void *put_later(void *arg) {
+    (void)arg;
+    usleep(30000);
+    put(b, "later");
+    return 0;
+}
+
 CASE(duplicated) {
     ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
     put(b, "abcdef");
@@ -63,13 +70,6 @@ CASE(replaced) {
     say_read("pipe", a, 10);
     close(other[0]);
     close(other[1]);
-}
-
-static void *put_later(void *arg) {
-    (void)arg;
-    usleep(30000);
-    put(b, "later");
-    return 0;
 }
 
 CASE(blocking_from_the_start) {
@@ -235,7 +235,7 @@ CASE(nested) {
 }
 
 CASE(nested_edge) {
-    int outer = epoll_create1(0), low = 8;
+    int outer = epoll_create1(0), low = 10;
     struct epoll_event event = {.events = EPOLLIN, .data.u64 = 8};
     ctl(EPOLL_CTL_ADD, a, EPOLLIN | EPOLLET, 1);
     put(b, "abc");
@@ -244,8 +244,11 @@ CASE(nested_edge) {
     // What is there may be told once more.
     epoll_wait(ep, &(struct epoll_event){0}, 1, SHORT);
     wait_and_say("none", SHORT);
-    put(b, "def");
+    // Mostly while it sleeps.
+    pthread_t thread;
+    pthread_create(&thread, 0, put_later, 0);
     wait_and_say("in", LONG);
+    pthread_join(thread, 0);
     CHECK(!setsockopt(a, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof low));
     epoll_wait(ep, &(struct epoll_event){0}, 1, SHORT);
     put(b, "gh");
