@@ -131,6 +131,32 @@ def test_both_ways_needs_positions(run: Run) -> None:
         run(in_time(main()))
 
 
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("closes", [False, True])
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_a_dropped_file_is_written_to_its_end(
+    event_loop_factory: LoopFactory, engine: str, tmp_path: Path, closes: bool, count: int
+) -> None:
+    path = tmp_path / "f"
+    expected = b"".join(bytes([at]) * 3000 for at in range(count))
+
+    async def write() -> Any:
+        file = await proactor.open(path, "wb", buffering=4096, engine=engine)
+        for at in range(count):
+            await file.write(bytes([at]) * 3000)
+        return file
+
+    event_loop = event_loop_factory()
+    try:
+        file = event_loop.run_until_complete(write())
+        del file
+        if not closes:
+            event_loop.run_until_complete(in_time(until(lambda: path.stat().st_size == len(expected))))
+    finally:
+        event_loop.close()
+    assert path.read_bytes() == expected
+
+
 def test_the_loop_ends_while_it_writes(event_loop_factory: LoopFactory, engine: str, tmp_path: Path) -> None:
     """What was written is written, in the file's order."""
     path = tmp_path / "f"

@@ -191,6 +191,32 @@ def test_a_reader_that_does_not_read_stops_its_peer(run: Run, ours: Side) -> Non
     run(main())
 
 
+def test_who_waits_for_room_hears_of_a_reset(run: Run, ours: Side) -> None:
+    async def main() -> None:
+        resets = asyncio.Event()
+
+        async def refuse(stream: net.Stream) -> None:
+            await resets.wait()
+            stream.abort()
+
+        async def give(stream: net.Stream) -> None:
+            while True:
+                stream.write(b"x" * (1 << 20))
+                await stream.drain()
+
+        async with ours.serve(refuse) as address:
+            stream = await ours.connect(address)
+            giving = asyncio.ensure_future(give(stream))
+            while stream._native.unsent() == 0:  # noqa: ASYNC110 (nothing tells of it)
+                await asyncio.sleep(0.001)
+            resets.set()
+            with pytest.raises((ConnectionResetError, BrokenPipeError)):
+                await asyncio.wait_for(giving, 30)
+            stream.close()
+
+    run(main())
+
+
 def test_a_closed_server_waits_for_its_handlers(run: Run, ours: Side) -> None:
     async def main() -> None:
         server = await net.serve(echo, "127.0.0.1", 0, engine=ours.engine)
