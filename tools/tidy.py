@@ -29,6 +29,7 @@ CRATES = {
     "proactor": set[str](),
     "proactor-file": {"proactor"},
     "proactor-net": {"proactor"},
+    "proactor-tokio": {"proactor"},
     "proactor-preload": {"proactor", "proactor-net"},
     "proactor-copy": {"proactor"},
     "proactor-bench": {"proactor", "proactor-net"},

@@ -24,7 +24,7 @@ use descriptors::Parking;
 pub use disabled::Disabled;
 pub use each::Each;
 pub use run::Failed;
-pub(crate) use run::{driver_error, finished};
+pub(crate) use run::{driver_error, finished, typed};
 pub use watched::Watched;
 
 use crate::backend::{Backend, CancelOutcome, Raw};

@@ -62,6 +62,13 @@ impl IntoBuffer for &str {
     }
 }
 
+impl IntoBuffer for String {
+    type Buffer = Vec<u8>;
+    fn into_buffer(self) -> Vec<u8> {
+        self.into_bytes()
+    }
+}
+
 impl Buffer for Buf {
     fn from_buf(buf: Buf) -> Self {
         buf

@@ -37,6 +37,15 @@ impl Driver {
         std::mem::swap(&mut self.woken, into);
     }
 
+    /// Has everybody woken who is told of an op.
+    pub(crate) fn wake_all(&mut self) {
+        for at in 0..self.slab.slots() {
+            let slot = self.slab.token_at(at).and_then(|token| self.slab.get_mut(token));
+            let waker = slot.and_then(|slot| slot.waker.take());
+            self.woken.extend(waker); // allocates: one waker for each op that is awaited at most
+        }
+    }
+
     /// How many more ops would be accepted.
     pub(crate) fn room(&self) -> usize {
         self.bound.saturating_sub(self.slab.len() + self.ready.len())

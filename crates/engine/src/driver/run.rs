@@ -94,7 +94,7 @@ impl Refusal {
 }
 
 /// The result of a completed op by its type.
-pub(super) fn typed<O: Operation>(completion: Completion) -> Result<O::Output, Failed<O>> {
+pub(crate) fn typed<O: Operation>(completion: Completion) -> Result<O::Output, Failed<O>> {
     let op = completion.op.expect("the last completion of an op has it");
     finished(op, completion.result)
 }

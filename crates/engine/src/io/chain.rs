@@ -37,6 +37,9 @@ impl<C: Chain> RunChain<C> {
     }
 
     fn submit(&mut self, ops: Vec<Op>, cx: &Context<'_>) -> Poll<Result<C::Output, FailedChain<C>>> {
+        if let Some(error) = self.io.failure("chain") {
+            return Poll::Ready(Err(not_started(ops, Refusal::Invalid(error))));
+        }
         match self.io.with(|driver| driver.accept_linked(ops, true)) {
             Ok(tokens) => {
                 let polled = self.wait(tokens, Vec::new(), cx);
@@ -74,6 +77,14 @@ impl<C: Chain> RunChain<C> {
         if ends.len() == tokens.len() {
             return Poll::Ready(gathered(ends));
         }
+        if let Some(error) = self.io.failure("wait") {
+            let rest = tokens.len() - ends.len();
+            self.state = State::InFlight(tokens, Vec::new());
+            self.give_up();
+            let lost = std::iter::repeat_with(|| End::Not(error.clone(), None));
+            ends.extend(lost.take(rest)); // allocates: an end for each op of the caller's
+            return Poll::Ready(gathered(ends));
+        }
         self.state = State::InFlight(tokens, ends);
         Poll::Pending
     }
@@ -93,8 +104,8 @@ impl<C: Chain> Future for RunChain<C> {
     }
 }
 
-impl<C: Chain> Drop for RunChain<C> {
-    fn drop(&mut self) {
+impl<C: Chain> RunChain<C> {
+    fn give_up(&mut self) {
         match std::mem::replace(&mut self.state, State::Ended) {
             State::InFlight(tokens, ends) => {
                 let rest = &tokens[ends.len()..];
@@ -109,5 +120,11 @@ impl<C: Chain> Drop for RunChain<C> {
             State::NoRoom(_) => self.io.tell_of_room(1),
             State::New(_) | State::Ended => {}
         }
+    }
+}
+
+impl<C: Chain> Drop for RunChain<C> {
+    fn drop(&mut self) {
+        self.give_up();
     }
 }

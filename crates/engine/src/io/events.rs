@@ -49,6 +49,9 @@ impl EventStream {
             State::InFlight(token) => token,
             State::New(op) => {
                 let name = op.name();
+                if let Some(error) = self.io.failure(name) {
+                    return Poll::Ready(Some(Err(error)));
+                }
                 match self.io.with(|driver| driver.submit(op)) {
                     Ok(token) => token,
                     Err(refused) => return Poll::Ready(Some(Err(refused.refusal.into_error(name)))),
@@ -65,6 +68,10 @@ impl EventStream {
         drop(before);
         let Some(completion) = completion else {
             self.state = State::InFlight(token);
+            if let Some(error) = self.io.failure("poll") {
+                self.give_up();
+                return Poll::Ready(Some(Err(error)));
+            }
             if is_new {
                 self.io.queued();
             }
@@ -83,7 +90,13 @@ impl EventStream {
 
 impl Drop for EventStream {
     fn drop(&mut self) {
-        if let State::InFlight(token) = self.state {
+        self.give_up();
+    }
+}
+
+impl EventStream {
+    fn give_up(&mut self) {
+        if let State::InFlight(token) = std::mem::replace(&mut self.state, State::Ended) {
             let waker = self.io.with(|driver| {
                 let waker = driver.tell(token, None);
                 driver.abandon(token);

@@ -24,18 +24,23 @@
 
 mod block_on;
 mod chain;
+mod each;
 mod events;
 mod remote;
 mod run;
 mod runner;
+#[cfg(feature = "futures")]
+mod stream;
 
 pub use chain::RunChain;
+pub use each::EachStream;
 pub use events::EventStream;
 pub use remote::{Remote, RemoteRun};
 pub use run::Run;
 pub use runner::Runner;
 
-use crate::driver::Chain;
+use crate::driver::{driver_error, Chain};
+use crate::error::Error;
 use crate::op::{Operation, Poll};
 use crate::ring::Waker;
 use crate::{sys, Config, Driver};
@@ -44,7 +49,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::task;
 use std::time::Duration;
 
@@ -61,6 +66,34 @@ struct Shared {
     poll_fd: OnceCell<OwnedFd>,
     /// Empty; kept for its memory.
     woken: Cell<Vec<task::Waker>>,
+    /// Why nobody takes turns any more.
+    failure: OnceCell<io::Error>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Who takes the turns learns that there are none left to take.
+        if let Some(waker) = self.submitter.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// An [`Io`] that does not keep the driver: for who takes the turns and is to end with the last of those who use it.
+#[derive(Clone)]
+pub struct WeakIo(Weak<Shared>);
+
+impl WeakIo {
+    /// The `Io`, unless all are gone. Then the waker that was last given to [`Io::poll_turn`] has been used.
+    pub fn upgrade(&self) -> Option<Io> {
+        self.0.upgrade().map(Io)
+    }
+}
+
+impl fmt::Debug for WeakIo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WeakIo").finish_non_exhaustive()
+    }
 }
 
 impl Io {
@@ -107,7 +140,8 @@ impl Io {
     /// As [`turn`](Self::turn), without waiting, for a task of an executor that sleeps elsewhere, on
     /// [`poll_fd`](Self::poll_fd) among others: it polls this when that descriptor is readable, and the waker of `cx` is used
     /// when a task has asked for an op. So the ops of all tasks that run before this one is polled again share a call.
-    /// The one task that does this never comes to an end, but by an error.
+    /// The one task that does this comes to an end by an error, which it tells [`fail`](Self::fail), or with the last `Io` if it
+    /// has a [`WeakIo`].
     ///
     /// # Errors
     /// As [`turn`](Self::turn).
@@ -118,6 +152,51 @@ impl Io {
             Ok(()) => task::Poll::Pending,
             Err(error) => task::Poll::Ready(Err(error)),
         }
+    }
+
+    /// Ends every op that is awaited, and every later one, with this error: what took the turns cannot go on. What the kernel
+    /// works on keeps its memory until the driver is dropped.
+    pub fn fail(&self, error: io::Error) {
+        let _ = self.0.failure.set(error); // the first one counts
+        self.with(Driver::wake_all);
+        self.tell_of_room(usize::MAX);
+    }
+
+    /// The error of an op that nobody will take a turn for.
+    fn failure(&self, op: &'static str) -> Option<Error> {
+        self.0.failure.get().map(|error| driver_error(error, op))
+    }
+
+    /// One that does not keep the driver.
+    pub fn downgrade(&self) -> WeakIo {
+        WeakIo(Rc::downgrade(&self.0))
+    }
+
+    /// Runs ops with up to `depth` in flight (at least 1): [`EachStream::next`] gives the results as they end, each with the
+    /// position of its op, from 0. The next ops are taken when there is room for them.
+    ///
+    /// ```
+    /// use proactor::{op::ReadFile, Io};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let io = Io::new()?;
+    /// let paths = [c"Cargo.toml", c"src/lib.rs"];
+    /// io.block_on(async {
+    ///     let mut reads = io.each(16, paths.map(ReadFile::new));
+    ///     while let Some((at, contents)) = reads.next().await {
+    ///         println!("{:?}: {} bytes", paths[at], contents?.len());
+    ///     }
+    ///     Ok::<_, proactor::Error>(())
+    /// })??;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// An op that is refused or fails ends with its error; the others go on.
+    pub fn each<I>(&self, depth: usize, ops: I) -> EachStream<I::IntoIter>
+    where
+        I: IntoIterator,
+        I::Item: Operation,
+    {
+        EachStream::new(self.clone(), depth, ops.into_iter())
     }
 
     /// A descriptor that polls readable while something has completed, for another event loop, which then polls
@@ -193,6 +272,7 @@ impl From<Driver> for Io {
             submitter: RefCell::default(),
             poll_fd: OnceCell::new(),
             woken: Cell::default(),
+            failure: OnceCell::new(),
         }))
     }
 }

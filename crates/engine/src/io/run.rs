@@ -39,6 +39,9 @@ impl<O: Operation> Run<O> {
         if let Some(error) = op.without_one_result() {
             return Poll::Ready(Err(Failed::new(error, Some(O::restore(op)))));
         }
+        if let Some(error) = self.io.failure(op.name()) {
+            return Poll::Ready(Err(Failed::new(error, Some(O::restore(op)))));
+        }
         match self.io.with(|driver| driver.submit_awaited(op)) {
             Ok(token) => {
                 let polled = self.wait(token, cx);
@@ -64,12 +67,16 @@ impl<O: Operation> Run<O> {
             None => (None, driver.tell(token, Some(waker))),
         });
         drop(before);
-        match done {
-            Some((op, result)) => Poll::Ready(finished(op, result)),
-            None => {
-                self.state = State::InFlight(token);
-                Poll::Pending
+        if let Some((op, result)) = done {
+            return Poll::Ready(finished(op, result));
+        }
+        self.state = State::InFlight(token);
+        match self.io.failure("wait") {
+            Some(error) => {
+                self.give_up();
+                Poll::Ready(Err(Failed::new(error, None)))
             }
+            None => Poll::Pending,
         }
     }
 }
@@ -88,9 +95,9 @@ impl<O: Operation> Future for Run<O> {
     }
 }
 
-impl<O: Operation> Drop for Run<O> {
-    fn drop(&mut self) {
-        match self.state {
+impl<O: Operation> Run<O> {
+    fn give_up(&mut self) {
+        match std::mem::replace(&mut self.state, State::Ended) {
             State::InFlight(token) => {
                 let waker = self.io.with(|driver| {
                     let waker = driver.tell(token, None);
@@ -103,5 +110,11 @@ impl<O: Operation> Drop for Run<O> {
             State::NoRoom(_) => self.io.tell_of_room(1),
             State::New(_) | State::Ended => {}
         }
+    }
+}
+
+impl<O: Operation> Drop for Run<O> {
+    fn drop(&mut self) {
+        self.give_up();
     }
 }

@@ -18,6 +18,7 @@ mod file_ops;
 mod fork;
 mod fs;
 mod futures;
+mod io_each;
 mod lifetime;
 mod links;
 mod notify;

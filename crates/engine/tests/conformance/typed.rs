@@ -49,6 +49,11 @@ fn each_op_has_its_output(t: &Case) {
         d.run(WriteFile::new(t.c_path("g"), "text")).unwrap(),
         (4, b"text".to_vec())
     );
+    assert_eq!(
+        d.run(WriteFile::new(t.c_path("g"), String::from("text")))
+            .unwrap(),
+        (4, b"text".to_vec())
+    );
     assert_eq!(d.run(Blocking::new("work", |_| Ok(42))).unwrap(), 42);
     let () = d.run(Rename::new(t.c_path("g"), t.c_path("h"))).unwrap();
     let () = d.run(Unlink::new(t.c_path("h"))).unwrap();
