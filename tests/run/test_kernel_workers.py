@@ -13,7 +13,7 @@ import pytest
 from capabilities import needs
 from echo_clients import echo_client, run_clients
 from redis_helpers import Client, set_and_get, take_turns
-from run_helpers import HERE, LIBRARY, RUN, compiled, free_port, program, server
+from run_helpers import HERE, LIBRARY, RUN, RUN_ALONE, compiled, free_port, program, server, settle
 
 pytestmark = needs("io_uring")
 
@@ -147,7 +147,7 @@ def test_echo(options: list[str], tmp_path: Path) -> None:
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
 def test_misuse(options: list[str], why: str) -> None:
-    command = [*RUN, *options, "true"]
+    command = [*RUN_ALONE, *options, "true"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert why in done.stderr
@@ -173,8 +173,22 @@ def test_bounds_of_threads_for_work_that_blocks() -> None:
     assert subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout == "b'x'\n"
 
 
+def test_waits_that_time_out_let_the_worker_sleep() -> None:
+    command = [*RUN, "--strict", "--kernel-workers=1", "--", sys.executable, "-c", LOOP + WAITS]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "b'x'\n"
+        assert any(name.startswith("iou-sqp-") for name in thread_names(child.pid))
+        # It polls for a second after its last work, and the program waits for less.
+        settle(child.pid)
+    finally:
+        child.kill()
+        child.communicate()
+
+
 LOOP = """
-import select, socket
+import select, socket, sys
 listener = socket.create_server(("127.0.0.1", 0))
 client = socket.create_connection(listener.getsockname())
 server, _ = listener.accept()
@@ -184,4 +198,10 @@ poll.register(server, select.EPOLLIN)
 client.sendall(b"x")
 poll.poll(5)
 print(server.recv(10))
+"""
+
+WAITS = """
+sys.stdout.flush()
+while not poll.poll(0.3):
+    pass
 """

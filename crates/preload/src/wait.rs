@@ -91,7 +91,10 @@ pub(crate) unsafe fn wait(set: &'static Set, wait: Wait) -> End {
         if is_zero && held.has_worker() && !(held.real_ready || held.has_ready()) {
             held.reap();
             if !held.has_ready() {
-                held.catch_up();
+                if wait.timeout.is_some_and(|timeout| timeout.is_zero()) {
+                    // Not at the end of a wait that took time: an entry would keep the worker awake.
+                    held.catch_up();
+                }
                 // The worker may not have looked at the real set yet.
                 held.real_ready = true;
             }
