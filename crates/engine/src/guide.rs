@@ -11,3 +11,6 @@ pub mod engines_and_ops {}
 
 #[doc = include_str!("guide/under_another_runtime.md")]
 pub mod under_another_runtime {}
+
+#[doc = include_str!("guide/beside_compio_and_tokio_uring.md")]
+pub mod beside_compio_and_tokio_uring {}
