@@ -16,6 +16,7 @@ SOAK ?= 100
 BENCH_ARGS ?=
 GNU_TESTS_ARGS ?=
 REDIS_SUITE_ARGS ?=
+UVLOOP_SUITE_ARGS ?=
 # How many processes the Python tests run in at once (tools/test_parts.py).
 JOBS ?= 1
 # More interpreters for `test-all`, beside those it finds; ENDS=1 takes only the oldest and the newest.
@@ -47,7 +48,7 @@ export FEATURES
 .DELETE_ON_ERROR:
 .PRECIOUS: %/.installed
 .PHONY: help demo test test-rust test-python test-all native gnu-tests asan lint check-aarch64 dropin-suites bench bench-servers
-.PHONY: docs clean fuzz soak redis-suite
+.PHONY: docs clean fuzz soak redis-suite uvloop-suite
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -101,6 +102,9 @@ gnu-tests: native ## GNU's own tests of cp on the static binary (GNU_TESTS_ARGS=
 
 redis-suite: $(VENV)/.built ## Redis's own tests on it under `proactor run`; takes Debian's apt (REDIS_SUITE_ARGS="--smoke")
 	$(BIN)/python tools/redis_suite.py $(REDIS_SUITE_ARGS)
+
+uvloop-suite: $(VENV)/.built ## uvloop's and asyncio's own tests under `proactor run` (UVLOOP_SUITE_ARGS="--smoke")
+	$(BIN)/python tools/uvloop_suite.py $(UVLOOP_SUITE_ARGS)
 
 lint: $(VENV)/.built ## formatters, clippy, rustdoc, ruff, mypy, stubtest, licences
 	cargo fmt --all --check
