@@ -88,9 +88,18 @@ COPY_WALLS: dict[str, tuple[str, ...]] = {
 INSIDE = {ENGINE: WALLS, COPY: COPY_WALLS}
 
 # Where a size that a file or a caller gives must not abort the process: memory for it is reserved fallibly.
-FALLIBLE = ("crates/engine/src/", "crates/file/src/", "crates/python/src/")
-# A device of tests.
-NOT_FALLIBLE = ("crates/engine/src/backend/sim/",)
+FALLIBLE = tuple(f"crates/{name}/src/" for name in ("engine", "file", "net", "preload", "python"))
+NOT_FALLIBLE = (
+    # Devices of tests.
+    "crates/engine/src/backend/sim/",
+    "crates/net/src/backend/sim",
+    "crates/net/src/simulator/",
+    # Sized by the machine and by what a server is started with, before it serves.
+    *(
+        f"crates/net/src/{name}.rs"
+        for name in ("address", "bind", "group", "placement", "probe", "threads", "topology", "worker")
+    ),
+)
 # What aborts, or panics, without memory. The group is the size, where it may be a constant.
 INFALLIBLE = re.compile(
     r"\b(?:Vec|VecDeque|String|HashMap)(?:::<[^>]*>)?::with_capacity\(([^()]*(?:\([^()]*\)[^()]*)*)\)"

@@ -31,7 +31,8 @@ impl<'a> Context<'a> {
 
     /// Sends bytes: what the kernel does not take at once is copied and sent in order. Returns false if the stream has more
     /// unsent bytes than its bound ([`Limits::socket_bytes`]), or is not open any more: send no more before
-    /// [`Handler::writable`](crate::Handler::writable). Nothing is lost meanwhile.
+    /// [`Handler::writable`](crate::Handler::writable). Nothing is lost meanwhile. Without memory for the bytes the
+    /// stream ends with ENOMEM.
     #[inline]
     pub fn send(&mut self, id: SocketId, bytes: &[u8]) -> bool {
         let state = &mut *self.state;
@@ -74,7 +75,10 @@ impl<'a> Context<'a> {
         if slot.queue.is_empty() {
             slot.active_ms = state.clock.now_ms;
         }
-        slot.queue.push(bytes, &mut state.spares);
+        if slot.queue.push(bytes, &mut state.spares).is_err() {
+            state.fail(id, libc::ENOMEM);
+            return false;
+        }
         state.buffered += bytes.len();
         slot.queue.is_full |= slot.queue.len() > state.limits.socket_bytes;
         let has_room = !slot.queue.is_full;
@@ -234,6 +238,7 @@ impl<'a> Context<'a> {
 
     /// All streams and listeners that are not closed yet.
     pub fn ids(&self) -> Vec<SocketId> {
+        // allocates: eight bytes a socket
         self.state.table.ids().collect()
     }
 

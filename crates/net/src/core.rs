@@ -253,6 +253,7 @@ impl<B: Backend> Core<B> {
             let todo = std::mem::take(&mut self.state.todo);
             for (at, &id) in todo.iter().enumerate() {
                 if let Err(e) = self.settle(id, handler) {
+                    // allocates: eight bytes a socket
                     self.state.todo.splice(0..0, todo[at..].iter().copied());
                     return Err(e);
                 }
@@ -269,6 +270,7 @@ impl<B: Backend> Core<B> {
         let connects = std::mem::take(&mut self.state.connects);
         for (at, (id, address)) in connects.iter().enumerate() {
             if let Err(e) = self.start_connect(*id, address.clone()) {
+                // allocates: an entry for each connection that is being made
                 self.state.connects = connects[at..].to_vec();
                 return Err(e);
             }

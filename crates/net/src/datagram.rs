@@ -13,6 +13,7 @@ use crate::event::{is_transient, HOT_BYTES};
 use crate::handler::Handler;
 use crate::recv::Way;
 use crate::table::{Kind, Phase, SocketId, Tag, What};
+use proactor::memory;
 use proactor::ring::Event;
 use rustix::net::addr::SocketAddrArg;
 use std::collections::VecDeque;
@@ -161,6 +162,10 @@ fn is_of_a_datagram(errno: i32) -> bool {
     )
 }
 
+fn no_memory() -> io::Error {
+    io::Error::from_raw_os_error(libc::ENOMEM)
+}
+
 impl State {
     pub(crate) fn send_datagram(&mut self, id: SocketId, to: Option<&Address>, bytes: &[u8]) -> bool {
         let is_open = self.is_open(id);
@@ -175,13 +180,15 @@ impl State {
         }
         match to.map(|to| Ok((to.clone(), Name::new(to)?))).transpose() {
             Ok(to) => {
-                outbox.waiting.push_back(Message {
-                    to,
-                    bytes: bytes.to_vec(),
-                });
-                outbox.bytes += bytes.len();
-                self.buffered += bytes.len();
-                self.check_memory();
+                let mut copy = Vec::new();
+                if memory::append(&mut copy, bytes).is_ok() {
+                    outbox.waiting.push_back(Message { to, bytes: copy });
+                    outbox.bytes += bytes.len();
+                    self.buffered += bytes.len();
+                    self.check_memory();
+                } else {
+                    outbox.failed.push_back((to.map(|(to, _)| to), no_memory()));
+                }
             }
             Err::<_, rustix::io::Errno>(errno) => outbox.failed.push_back((to.cloned(), errno.into())),
         }
@@ -379,6 +386,10 @@ impl<B: Backend> Core<B> {
                     handler.datagram(&mut cx, id, from.as_ref(), bytes);
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                Err(e) if e.raw_os_error().is_none() => {
+                    let mut cx = Context::new(&mut self.state, &mut self.calls);
+                    handler.datagram_failed(&mut cx, id, None, &no_memory());
+                }
                 Err(e) => self.on_no_datagram(id, e.raw_os_error().unwrap_or(libc::EIO), handler),
             }
         }
@@ -387,8 +398,14 @@ impl<B: Backend> Core<B> {
     fn receive_one(&mut self, id: SocketId, fd: i32) -> io::Result<(usize, Option<Address>)> {
         let is_inet = self.state.outboxes.get(&id).is_some_and(|outbox| outbox.is_inet);
         let len = if is_inet { 0 } else { self.calls.next_len(fd)? };
-        if self.hot.len() < len.max(HOT_BYTES) {
-            self.hot = vec![0; len.max(HOT_BYTES)].into_boxed_slice();
+        let wanted = len.max(HOT_BYTES);
+        if self.hot.len() < wanted {
+            let Ok(larger) = memory::zeroed(wanted) else {
+                // It is thrown away, or it would be tried again and again.
+                self.calls.recv_from(fd, &mut [])?;
+                return Err(io::ErrorKind::OutOfMemory.into());
+            };
+            self.hot = larger.into_boxed_slice();
         }
         let (len, from) = self.calls.recv_from(fd, &mut self.hot)?;
         // A Unix socket without a name is nobody that could be answered.

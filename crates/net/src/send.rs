@@ -5,6 +5,8 @@
 //! at most, since two may overtake each other once the socket is full; its memory does not move until its event.
 
 use crate::config::SendPolicy;
+use proactor::memory;
+use std::collections::TryReserveError;
 use std::time::Duration;
 
 /// With so many events in a turn, or fewer, sends are direct.
@@ -48,12 +50,13 @@ impl Queue {
         self.in_flight
     }
 
+    /// Fails without memory: the bytes are as many as the caller likes.
     #[inline]
-    pub(crate) fn push(&mut self, bytes: &[u8], spares: &mut Spares) {
+    pub(crate) fn push(&mut self, bytes: &[u8], spares: &mut Spares) -> Result<(), TryReserveError> {
         if self.queued.capacity() == 0 {
             self.queued = spares.take();
         }
-        self.queued.extend_from_slice(bytes);
+        memory::append(&mut self.queued, bytes)
     }
 
     /// The next bytes for the backend, which are its own until [`finish`](Self::finish). None: one send is under way, or there
@@ -165,11 +168,11 @@ mod tests {
     fn a_queue_keeps_its_order_over_short_sends() {
         let (mut queue, mut spares) = (Queue::default(), Spares::default());
         let mut sent = Vec::new();
-        queue.push(b"abcdef", &mut spares);
+        queue.push(b"abcdef", &mut spares).unwrap();
         while let Some((start, len)) = queue.start() {
             assert!(queue.start().is_none(), "one at a time");
             if sent.len() == 2 {
-                queue.push(b"ghi", &mut spares);
+                queue.push(b"ghi", &mut spares).unwrap();
             }
             // SAFETY: the queue keeps the memory until `finish`.
             let bytes = unsafe { std::slice::from_raw_parts(start, len) };
@@ -184,9 +187,9 @@ mod tests {
     #[test]
     fn what_is_in_the_backend_is_not_thrown_away() {
         let (mut queue, mut spares) = (Queue::default(), Spares::default());
-        queue.push(b"abc", &mut spares);
+        queue.push(b"abc", &mut spares).unwrap();
         queue.start().unwrap();
-        queue.push(b"defg", &mut spares);
+        queue.push(b"defg", &mut spares).unwrap();
         assert_eq!(queue.discard(&mut spares), 4);
         assert_eq!(queue.len(), 3);
         queue.finish(1, &mut spares);

@@ -199,11 +199,13 @@ fn sleep<S>(rings: &mut [Ring<S>]) -> io::Result<()> {
         tv_nsec: i64::from(due.subsec_nanos()),
     });
     let descriptors = rings.iter_mut().map(|ring| ring.sockets.own_descriptor());
+    // allocates: an entry for each ring
     let descriptors = descriptors.collect::<io::Result<Vec<_>>>()?;
     let polled = |fd| {
         // SAFETY: the ring owns its descriptor and lives longer than the poll.
         PollFd::from_borrowed_fd(unsafe { BorrowedFd::borrow_raw(fd) }, PollFlags::IN)
     };
+    // allocates: an entry for each ring
     let mut polled: Vec<PollFd<'_>> = descriptors.into_iter().map(polled).collect();
     match poll(&mut polled, timeout.as_ref()) {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),

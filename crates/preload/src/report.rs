@@ -161,6 +161,7 @@ fn read_options() -> Options {
 }
 
 fn numbers<T: std::str::FromStr>(list: &str) -> Vec<T> {
+    // allocates: numbers of an option
     list.split(',').filter_map(|number| number.parse().ok()).collect()
 }
 
@@ -175,7 +176,8 @@ fn hide_from_children(ours: &[u8]) {
                 .to_bytes()
                 .split(|byte| matches!(byte, b':' | b' '))
                 .filter(|path| *path != ours && !path.is_empty())
-                .collect();
+                .collect(); // allocates: an entry for each library, once at the start
+                            // allocates: a variable, once at the start
             match CString::new(rest.join(&b':')) {
                 Ok(rest) if !rest.is_empty() => libc::setenv(LIST.as_ptr(), rest.as_ptr(), 1),
                 _ => libc::unsetenv(LIST.as_ptr()),
@@ -193,7 +195,7 @@ pub(crate) fn start() {
     // SAFETY: a name that ends with a zero; the value is copied before anything changes it.
     let alone = unsafe {
         let ours = libc::getenv(c"PROACTOR_RUN_ALONE".as_ptr());
-        (!ours.is_null()).then(|| CStr::from_ptr(ours).to_bytes().to_vec())
+        (!ours.is_null()).then(|| CStr::from_ptr(ours).to_bytes().to_vec()) // allocates: a variable, once at the start
     };
     if let Some(ours) = alone {
         hide_from_children(&ours);
@@ -274,7 +276,7 @@ fn as_json(total: &Stats) -> String {
     let named: Vec<String> = counted
         .filter(|(_, count)| *count > 0)
         .map(|(why, count)| format!("\"{why}\":{count}"))
-        .collect();
+        .collect(); // allocates: an entry for each cause
     let _ = writeln!(text, "{}}}}}", named.join(","));
     text
 }

@@ -329,9 +329,11 @@ impl Socket {
 
     /// Lets a forked child and this process take each byte once.
     pub(crate) fn share(&mut self, cursor: &'static AtomicU32) {
+        // allocates: what lies in the pool's buffers
         let mut bytes = Vec::with_capacity(self.bytes);
         for chunk in self.chunks.drain(..) {
             if let Place::Heap(piece) = chunk.place {
+                // allocates: reserved above
                 bytes.extend_from_slice(&piece[chunk.from as usize..chunk.to as usize]);
             }
         }
@@ -375,6 +377,7 @@ impl Socket {
             if piece.iov_len > 0 {
                 // SAFETY: the caller's promise.
                 let bytes = unsafe { std::slice::from_raw_parts(piece.iov_base.cast::<u8>(), piece.iov_len) };
+                // allocates: QUEUE_BYTES at most
                 self.queue.extend_from_slice(bytes);
             }
         }

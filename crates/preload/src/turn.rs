@@ -264,6 +264,7 @@ impl Inner {
         // Those that were not looked at come first next time.
         let mut listed = listed;
         listed.drain(..rest);
+        // allocates: four bytes a socket
         listed.extend_from_slice(&again);
         again.clear();
         self.spare = again;

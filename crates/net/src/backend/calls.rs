@@ -50,12 +50,13 @@ impl Calls for System {
 
     fn send_all_to(&mut self, fd: RawFd, messages: &[Message]) -> io::Result<usize> {
         self.made += 1;
+        // allocates: an entry for each message of a turn
         let mut places: Vec<libc::iovec> = messages.iter().map(Message::place).collect();
         let mut headers: Vec<libc::mmsghdr> = messages
             .iter()
             .zip(&mut places)
             .map(|(message, place)| message.header(place))
-            .collect();
+            .collect(); // allocates: an entry for each message of a turn
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: headers, places, names and bytes are valid for the call, which only reads all but the headers' lengths.
         let sent = unsafe { libc::sendmmsg(fd, headers.as_mut_ptr(), headers.len() as u32, flags) };

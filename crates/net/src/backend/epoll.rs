@@ -115,6 +115,7 @@ impl Epoll {
     fn interest(&mut self, fd: RawFd) -> &mut Interest {
         let index = fd as usize;
         if index >= self.interests.len() {
+            // allocates: an entry for each descriptor
             self.interests.resize_with(index + 1, Interest::default);
         }
         let interest = &mut self.interests[index];
@@ -271,6 +272,7 @@ impl Backend for Epoll {
             interest.send.take_if(|(tag, ..)| ends(*tag)).map(|(tag, ..)| tag),
             interest.room.take_if(|tag| ends(*tag)),
         ];
+        // allocates: five at most
         self.made.extend(
             ended
                 .into_iter()

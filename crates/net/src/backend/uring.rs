@@ -148,6 +148,7 @@ impl Uring {
             builder = builder.io_workers(count, count);
         }
         if let Some(cpus) = &config.io_worker_cpus {
+            // allocates: an entry for each processor
             builder = builder.io_worker_cpus(cpus.iter().map(|cpu| *cpu as usize).collect());
         }
         let mut driver = builder.build()?;
@@ -308,6 +309,7 @@ impl Backend for Uring {
         let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
         let at = tag.id().index();
         if self.sending.len() <= at {
+            // allocates: four bytes a socket
             self.sending.resize(at + 1, -1);
         }
         self.sending[at] = fd;

@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::handler::Handler;
 use crate::stats::Stats;
 use crate::table::SocketId;
+use proactor::memory;
 use std::io;
 
 /// Bytes of a line, its end included, if nothing else is said.
@@ -45,6 +46,7 @@ impl Line {
 
     fn part(&mut self, id: SocketId) -> &mut Vec<u8> {
         if id.index() >= self.parts.len() {
+            // allocates: 24 bytes a socket
             self.parts.resize_with(id.index() + 1, Vec::new);
         }
         &mut self.parts[id.index()]
@@ -84,11 +86,15 @@ impl Handler for Line {
                 cx.send(id, lines);
             }
         } else if !lines.is_empty() {
-            part.extend_from_slice(lines);
+            if memory::append(part, lines).is_err() {
+                return cx.abort(id);
+            }
             cx.send(id, part);
             *part = Vec::new();
         }
-        part.extend_from_slice(rest);
+        if memory::append(part, rest).is_err() {
+            return cx.abort(id);
+        }
         self.requests += count;
     }
 

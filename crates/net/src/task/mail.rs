@@ -4,6 +4,7 @@ use crate::address::Address;
 use crate::context::Context;
 use crate::handler::Handler;
 use crate::table::SocketId;
+use proactor::memory;
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -147,6 +148,7 @@ impl Handler for Office {
 
     fn received(&mut self, cx: &mut Context<'_>, id: SocketId, bytes: &[u8]) {
         self.of(id, |mail| {
+            // allocates: what the stream may have unread, and a buffer of the pool
             mail.bytes.extend_from_slice(bytes);
             mail.pause_if_full(cx, id);
             mail.wake_reader();
@@ -155,7 +157,12 @@ impl Handler for Office {
 
     fn datagram(&mut self, cx: &mut Context<'_>, id: SocketId, from: Option<&Address>, bytes: &[u8]) {
         self.of(id, |mail| {
-            mail.datagrams.push_back((bytes.to_vec(), from.cloned()));
+            let mut copy = Vec::new();
+            if memory::append(&mut copy, bytes).is_err() {
+                // Lost, as the network may lose it.
+                return;
+            }
+            mail.datagrams.push_back((copy, from.cloned()));
             mail.datagram_bytes += bytes.len();
             mail.pause_if_full(cx, id);
             mail.wake_reader();

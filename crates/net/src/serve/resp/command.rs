@@ -1,7 +1,7 @@
 //! Commands: what each does with the keys, and its reply.
 
 use super::request::Arguments;
-use super::store::{integer, Keys, Refusal};
+use super::store::{integer, Keys, Refusal, NO_MEMORY};
 use std::io::Write as _;
 
 /// What a client sees beyond the reply.
@@ -136,6 +136,8 @@ const COMMANDS: &[Command] = &[
 
 /// The longest name.
 const MAX_NAME: usize = 8;
+/// What stands before and behind the bytes of a reply: a number and two line ends.
+const MOST_AROUND: usize = 32;
 /// Bytes of an unknown command that its error shows.
 const SHOWN: usize = 64;
 
@@ -148,11 +150,14 @@ pub(super) fn execute(keys: &mut Keys, args: Arguments<'_>, out: &mut Vec<u8>) -
         return After::Nothing;
     };
     let Command(name, least, most, run) = command;
+    let start = out.len();
     if args.len() < *least || args.len() > *most {
         error(out, &format!("ERR wrong number of arguments for {name}"));
         return After::Nothing;
     }
     if let Err(why) = run(keys, args, out) {
+        // Whatever there is of a reply.
+        out.truncate(start);
         error(out, why);
     }
     match *name {
@@ -177,14 +182,14 @@ fn is(argument: &[u8], word: &str) -> bool {
 /// Adds an error, on one line.
 pub(super) fn error(out: &mut Vec<u8>, text: &str) {
     out.push(b'-');
-    out.extend_from_slice(text.as_bytes());
-    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(text.as_bytes()); // allocates: a short text of ours
+    out.extend_from_slice(b"\r\n"); // allocates: two bytes
 }
 
 fn simple(out: &mut Vec<u8>, text: &str) -> Result<(), Refusal> {
     out.push(b'+');
-    out.extend_from_slice(text.as_bytes());
-    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(text.as_bytes()); // allocates: a short text of ours
+    out.extend_from_slice(b"\r\n"); // allocates: two bytes
     Ok(())
 }
 
@@ -200,9 +205,12 @@ fn array(out: &mut Vec<u8>, len: usize) -> Result<(), Refusal> {
 }
 
 fn bulk(out: &mut Vec<u8>, bytes: &[u8]) -> Result<(), Refusal> {
+    out.try_reserve(bytes.len() + MOST_AROUND)
+        .map_err(|_| NO_MEMORY)?;
     let _ = write!(out, "${}\r\n", bytes.len());
+    // allocates: reserved above
     out.extend_from_slice(bytes);
-    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(b"\r\n"); // allocates: two bytes
     Ok(())
 }
 
@@ -210,7 +218,7 @@ fn optional(out: &mut Vec<u8>, bytes: Option<&[u8]>) -> Result<(), Refusal> {
     match bytes {
         Some(bytes) => bulk(out, bytes),
         None => {
-            out.extend_from_slice(b"$-1\r\n");
+            out.extend_from_slice(b"$-1\r\n"); // allocates: five bytes
             Ok(())
         }
     }
@@ -298,6 +306,7 @@ fn config(_: &mut Keys, args: Arguments<'_>, out: &mut Vec<u8>) -> Result<(), Re
         return Err("ERR CONFIG has GET only: the options of `proactor serve` are set at its start");
     }
     let asked = |name: &str| args.from(2).any(|asked| is(asked, name) || asked == b"*");
+    // allocates: an entry for each setting
     let found: Vec<_> = SETTINGS.iter().filter(|(name, _)| asked(name)).collect();
     array(out, 2 * found.len())?;
     for (name, value) in found {

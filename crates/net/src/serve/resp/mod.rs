@@ -15,6 +15,7 @@ use crate::handler::Handler;
 use crate::stats::Stats;
 use crate::table::SocketId;
 use command::{error, execute, After};
+use proactor::memory;
 use request::{Found, Request};
 use std::io;
 use std::sync::Arc;
@@ -69,6 +70,7 @@ impl Resp {
 
     fn pending(&mut self, id: SocketId) -> &mut Option<Box<Pending>> {
         if id.index() >= self.pending.len() {
+            // allocates: eight bytes a socket
             self.pending.resize_with(id.index() + 1, || None);
         }
         &mut self.pending[id.index()]
@@ -172,7 +174,9 @@ impl Handler for Resp {
 
     fn received(&mut self, cx: &mut Context<'_>, id: SocketId, bytes: &[u8]) {
         if let Some(mut pending) = self.pending(id).take() {
-            pending.bytes.extend_from_slice(bytes);
+            if memory::append(&mut pending.bytes, bytes).is_err() {
+                return cx.abort(id);
+            }
             if pending.is_blocked {
                 *self.pending(id) = Some(pending);
             } else {
@@ -183,6 +187,7 @@ impl Handler for Resp {
         let mut request = std::mem::take(&mut self.request);
         match self.answer(cx, id, &mut request, bytes) {
             Stop::Part(at) if at == bytes.len() => self.request = request,
+            // allocates: a buffer of the pool at most
             stop => self.keep(cx, id, stop, request, bytes.to_vec(), false),
         }
     }

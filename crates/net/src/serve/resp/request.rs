@@ -2,6 +2,8 @@
 //!
 //! Invariant: parsing goes on where it has stopped for want of bytes, so a request that comes in many pieces is read once.
 
+use super::store::NO_MEMORY;
+use proactor::memory;
 use std::ops::Range;
 
 /// Arguments of one request.
@@ -73,6 +75,7 @@ impl Request {
                         return Err("Protocol error: too many arguments".into());
                     }
                     self.arguments.clear();
+                    // allocates: RESERVED at most
                     self.arguments.reserve(count.min(RESERVED));
                     self.left = Some(count);
                 }
@@ -100,7 +103,7 @@ impl Request {
             if &bytes[self.at + len..self.at + len + 2] != b"\r\n" {
                 return Err("Protocol error: a bulk string does not end with CRLF".into());
             }
-            self.arguments.push(self.at..self.at + len);
+            memory::push(&mut self.arguments, self.at..self.at + len).map_err(|_| NO_MEMORY)?;
             self.at += len + 2;
             self.searched = self.at;
             (self.bulk, self.left) = (None, Some(left - 1));
@@ -154,9 +157,11 @@ impl Request {
         let mut word = None;
         for (at, byte) in line.iter().enumerate().chain([(line.len(), &b' ')]) {
             if byte.is_ascii_whitespace() {
-                let first = word.take();
-                self.arguments
-                    .extend(first.map(|first: usize| start + first..start + at));
+                let first: Option<usize> = word.take();
+                if let Some(first) = first {
+                    let word = start + first..start + at;
+                    memory::push(&mut self.arguments, word).map_err(|_| NO_MEMORY)?;
+                }
             } else {
                 word.get_or_insert(at);
             }

@@ -1,5 +1,6 @@
 //! Keys and values in memory, and what they use of it.
 
+use proactor::memory;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -50,6 +51,7 @@ pub(super) type Refusal = &'static str;
 
 const WRONG_TYPE: Refusal = "WRONGTYPE the key holds a value of another kind";
 const NO_INTEGER: Refusal = "ERR the value is no integer, or does not fit into 64 bits";
+pub(super) const NO_MEMORY: Refusal = "OOM the server has no memory for it";
 const FULL: Refusal = "OOM the store is full (--max-memory): delete keys first";
 
 #[derive(Debug)]
@@ -106,16 +108,21 @@ impl Keys {
             if self.used + value.len() - old.len() > self.max_bytes {
                 return Err(FULL);
             }
+            let more = value.len().saturating_sub(old.len());
+            old.try_reserve(more).map_err(|_| NO_MEMORY)?;
             self.used = self.used + value.len() - old.len();
             old.clear();
+            // allocates: reserved above
             old.extend_from_slice(value);
             old.shrink_to(value.len().saturating_mul(2));
             return Ok(());
         }
         let more = key.len() + value.len() + ENTRY_BYTES;
         self.check_room(more)?;
+        let (name, value) = (copied(key)?, copied(value)?);
+        self.keys.try_reserve(1).map_err(|_| NO_MEMORY)?;
         self.remove(key);
-        self.keys.insert(key.into(), Value::Bytes(value.to_vec()));
+        self.keys.insert(name.into(), Value::Bytes(value));
         self.used += more;
         Ok(())
     }
@@ -146,10 +153,10 @@ impl Keys {
             return Ok(more.len());
         }
         self.check_room(more.len())?;
-        self.used += more.len();
         match self.keys.get_mut(key) {
             Some(Value::Bytes(bytes)) => {
-                bytes.extend_from_slice(more);
+                memory::append(bytes, more).map_err(|_| NO_MEMORY)?;
+                self.used += more.len();
                 Ok(bytes.len())
             }
             _ => Err(WRONG_TYPE),
@@ -167,18 +174,23 @@ impl Keys {
         let is_new = !self.keys.contains_key(key);
         let more = more + if is_new { key.len() + ENTRY_BYTES } else { 0 };
         self.check_room(more)?;
-        let value = match self.keys.entry(key.into()) {
+        // Nothing is changed before all of it is there.
+        let elements = memory::collect(elements.map(copied), || NO_MEMORY)?;
+        let name = copied(key)?;
+        self.keys.try_reserve(1).map_err(|_| NO_MEMORY)?;
+        let value = match self.keys.entry(name.into()) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => entry.insert(Value::List(VecDeque::new())),
         };
         let Value::List(list) = value else {
             return Err(WRONG_TYPE);
         };
+        list.try_reserve(elements.len()).map_err(|_| NO_MEMORY)?;
         for one in elements {
             if front {
-                list.push_front(one.to_vec());
+                list.push_front(one);
             } else {
-                list.push_back(one.to_vec());
+                list.push_back(one);
             }
         }
         self.used += more;
@@ -211,6 +223,15 @@ impl Keys {
 }
 
 /// Reads an integer as a value or as an argument: digits, perhaps with a minus, and nothing else.
+/// A copy of what a client has sent.
+fn copied(bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(bytes.len()).map_err(|_| NO_MEMORY)?;
+    // allocates: reserved above
+    copy.extend_from_slice(bytes);
+    Ok(copy)
+}
+
 pub(super) fn integer(bytes: &[u8]) -> Result<i64, Refusal> {
     let text = std::str::from_utf8(bytes).map_err(|_| NO_INTEGER)?;
     if text.starts_with('+') {
