@@ -12,8 +12,8 @@ use std::task::{Context, Poll, Waker};
 
 /// Results of ops as they end. Made by [`Io::each`].
 ///
-/// If it is dropped before the end, what is in flight is cancelled where that is possible, and the rest is not taken. It goes on
-/// while it is polled: what is in flight then stays so, and nothing new is taken.
+/// If it is dropped before the end, what is in flight is cancelled where that is possible, and the rest is not taken. New ops
+/// are taken only while it is polled.
 #[must_use = "nothing is submitted before the first result is asked for"]
 pub struct EachStream<I: Iterator> {
     io: Io,
