@@ -15,7 +15,7 @@ mod usage;
 
 use client::{connect, flood, reset, run, stall, Client, Habit};
 use rustix::process::Signal;
-use server::{Kind, Server};
+use server::{await_end, Kind, Server};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use usage::{raise_descriptors, soaked, Usage};
@@ -294,6 +294,22 @@ fn workers_that_are_replaced_answer_what_they_have_read() {
         run(&mut clients, |_| false);
     }
     server.stop();
+}
+
+#[test]
+fn a_server_that_a_failed_test_leaves_ends_with_its_workers() {
+    if !kinds("a_server_that_a_failed_test_leaves_ends_with_its_workers").contains(&Kind::Nginx) {
+        return;
+    }
+    for leader_is_gone in [false, true] {
+        let server = Server::start(Kind::NginxWorkers, "");
+        let workers = server.await_children(2);
+        if leader_is_gone {
+            server.signal(Signal::KILL);
+        }
+        drop(server);
+        await_end(&workers);
+    }
 }
 
 #[test]

@@ -5,11 +5,12 @@ use super::dialogue::Dialogue;
 use super::usage::{settle, Usage};
 use super::{http, resp};
 use rustix::net::{AddressFamily, SocketType};
-use rustix::process::{kill_process, Pid, Signal};
+use rustix::process::{kill_process, kill_process_group, set_parent_process_death_signal, Pid, Signal};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -122,7 +123,12 @@ impl Server {
                 command.arg("-c").arg(file);
             }
         }
-        let mut child = command
+        // A test that is interrupted ends the server's leader, which is in another group and ends the others.
+        let follow = || set_parent_process_death_signal(Some(Signal::TERM)).map_err(Into::into);
+        // SAFETY: one system call, which takes no lock and allocates nothing.
+        unsafe { command.pre_exec(follow) };
+        let child = command
+            .process_group(0)
             .env("LD_PRELOAD", library())
             .env("PROACTOR_RUN", options)
             .env("PROACTOR_RUN_STATS", place.path().join("stats"))
@@ -130,21 +136,22 @@ impl Server {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        let began = Instant::now();
-        while TcpStream::connect(address).is_err() {
-            let ended = child.try_wait().unwrap();
-            assert!(ended.is_none(), "{kind:?} has ended: {ended:?}");
-            assert!(began.elapsed() < PATIENCE, "{kind:?} does not listen");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        Server {
+        let mut server = Server {
             kind,
             options: options.to_owned(),
             place,
             child,
             port: Some((reserved, port)),
             address,
+        };
+        let began = Instant::now();
+        while TcpStream::connect(address).is_err() {
+            let ended = server.child.try_wait().unwrap();
+            assert!(ended.is_none(), "{kind:?} has ended: {ended:?}");
+            assert!(began.elapsed() < PATIENCE, "{kind:?} does not listen");
+            std::thread::sleep(Duration::from_millis(5));
         }
+        server
     }
 
     /// What a client of a habit says and has back, about `len` bytes.
@@ -208,6 +215,18 @@ impl Server {
         list.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
     }
 
+    pub fn await_children(&self, count: usize) -> BTreeSet<u32> {
+        let began = Instant::now();
+        loop {
+            let children = self.children();
+            if children.len() == count {
+                return children;
+            }
+            assert!(began.elapsed() < PATIENCE, "{children:?}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// Waits until the children that there were are gone, and as many others are there.
     pub fn await_other_children(&self, old: &BTreeSet<u32>) {
         let began = Instant::now();
@@ -246,9 +265,27 @@ impl Server {
 }
 
 impl Drop for Server {
+    /// Ends what a failed test has left: the leader and its workers, which go on without it.
     fn drop(&mut self) {
-        let _ = self.child.kill();
+        let has_ended_well = matches!(self.child.try_wait(), Ok(Some(status)) if status.success());
+        if !has_ended_well {
+            let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+        }
         let _ = self.child.wait();
+    }
+}
+
+/// Waits until processes have ended. Whoever inherits them may not have collected their statuses.
+pub fn await_end(processes: &BTreeSet<u32>) {
+    let is_alive = |pid: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit_once(") ")
+            .is_some_and(|(_, state)| !state.starts_with(['Z', 'X']))
+    };
+    let began = Instant::now();
+    while processes.iter().any(is_alive) {
+        assert!(began.elapsed() < PATIENCE, "{processes:?} go on");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
