@@ -1,11 +1,11 @@
 //! Our driver on one of its backends: POSIX AIO, Linux AIO, io_uring.
 
 use super::queue::{Ended, Transport, Way};
-use super::{Part, ALIGNMENT};
+use super::Part;
 use crate::data;
 use crate::job::{Base, Cell};
 use crate::unless_interrupted;
-use proactor::buffer::{AlignedBuf, Buf, RegisteredBuf};
+use proactor::buffer::{Buf, RegisteredBuf};
 use proactor::op::{File, Fsync, Handle, Op, Read, Write};
 use proactor::{Completion, Config, Driver, Engine, SqPoll, Token};
 use std::collections::HashMap;
@@ -121,10 +121,10 @@ impl Transport for OnDriver {
             };
             made.into_iter().map(full).collect()
         } else {
-            aligned(cell, bytes)
+            aligned(cell, bytes)?
         };
         let for_reads = match cell.bs < cell.write_bytes() {
-            true => aligned(cell, cell.bs as usize),
+            true => aligned(cell, cell.bs as usize)?,
             false => Vec::new(),
         };
         for (slot, buffer) in buffers.iter_mut().flatten().enumerate() {
@@ -203,8 +203,8 @@ impl Transport for OnDriver {
 }
 
 /// Allocates a buffer of this length for each slot.
-fn aligned(cell: &Cell, bytes: usize) -> Vec<Option<Buf>> {
-    let one = |_| Some(AlignedBuf::zeroed(bytes, ALIGNMENT).into());
+fn aligned(cell: &Cell, bytes: usize) -> Result<Vec<Option<Buf>>, String> {
+    let one = |_| Ok(Some(super::zeroed(bytes)?.into()));
     (0..cell.reachable_depth()).map(one).collect()
 }
 

@@ -124,14 +124,21 @@ fn between_the_gates<W: Worker>(
     done
 }
 
+/// Memory for an op, of the size that was asked for.
+fn zeroed(bytes: usize) -> Result<AlignedBuf, String> {
+    AlignedBuf::try_zeroed(bytes, ALIGNMENT).ok_or_else(|| {
+        format!("no memory for another buffer of {bytes} bytes: take a smaller --bs or --iodepth")
+    })
+}
+
 impl Part<'_> {
     /// A block of memory for each slot, with contents.
-    fn buffers(&self) -> Vec<AlignedBuf> {
+    fn buffers(&self) -> Result<Vec<AlignedBuf>, String> {
         let block = |slot| {
             let bytes = self.cell.longest_op_bytes();
-            let mut buffer = AlignedBuf::zeroed(bytes as usize, ALIGNMENT);
+            let mut buffer = zeroed(bytes as usize)?;
             data::fill(&mut buffer, self.seed, self.generation, slot * bytes);
-            buffer
+            Ok(buffer)
         };
         (0..u64::from(self.cell.reachable_depth())).map(block).collect()
     }

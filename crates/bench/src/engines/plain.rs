@@ -1,6 +1,6 @@
 //! `pread` and `pwrite`, one op after the other: `sync` is one such thread, `psync-threads` are many that share a job's ops.
 
-use super::{complaint, sleep, Outcome, Part, Times, Worker, ALIGNMENT};
+use super::{complaint, sleep, Outcome, Part, Times, Worker};
 use crate::data;
 use crate::report::Depth;
 use crate::tally::Tally;
@@ -17,7 +17,7 @@ pub(super) struct Plain {
 
 impl Plain {
     pub fn ready(part: &Part<'_>) -> Result<Plain, String> {
-        let mut buffer = AlignedBuf::zeroed(part.cell.longest_op_bytes() as usize, ALIGNMENT);
+        let mut buffer = super::zeroed(part.cell.longest_op_bytes() as usize)?;
         data::fill(&mut buffer, part.seed, part.generation, 0);
         Ok(Plain { buffer })
     }

@@ -105,7 +105,7 @@ impl Transport for RawAio {
         }
         let context = Context(id);
         let open = |file: &File| file.try_clone().map_err(|e| format!("{}: {e}", cell.engine));
-        let buffers = part.buffers();
+        let buffers = part.buffers()?;
         Ok(RawAio {
             context,
             source: open(part.source)?,

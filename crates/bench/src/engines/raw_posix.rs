@@ -101,7 +101,7 @@ impl Transport for RawPosix {
     fn ready(part: &Part<'_>) -> Result<RawPosix, String> {
         let cell = part.cell;
         let open = |file: &File| file.try_clone().map_err(|e| format!("{}: {e}", cell.engine));
-        let buffers = part.buffers();
+        let buffers = part.buffers()?;
         // SAFETY: zeroes are a valid `aiocb`.
         let none = || unsafe { std::mem::zeroed::<libc::aiocb>() };
         Ok(RawPosix {

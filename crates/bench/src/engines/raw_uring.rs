@@ -121,7 +121,7 @@ impl Transport for RawUring {
             .map(|file| file.try_clone())
             .collect::<io::Result<_>>()
             .map_err(failed)?;
-        let mut buffers = part.buffers();
+        let mut buffers = part.buffers()?;
         if cell.engine.fixed {
             let fds: Vec<RawFd> = files.iter().map(AsRawFd::as_raw_fd).collect();
             ring.submitter().register_files(&fds).map_err(failed)?;

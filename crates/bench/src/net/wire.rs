@@ -252,7 +252,9 @@ fn fetch(stream: &mut Stream, request: &[u8]) -> Result<(usize, Vec<u8>), String
         read_exact(stream, &mut byte).map_err(failed)?;
         head.push(byte[0]);
     }
-    let mut body = vec![0; body_len(&head)?];
+    let len = body_len(&head)?;
+    let mut body = proactor::memory::zeroed(len)
+        .map_err(|_| format!("no memory for a response of {len} bytes, as its Content-Length says"))?;
     read_exact(stream, &mut body).map_err(failed)?;
     Ok((head.len() + body.len(), body))
 }
@@ -268,6 +270,15 @@ mod tests {
             ..load(protocol)
         };
         Wire::new(&load, &"7000".parse().unwrap(), 1)
+    }
+
+    #[test]
+    fn a_response_of_an_absurd_length_is_an_error() {
+        let (ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", 1u64 << 62);
+        theirs.write_all(head.as_bytes()).unwrap();
+        let told = fetch(&mut Stream::Unix(ours), b"GET").unwrap_err();
+        assert!(told.contains("no memory for a response of"), "{told}");
     }
 
     #[test]

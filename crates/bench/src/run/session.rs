@@ -213,7 +213,9 @@ impl Session<'_> {
     /// Reads back what was written, past whatever is cached.
     fn verify(&self, lane: &Lane<'_>) -> Result<(), String> {
         self.target.settle().map_err(|e| format!("writing back: {e}"))?;
-        let mut buffer = vec![0; lane.cell.write_bytes() as usize];
+        let bytes = lane.cell.write_bytes() as usize;
+        let mut buffer = proactor::memory::zeroed(bytes)
+            .map_err(|_| format!("reading back: no memory for a block of {bytes} bytes"))?;
         for ((pair, sequence), shared) in lane.files.iter().zip(&lane.sequences).zip(&lane.shared) {
             let written = pair.destination.as_ref().unwrap_or(&pair.source);
             // Without O_DIRECT, which would need an aligned buffer.
