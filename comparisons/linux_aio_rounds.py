@@ -113,6 +113,28 @@ def groups(data: lib.Measured) -> Iterator[tables.Group]:
             yield tables.Group(f"{count} file{plural}, {when}", "s", rows, HEAD, digits=2)
 
 
+# With its figures: it is a part of docs/speed.md.
+MEMORY = """\
+Our goal for 24 files kept open: no more CPU time than linux_aio takes, and at most 25 MB. The CPU time is
+less (260 and 270 ms), the memory is 25.5 MB. The cause is what is imported: open() has 25.2 MB, too.
+A program that imports only what it uses, asyncio and `proactor.aio`, has 24.3 MB with the files kept open and
+24.6 with files opened in each round; with linux_aio alone it has 23.6 and 43.8, and with open() and neither
+21.6. Three attempts (2026-11-26, 200 rounds; 26.0 and 26.2 MB as it is, 25.6 for open()):
+
+- one arena of malloc, nothing kept at the top of its heap, and mmap from 32 KiB on: 26.0 and 26.2;
+- Linux AIO instead of a ring: 25.9 and 26.2;
+- Python without docstrings and assertions (`-OO`): 25.7 and 25.9, by which every program has less.
+
+None is worth a default: of what is beyond open(), 0.05 MB are private, and the rest is program code that
+processes share."""
+
+
+def summary(data: lib.Measured) -> str:
+    """Explains what memory is made of, where it is more than the goal."""
+    version = data["environment"]["Python"].split()[-1].split(".")
+    return MEMORY if int(version[1]) >= 12 else ""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="The work of linux_aio's README, by it and by others.")
     tables.add_arguments(parser, rounds=5, always="open()")

@@ -41,6 +41,9 @@ pub struct ReadFile {
     how: [u64; 3],
     /// For the descriptor that an attempt has left open.
     permit: Option<Permit>,
+    /// Whether the descriptor stays in `spent` when the file has been read.
+    is_closed_later: bool,
+    spent: Option<OwnedFd>,
 }
 
 /// Makes memory for a file of known size.
@@ -95,6 +98,8 @@ impl ReadFile {
             stage: Stage::Open,
             how: [0; 3],
             permit: None,
+            is_closed_later: false,
+            spent: None,
         }
     }
 
@@ -121,6 +126,38 @@ impl ReadFile {
             }
             Err(res) => self.answer(res).map(Some),
         })
+    }
+
+    /// As [`attempt`](Self::attempt), but the descriptor of a file that has been read stays open until
+    /// [`close_together`](Self::close_together) or until the op is dropped.
+    pub fn attempt_closed_later(&mut self) -> Option<Result<usize, Error>> {
+        self.is_closed_later = true;
+        let answer = self.attempt();
+        self.is_closed_later = false;
+        answer
+    }
+
+    /// Closes what [`attempt_closed_later`](Self::attempt_closed_later) has left open, by one system call if the descriptors
+    /// are neighbours.
+    pub fn close_together<'a>(files: impl Iterator<Item = &'a mut ReadFile>) {
+        // allocates: as many descriptors as the caller has files open
+        let (mut spent, mut permits) = (Vec::new(), Vec::new());
+        for file in files {
+            if let Some(descriptor) = file.spent.take() {
+                spent.push(descriptor);
+                permits.push(file.permit.take());
+            }
+        }
+        sys::close::all(spent);
+        drop(permits); // after that: others may open as many
+    }
+
+    /// How many bytes the open file said it has.
+    pub fn size(&self) -> Option<usize> {
+        match self.stage {
+            Stage::Read { size, .. } => Some(size),
+            Stage::Open | Stage::Done => None,
+        }
     }
 
     fn answer(&self, res: i32) -> Result<usize, Error> {
@@ -281,6 +318,7 @@ impl ReadFile {
         // A file that stated its size and gave just that is done. Anything else is read until it gives nothing.
         if last == 0 || (filled == size && size > 0) {
             self.len = filled;
+            self.spent = self.is_closed_later.then_some(fd);
             return Step::Done(i32::try_from(filled).unwrap_or(i32::MAX));
         }
         if self.memory.is_none()

@@ -1,6 +1,7 @@
 //! The raw kernel interface. Most of the engine's `unsafe` lives here; it knows nothing above it but op types.
 
 pub(crate) mod aio;
+pub(crate) mod close;
 pub(crate) mod fifo;
 pub(crate) mod fork;
 pub(crate) mod interrupt;

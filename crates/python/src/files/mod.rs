@@ -1,10 +1,12 @@
 //! asyncio files: awaitables that finish at once where they can, and suspend on the loop's driver where not.
 //!
 //! `driver` is the bridge between one event loop and one engine driver, `registry` has those of each loop, `waiter` who is told of its completions; `call` is a
-//! single awaited op; `read_many` is a batch behind one asynchronous iterator, `help` the threads that it may use; `stat`
+//! single awaited op; `read_many` is a batch behind one asynchronous iterator, `at_hand` the cached files that it
+//! reads a few at a time, `help` the threads that it may use; `stat`
 //! has the functions that say what a file is, and `status` their coroutine; `scandir` reads a directory, whose entries are
 //! `entry`'s.
 
+mod at_hand;
 pub(crate) mod call;
 pub(crate) mod driver;
 mod entry;

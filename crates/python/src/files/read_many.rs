@@ -4,6 +4,7 @@
 //! `concurrency` at once, while the ones before them are being used. With `workers`, other threads read chunks of the
 //! cached files too. Invariant: no more than `concurrency` files are in flight or held, whatever the consumer does.
 
+use super::at_hand::AtHand;
 use super::call::{read_now, FILE_BYTES};
 use super::driver::{self, LoopDriver, LoopFuture, Waiter};
 use super::help::{Help, LEAST_CONCURRENCY};
@@ -28,7 +29,7 @@ const TOP_UP: usize = 4;
 /// Files queued before they are sent to the kernel although the loop has not come round.
 const FLUSH_EVERY: usize = 16;
 
-type Item = (Py<PyAny>, PyResult<Py<PyAny>>);
+pub(super) type Item = (Py<PyAny>, PyResult<Py<PyAny>>);
 
 /// The asynchronous iterator of `read_many`.
 #[pyclass(subclass, weakref, module = "proactor._native")]
@@ -44,7 +45,9 @@ pub(crate) struct ReadMany {
     /// Read and not yet handed out, by their place among `paths`; when unordered, by their place of arrival.
     pub(super) ready: BTreeMap<u64, Item>,
     pub(super) next_sequence: u64,
-    next_out: u64,
+    pub(super) next_out: u64,
+    /// What comes before all that is in `ready`.
+    pub(super) at_hand: AtHand,
     pub(super) in_flight: usize,
     pub(super) help: Help,
     pub(super) unflushed: usize,
@@ -78,9 +81,11 @@ impl ReadMany {
                 "workers has no effect with concurrency={concurrency}, which is less than {LEAST_CONCURRENCY}"
             )));
         }
+        let paths = paths.try_iter()?;
         Ok(ReadMany {
             weak: None,
-            paths: paths.try_iter()?.unbind(),
+            at_hand: AtHand::new(&paths, workers),
+            paths: paths.unbind(),
             concurrency,
             ordered,
             return_exceptions,
@@ -119,7 +124,7 @@ impl ReadMany {
         }
         this.exhausted = true;
         this.in_flight = 0;
-        let ready = std::mem::take(&mut this.ready);
+        let ready = (std::mem::take(&mut this.ready), this.at_hand.take_all());
         let driver = this.driver.take();
         drop(this);
         drop(ready);
@@ -152,15 +157,19 @@ impl ReadMany {
         visit.call(&self.paths)?;
         visit.call(&self.driver)?;
         visit.call(&self.waiter)?;
-        self.ready.values().try_for_each(|(path, value)| {
-            visit.call(path)?;
-            value.as_ref().map_or(Ok(()), |value| visit.call(value))
-        })
+        self.ready
+            .values()
+            .chain(self.at_hand.items())
+            .try_for_each(|(path, value)| {
+                visit.call(path)?;
+                value.as_ref().map_or(Ok(()), |value| visit.call(value))
+            })
     }
 
     fn __clear__(&mut self) {
         self.waiter = None;
         self.ready.clear();
+        self.at_hand.take_all();
     }
 }
 
@@ -254,7 +263,9 @@ impl ReadMany {
     }
 
     fn deliverable(&self) -> bool {
-        if self.ordered {
+        if !self.at_hand.is_empty() {
+            true
+        } else if self.ordered {
             self.ready.contains_key(&self.next_out)
         } else {
             !self.ready.is_empty()
@@ -262,6 +273,10 @@ impl ReadMany {
     }
 
     fn take(&mut self) -> Option<Item> {
+        if let Some(item) = self.at_hand.next() {
+            self.next_out += 1;
+            return Some(item);
+        }
         if self.ordered {
             let item = self.ready.remove(&self.next_out)?;
             self.next_out += 1;
@@ -271,11 +286,11 @@ impl ReadMany {
     }
 
     fn is_spent(&self) -> bool {
-        self.exhausted && self.in_flight == 0 && self.ready.is_empty()
+        self.exhausted && self.in_flight == 0 && self.ready.is_empty() && self.at_hand.is_empty()
     }
 
     fn has_room(&self) -> bool {
-        !self.exhausted && self.in_flight + self.ready.len() < self.concurrency
+        !self.exhausted && self.in_flight + self.ready.len() + self.at_hand.len() < self.concurrency
     }
 
     /// Looks at one more path: reads the file if it is cached, hands it to the engine if not. Returns the file if it is
@@ -297,10 +312,12 @@ impl ReadMany {
         };
         if let Some(value) = read_now(driver, &mut read, &path) {
             this.help.was_cached(read.len());
+            this.at_hand.was_cached(read.len());
             driver.borrow_mut().turn.used(read.len());
             return Ok(this.hand_over(sequence, (path.unbind(), value)));
         }
         this.help.was_cold();
+        this.at_hand.was_cold();
         this.in_flight += 1;
         drop(this);
         Self::submit(slf, driver, sequence, path.unbind(), read)?;
@@ -353,6 +370,9 @@ impl ReadMany {
 
     /// Keeps the engine busy, and finds something to hand out.
     fn fill(slf: &Bound<'_, Self>, driver: &Bound<'_, LoopDriver>) -> PyResult<Option<Item>> {
+        if let Some(item) = Self::at_hand(slf, driver)? {
+            return Ok(Some(item));
+        }
         let mut started = 0;
         loop {
             if slf.borrow().help.has_come() {
