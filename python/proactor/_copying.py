@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import os
 from collections.abc import Callable, Iterable
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from proactor._files import StrOrBytesPath
-from proactor._native import Copying
+from proactor._native import Copying, Reservation
 from proactor._pool import alone, run
 from proactor._steps import ended
 
@@ -20,6 +21,10 @@ Preserved: TypeAlias = Iterable[
 
 # How often a progress callback hears of it.
 INTERVAL_S = 0.1
+# How many descriptors the copy of one file has open at most, and then some.
+DESCRIPTORS = 8
+# How many copies of this process are under way.
+_running = 0
 
 
 @dataclass(frozen=True)
@@ -197,7 +202,7 @@ async def copy(
         jobs=jobs,
         engine=engine,
     )
-    report = CopyReport(**await watched(copying, progress))
+    report = CopyReport(**await _in_its_turn(copying, dst, progress))
     if check and report.errors:
         raise CopyError(report)
     return report
@@ -206,6 +211,28 @@ async def copy(
 def as_list(words: Any) -> list[Any]:
     """One word is not taken for its letters."""
     return [words] if isinstance(words, (str, bytes)) else list(words)
+
+
+async def _in_its_turn(
+    copying: Copying, dst: StrOrBytesPath, progress: Callable[[CopyProgress], object] | None
+) -> Any:
+    """Runs it once there are descriptors for it.
+
+    The only copy, and one that has waited in vain, are tried all the same.
+    """
+    global _running
+    descriptors = Reservation(DESCRIPTORS)
+    try:
+        if not descriptors.take() and _running > 0:
+            with contextlib.suppress(OSError):
+                await descriptors.wait(dst)
+        _running += 1
+        try:
+            return await watched(copying, progress)
+        finally:
+            _running -= 1
+    finally:
+        descriptors.release()
 
 
 async def watched(copying: Copying, progress: Callable[[CopyProgress], object] | None) -> Any:

@@ -470,3 +470,20 @@ def test_a_copy_waits_for_what_the_program_has(run: Run, path: Path) -> None:
         assert (caught.value.errno, caught.value.filename) == (errno.EMFILE, path)
 
     run(in_time(main()))
+
+
+def test_more_copies_at_once_than_descriptors(run: Run, path: Path) -> None:
+    async def main() -> None:
+        copies = [proactor.copy(path, path.parent / f"new{number}") for number in range(2 * LIMIT)]
+        assert all(report.files == 1 for report in await asyncio.gather(*copies))
+
+    run(in_time(main()))
+
+
+def test_the_only_copy_waits_for_nobody(run: Run, path: Path) -> None:
+    async def main() -> None:
+        with Taken() as taken:
+            taken.give_back(16)
+            assert (await proactor.copy(path, path.parent / "new")).files == 1
+
+    run(in_time(main()))
