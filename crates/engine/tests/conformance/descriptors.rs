@@ -445,8 +445,11 @@ fn reservations_of_several(t: &Case) {
     let mut granted: Vec<(&Reservation, Vec<std::fs::File>)> = Vec::new();
     while !waiting.is_empty() {
         let mut done = Vec::new();
-        d.wait(1, usize::MAX, Some(Duration::from_millis(100)), &mut done)
-            .unwrap();
+        let pause = match granted.is_empty() {
+            true => LONG,
+            false => Duration::from_millis(20),
+        };
+        d.wait(1, usize::MAX, Some(pause), &mut done).unwrap();
         for completion in &done {
             assert_eq!(outcome(completion), Ok(0));
             let at = waiting
