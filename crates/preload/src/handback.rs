@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 /// How long a socket that is handed back waits for its peer to take what was written.
 const FLUSH_MS: c_int = 100;
+/// How long a process that ends waits for its peers, all together.
+const FINISH_MS: c_int = 1000;
 /// How long the kernel may take to end a ring that was closed with entries in it.
 const TAKING_DOWN: Duration = Duration::from_secs(1);
 
@@ -154,7 +156,7 @@ impl Inner {
         }
         let Some(socket) = self.socket(fd) else { return };
         // What was written before has left, or lies in the kernel, when it resets.
-        let is_sent = socket.flush();
+        let is_sent = socket.flush_at_the_end();
         if unread {
             let now = libc::linger {
                 l_onoff: 1,
@@ -343,16 +345,35 @@ pub(crate) fn share(set: &mut Inner) {
     }
 }
 
-/// At the end of the process: what was written goes to the kernel, as far as it takes it.
+/// At the end of the process: what was written goes to the kernel. Where its buffers may not grow, peers have a second to
+/// make room.
 pub(crate) fn finish() {
+    let mut left_ms = FINISH_MS;
     for set in table::sets() {
         let Some(mut held) = set.hold() else { continue };
         for fd in held.all() {
             held.flush(fd);
+            if let Some(socket) = held.socket(fd).filter(|socket| socket.queued() > 0) {
+                finish_one(socket, &mut left_ms);
+            }
         }
         if held.waiting && held.has_worker() {
             // What it waits for may have been read here.
             held.wake_owner();
         }
+    }
+}
+
+fn finish_one(socket: &mut Socket, left_ms: &mut c_int) {
+    while !socket.in_flight && !socket.flush_at_the_end() && *left_ms > 0 {
+        let begin = Instant::now();
+        let mut entry = libc::pollfd {
+            fd: socket.fd,
+            events: libc::POLLOUT,
+            revents: 0,
+        };
+        // SAFETY: one live entry.
+        unsafe { real::poll(&raw mut entry, 1, *left_ms) };
+        *left_ms -= (begin.elapsed().as_millis() as c_int).max(1);
     }
 }

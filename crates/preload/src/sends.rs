@@ -7,6 +7,9 @@ use crate::turn::{self, tag, What};
 use io_uring::{opcode, squeue};
 use std::os::fd::RawFd;
 
+/// How many bytes of a send buffer one byte that is left may take.
+const SEND_BUFFER_SHARE: libc::c_int = 4;
+
 /// Sends in the ring.
 #[derive(Default)]
 pub(crate) struct Sends {
@@ -92,6 +95,45 @@ impl Inner {
         if has_room_now || has_more || res < 0 {
             self.mark(fd);
             self.touch(fd);
+        }
+    }
+}
+
+impl Socket {
+    /// As [`flush`](Self::flush), for a connection that ends: where the kernel takes no more, its send buffer grows by what is
+    /// left, so that the kernel goes on for a peer that is slow.
+    pub(crate) fn flush_at_the_end(&mut self) -> bool {
+        if self.flush() {
+            return true;
+        }
+        // The kernel counts what a packet takes of memory, which is more than its bytes.
+        self.grow_send_buffer(SEND_BUFFER_SHARE * self.queued() as libc::c_int);
+        self.flush()
+    }
+
+    fn grow_send_buffer(&self, more: libc::c_int) {
+        let (mut size, mut len): (libc::c_int, _) = (0, size_of::<libc::c_int>() as libc::socklen_t);
+        // SAFETY: a live number of that length.
+        unsafe {
+            crate::real::getsockopt(
+                self.fd,
+                libc::SOL_SOCKET,
+                libc::SO_SNDBUF,
+                (&raw mut size).cast(),
+                &raw mut len,
+            )
+        };
+        // The kernel doubles what it is given (socket(7)).
+        let size = size.saturating_add(more) / 2;
+        // The first takes CAP_NET_ADMIN; the second goes up to net.core.wmem_max.
+        for option in [libc::SO_SNDBUFFORCE, libc::SO_SNDBUF] {
+            // SAFETY: a live number of that length.
+            let failed = unsafe {
+                crate::real::setsockopt(self.fd, libc::SOL_SOCKET, option, (&raw const size).cast(), len)
+            };
+            if failed == 0 {
+                return;
+            }
         }
     }
 }

@@ -190,3 +190,45 @@ static ssize_t peek_and_read(void) {
 }
 
 CASE(peeks_are_full_up_to_the_end) { READS_UP_TO_THE_END(peek_and_read()); }
+
+// Less than 64 KiB in both sockets together: with a small window the kernel makes no long packets, which go beyond the bound.
+static void pair_with_little_room(int *one, int *other) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof address;
+    int listener = socket(AF_INET, SOCK_STREAM, 0), small = 4096, send_buffer = 20000;
+    CHECK(!setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &small, sizeof small));
+    CHECK(!bind(listener, (struct sockaddr *)&address, len) && !listen(listener, 1));
+    CHECK(!getsockname(listener, (struct sockaddr *)&address, &len));
+    CHECK((*one = socket(AF_INET, SOCK_STREAM, 0)) >= 0);
+    CHECK(!connect(*one, (struct sockaddr *)&address, len));
+    CHECK((*other = accept(listener, 0, 0)) >= 0);
+    CHECK(!setsockopt(*one, SOL_SOCKET, SO_SNDBUF, &send_buffer, sizeof send_buffer));
+    CHECK(!fcntl(*one, F_SETFL, O_NONBLOCK));
+    close(listener);
+}
+
+// A program that ends leaves what it has written to the kernel, though its peer is slow.
+static void end_with_a_slow_peer(int closes) {
+    static char bytes[100000];
+    long *written = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), got = 0;
+    int pair[2];
+    pair_with_little_room(&pair[0], &pair[1]);
+    pid_t child = fork();
+    if (!child) {
+        ep = epoll_create1(0);
+        ctl(EPOLL_CTL_ADD, pair[0], EPOLLOUT, 1);
+        make_batch();
+        for (ssize_t count; (count = send(pair[0], bytes, 9000, 0)) > 0;) *written += count;
+        if (closes) close(pair[0]);
+        _exit(0);
+    }
+    close(pair[0]);
+    CHECK(waitpid(child, 0, 0) == child);
+    for (ssize_t count; (count = read(pair[1], bytes, sizeof bytes)) > 0;) got += count;
+    SAY("%s", got == *written ? "all" : got < *written ? "too little" : "too much");
+    close(pair[1]);
+    munmap(written, 4096);
+}
+
+CASE(exit_with_a_slow_peer) { end_with_a_slow_peer(0); }
+CASE(close_and_exit_with_a_slow_peer) { end_with_a_slow_peer(1); }
