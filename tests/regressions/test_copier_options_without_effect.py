@@ -42,6 +42,21 @@ def test_the_source_may_be_that_directory(cp: Ours, foo: Path) -> None:
     assert names_below(foo / "t") == {"a", "bar", "bar/b"}
 
 
+@pytest.mark.parametrize("options", [(), ("--dry-run",), ("--include=foo/***",)], ids=" ".join)
+def test_patterns_that_leave_out_the_sources(cp: Ours, foo: Path, options: tuple[str, ...]) -> None:
+    (foo / "t").mkdir()
+    outcome = cp("-r", *options, "--exclude=*", "src", "src/other/c", "t")
+    assert outcome.status == 0
+    assert any("nothing was copied: the patterns leave out each source" in line for line in outcome.stderr)
+
+
+def test_a_source_that_is_left_out_beside_another(cp: Ours, foo: Path) -> None:
+    (foo / "t").mkdir()
+    outcome = cp("-r", "--exclude=c", "src/foo", "src/other/c", "t")
+    assert (outcome.status, outcome.stderr) == (0, [])
+    assert names_below(foo / "t") == {"foo", "foo/a", "foo/bar", "foo/bar/b"}
+
+
 def test_a_slash_in_brackets(cp: Ours) -> None:
     outcome = cp("-r", "--exclude=[/U]", "src", "t")
     assert outcome.status == 1
@@ -179,7 +194,7 @@ def test_an_option_without_effect(cp: Ours, tmp_path: Path, options: str, warnin
 def test_an_option_with_effect(cp: Ours, tmp_path: Path, options: str) -> None:
     (tmp_path / "d").mkdir()
     (tmp_path / "a").touch()
-    outcome = cp(*options.split(), "d" if "-r" in options.split() else "a", "new")
+    outcome = cp(*options.split(), "d/." if "-r" in options.split() else "a", "new")
     assert (outcome.status, outcome.stderr) == (0, [])
 
 

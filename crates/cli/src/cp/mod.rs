@@ -93,8 +93,9 @@ fn conclude(args: &Cp, report: &Report, watch: &Watch) -> u8 {
             status
         }
         None => {
-            for line in stats::left(report) {
-                screen.complain(&line);
+            let of_patterns = stats::nothing(report).filter(|_| args.flags.shard.is_empty());
+            for line in stats::left(report).iter().chain(&of_patterns) {
+                screen.complain(line);
             }
             u8::from(report.failures > 0 || watch.declined.load(Relaxed))
         }

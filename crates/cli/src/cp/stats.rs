@@ -37,6 +37,21 @@ pub(super) fn lines(report: &Report, dry_run: bool) -> Vec<String> {
     lines
 }
 
+/// A warning, where patterns have left out every source.
+pub(super) fn nothing(report: &Report) -> Option<String> {
+    let found = report.files
+        + report.directories
+        + report.symlinks
+        + report.hard_links
+        + report.specials
+        + report.skipped
+        + report.resumed
+        + report.failures;
+    (found == 0 && report.excluded > 0 && !report.stopped).then(|| {
+        "warning: nothing was copied: the patterns leave out each source itself (SOURCE/. copies what is in it)".into()
+    })
+}
+
 /// New trees that could not be given their names.
 pub(super) fn left(report: &Report) -> Vec<String> {
     let says = |path| format!("what was copied of a new tree is in {}", quote::name(path));
