@@ -45,7 +45,8 @@ def test_trees(place: Path, tree: str, files: int) -> None:
         (each,) = cell["rounds"]
         assert each["all"]["ios"] == files
         assert cell["cell"]["task"].endswith("synced")
-        assert each["resident_before"]["pages"] == each["resident_before"]["of"]
+        # The kernel may take a page back at any moment.
+        assert each["resident_before"]["pages"] > 0.9 * each["resident_before"]["of"]
     assert not list(place.iterdir())
 
 

@@ -45,7 +45,8 @@ def test_ours_and_the_synchronous_one(tmp_path: Path, task: str) -> None:
         (each,) = cell["rounds"]
         assert each["all"]["ios"] == ops[task]
         assert each["elapsed_s"] > 0
-        assert each["resident_before"]["pages"] == each["resident_before"]["of"] > 0
+        # The kernel may take a page back at any moment.
+        assert each["resident_before"]["pages"] > 0.9 * each["resident_before"]["of"] > 0
         loop = "proactor" in cell["cell"]["contender"]
         assert ("late_max_s" in each) == loop
     timed = {name for name, cell in found.items() if cell["read_latency"]}

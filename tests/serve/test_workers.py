@@ -29,7 +29,8 @@ def kernel_threads(server: Server) -> int:
 )
 def test_all_shapes_serve(users: int, kernel: int, threads: int) -> None:
     with serving("resp", f"--user-workers={users}", f"--kernel-workers={kernel}", IDLE) as server:
-        assert kernel_threads(server) == threads
+        # A thread has its name from when it first runs.
+        wait_until(lambda: kernel_threads(server) == threads)
         with contextlib.ExitStack() as open_streams:
             streams = [open_streams.enter_context(server.connect()) for _ in range(12)]
             for _ in range(3):

@@ -146,7 +146,12 @@ impl Context {
                 spec.as_ref().map_or(std::ptr::null(), std::ptr::from_ref),
             )
         };
-        usize::try_from(ret).map_err(|_| io::Error::last_os_error())
+        match usize::try_from(ret).map_err(|_| io::Error::last_os_error()) {
+            // The kernel says so of a call that does not wait and finds no event, while it has a signal for the thread, or
+            // work of a ring that is taken down.
+            Err(e) if e.kind() == io::ErrorKind::Interrupted && timeout == Some(Duration::ZERO) => Ok(0),
+            other => other,
+        }
     }
 
     /// Asks for one request to stop. True: it will, and its event still comes. False: this kind cannot be stopped

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-conformance! { isolated { interrupts_wait, one_signal_is_enough, one_signal_and_a_timeout, drain_too } }
+conformance! { isolated { interrupts_wait, one_signal_is_enough, one_signal_and_a_timeout, drain_too, signals_at_any_moment } }
 
 static SEEN: AtomicUsize = AtomicUsize::new(0);
 
@@ -125,4 +125,28 @@ fn one_signal_and_a_timeout(t: &Case) {
 
 fn drain_too(t: &Case) {
     scenario(t, 1, None, true);
+}
+
+/// An engine is found to work, and a look at what has come fails at nothing, whenever a handler runs.
+fn signals_at_any_moment(t: &Case) {
+    install();
+    let waiter = Waiter::this_thread();
+    let ended = Arc::new(AtomicBool::new(false));
+    let until = Arc::clone(&ended);
+    let storm = std::thread::spawn(move || {
+        while !until.load(Ordering::SeqCst) {
+            waiter.signal();
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    });
+    for _ in 0..10 {
+        assert_eq!(proactor::probe::report(t.engine).usable, Ok(()));
+        let mut d = t.driver();
+        for _ in 0..200 {
+            assert_eq!(d.wait(0, 1, Some(Duration::ZERO), &mut Vec::new()).unwrap(), 0);
+        }
+    }
+    ended.store(true, Ordering::SeqCst);
+    storm.join().unwrap();
+    assert!(SEEN.load(Ordering::SeqCst) > 0);
 }
