@@ -348,13 +348,18 @@ pub(crate) fn share(set: &mut Inner) {
 /// At the end of the process: what was written goes to the kernel. Where its buffers may not grow, peers have a second to
 /// make room.
 pub(crate) fn finish() {
-    let mut left_ms = FINISH_MS;
+    flush_all(Some(FINISH_MS));
+}
+
+/// Sends what was written, as far as the kernel takes it. `ends_ms`: the process ends, and waits for peers so long at most.
+pub(crate) fn flush_all(mut ends_ms: Option<c_int>) {
     for set in table::sets() {
         let Some(mut held) = set.hold() else { continue };
         for fd in held.all() {
             held.flush(fd);
-            if let Some(socket) = held.socket(fd).filter(|socket| socket.queued() > 0) {
-                finish_one(socket, &mut left_ms);
+            let rest = held.socket(fd).filter(|socket| socket.queued() > 0);
+            if let (Some(socket), Some(left_ms)) = (rest, &mut ends_ms) {
+                finish_one(socket, left_ms);
             }
         }
         if held.waiting && held.has_worker() {

@@ -1,17 +1,27 @@
 //! The ends of a program that run none of its handlers, and the starts of other ones: what was written goes to the kernel
 //! before, so that another program's bytes come after it.
 
-use crate::handback::finish;
+use crate::handback::{finish, flush_all};
 use crate::{fork, real, report};
 use libc::{c_char, c_int, c_void, pid_t};
 
 type Strings = *const *const c_char;
 
-/// Between vfork and exec another process has this one's memory, and nothing of it is its own.
+/// This program ends, and another one may take its place.
+fn end() {
+    in_this_process(finish);
+}
+
+/// Another program starts beside this one.
 fn flush() {
+    in_this_process(|| flush_all(None));
+}
+
+/// Between vfork and exec another process has this one's memory, and nothing of it is its own.
+fn in_this_process(work: fn()) {
     if report::is_this_process() {
         let before = crate::errno();
-        finish();
+        work();
         crate::set_errno(before);
     }
 }
@@ -20,7 +30,7 @@ fn flush() {
 /// As the function of this name in the C library.
 #[no_mangle]
 pub unsafe extern "C" fn _exit(status: c_int) -> ! {
-    flush();
+    end();
     // SAFETY: the process ends here.
     unsafe {
         real::_exit(status);
@@ -41,7 +51,7 @@ pub unsafe extern "C" fn _Exit(status: c_int) -> ! {
 /// As the function of this name in the C library.
 #[no_mangle]
 pub unsafe extern "C" fn execve(path: *const c_char, args: Strings, environment: Strings) -> c_int {
-    flush();
+    end();
     // SAFETY: the caller's promise.
     unsafe { real::execve(path, args, environment) }
 }
@@ -50,7 +60,7 @@ pub unsafe extern "C" fn execve(path: *const c_char, args: Strings, environment:
 /// As the function of this name in the C library.
 #[no_mangle]
 pub unsafe extern "C" fn execv(path: *const c_char, args: Strings) -> c_int {
-    flush();
+    end();
     // SAFETY: the caller's promise.
     unsafe { real::execv(path, args) }
 }
@@ -59,7 +69,7 @@ pub unsafe extern "C" fn execv(path: *const c_char, args: Strings) -> c_int {
 /// As the function of this name in the C library.
 #[no_mangle]
 pub unsafe extern "C" fn execvp(file: *const c_char, args: Strings) -> c_int {
-    flush();
+    end();
     // SAFETY: the caller's promise.
     unsafe { real::execvp(file, args) }
 }
@@ -68,7 +78,7 @@ pub unsafe extern "C" fn execvp(file: *const c_char, args: Strings) -> c_int {
 /// As the function of this name in the C library.
 #[no_mangle]
 pub unsafe extern "C" fn execvpe(file: *const c_char, args: Strings, environment: Strings) -> c_int {
-    flush();
+    end();
     // SAFETY: the caller's promise.
     unsafe { real::execvpe(file, args, environment) }
 }
@@ -83,7 +93,7 @@ pub unsafe extern "C" fn execveat(
     environment: Strings,
     flags: c_int,
 ) -> c_int {
-    flush();
+    end();
     // SAFETY: the caller's promise.
     unsafe { real::execveat(directory, path, args, environment, flags) }
 }
@@ -92,7 +102,7 @@ pub unsafe extern "C" fn execveat(
 /// As the function of this name in the C library.
 #[no_mangle]
 pub unsafe extern "C" fn fexecve(fd: c_int, args: Strings, environment: Strings) -> c_int {
-    flush();
+    end();
     // SAFETY: the caller's promise.
     unsafe { real::fexecve(fd, args, environment) }
 }
