@@ -48,7 +48,14 @@ ENGINE = "crates/engine/src/"
 BACKENDS = ("uring", "linux_aio", "posix_aio", "threads", "sim")
 
 COPY = "crates/copy/src/"
-ABOVE_DIR = ("run", "entry", "place", "file", "link", "tree", "plan", "parents", "metadata", "attributes")
+ABOVE_DIRECTORIES = (
+    "job",
+    "operands",
+    "metadata::apply",
+    "metadata::attributes",
+    "walk::directory",
+    *(f"entry::{name}" for name in ("Entry", "destination", "regular_file", "special")),
+)
 
 # What each room of the engine, a file or a directory, must not name: modules as paths from the crate's root.
 WALLS: dict[str, tuple[str, ...]] = {
@@ -67,23 +74,25 @@ for _name in BACKENDS:
     WALLS[f"backend/{_name}"] = tuple(f"backend::{other}" for other in BACKENDS if other != _name)
 
 # The same for the copier: what has no contents of its own to look after knows nothing of what uses it.
+PAIR = "walk::directory_pair"
+OPTIONS, OBSERVER, ERROR = "api::options", "api::observer", "api::error"
 COPY_WALLS: dict[str, tuple[str, ...]] = {
-    "sys": (*ABOVE_DIR, "dir", "options", "observer", "error", "report", "content", "xattr", "schedule"),
-    "options": (*ABOVE_DIR, "dir", "sys"),
-    "report": (*ABOVE_DIR, "dir", "sys"),
-    "error": (*ABOVE_DIR, "dir", "sys"),
-    "observer": (*ABOVE_DIR, "dir", "sys"),
-    "listing": (*ABOVE_DIR, "dir"),
-    "xattr": (*ABOVE_DIR, "dir"),
-    "backup": (*ABOVE_DIR, "dir"),
-    "dir": (*ABOVE_DIR, "options", "observer", "schedule"),
-    "schedule": (*ABOVE_DIR, "options", "observer"),
-    "glob": (*ABOVE_DIR, "dir", "options", "observer", "sys"),
-    "links": (*ABOVE_DIR, "options", "observer"),
-    "journal": (*ABOVE_DIR, "resume", "dir", "options", "observer", "error", "schedule"),
-    "remove": (*ABOVE_DIR, "resume", "dir", "options"),
+    "sys": (*ABOVE_DIRECTORIES, "api", "data::content", "metadata", "walk"),
+    "api/options": (*ABOVE_DIRECTORIES, PAIR, "sys"),
+    "api/report": (*ABOVE_DIRECTORIES, PAIR, "sys"),
+    "api/error": (*ABOVE_DIRECTORIES, PAIR, "sys"),
+    "api/observer": (*ABOVE_DIRECTORIES, PAIR, "sys"),
+    "walk/listing": (*ABOVE_DIRECTORIES, PAIR),
+    "metadata/xattr": (*ABOVE_DIRECTORIES, PAIR),
+    "entry/backup": (*ABOVE_DIRECTORIES, PAIR),
+    PAIR.replace("::", "/"): (*ABOVE_DIRECTORIES, OPTIONS, OBSERVER, "walk::queue"),
+    "walk/queue": (*ABOVE_DIRECTORIES, OPTIONS, OBSERVER),
+    "select/glob": (*ABOVE_DIRECTORIES, PAIR, OPTIONS, OBSERVER, "sys"),
+    "entry/hard_links": (*ABOVE_DIRECTORIES, OPTIONS, OBSERVER),
+    "resume/journal": (*ABOVE_DIRECTORIES, "resume::previous_run", PAIR, "api", "walk::queue"),
+    "entry/remove": (*ABOVE_DIRECTORIES, "resume::previous_run", PAIR, OPTIONS),
     # It gets two open files, and says what it did with them.
-    "content": ("entry", "dir", "place", "file", "tree", "plan", "metadata", "error"),
+    "data/content": ("entry", "walk::directory", PAIR, "operands", "metadata", ERROR),
 }
 INSIDE = {ENGINE: WALLS, COPY: COPY_WALLS}
 

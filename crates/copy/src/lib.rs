@@ -19,79 +19,38 @@
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 
-mod ahead;
-mod attributes;
-mod backup;
-mod buffer;
-mod claim;
-mod clone;
-mod content;
-mod created;
-mod crew;
-mod dir;
-mod disk;
-mod engine;
+mod api;
+mod data;
 mod entry;
-mod error;
-mod file;
-mod fill;
-mod filter;
-mod flags;
-mod glob;
-mod how;
-mod journal;
-mod json;
-mod link;
-mod links;
-mod listing;
+mod job;
 mod metadata;
-mod notes;
-mod nursery;
-mod observer;
-mod offload;
-mod options;
-mod pace;
-mod parents;
-mod place;
-mod plan;
-pub mod quote;
-mod rehearse;
-mod remove;
-mod report;
+mod operands;
 mod resume;
-mod ring;
-mod run;
-mod schedule;
-mod sentence;
+mod select;
 pub mod shards;
-mod stream;
 mod sys;
-mod taken;
-mod tree;
-mod unmade;
-mod verify;
-mod xattr;
+mod uring;
+mod walk;
 
-#[cfg(test)]
-mod glob_fuzz;
 #[cfg(test)]
 mod random;
 #[cfg(test)]
 #[path = "../../../fuzz/seeds.rs"]
 mod seeds;
 
-pub use error::{Diagnostic, Refusal, Step, Warning};
-pub use filter::{Action, Rule};
-pub use glob::BadPattern;
-pub use how::{Answer, Detection, How};
-pub use observer::{Copied, Kind, Observer, Question};
-pub use options::{
+pub use api::copy_method::{Answer, Detection, How};
+pub use api::error::{Diagnostic, Refusal, Step, Warning};
+pub use api::observer::{Copied, Kind, Observer, Question};
+pub use api::options::{
     Backup, Dereference, Engine, Fsync, Method, Mode, Options, Overwrite, Preserve, Reflink, Sparse, When,
     Wish,
 };
-pub use report::Report;
-pub use sentence::reason;
-pub use xattr::is_selinux;
+pub use api::quote;
+pub use api::report::Report;
+pub use api::sentence::reason;
+pub use metadata::xattr::is_selinux;
+pub use select::filter::{Action, Rule};
+pub use select::glob::BadPattern;
 
 use std::path::PathBuf;
 
@@ -113,5 +72,5 @@ impl Observer for Silent {
 
 /// Copies each source. Returns when everything is done, or when the observer asked to stop and all threads have ended.
 pub fn copy(options: &Options, sources: &[PathBuf], target: &Target, observer: &dyn Observer) -> Report {
-    plan::copy(options, sources, target, observer)
+    operands::plan::copy(options, sources, target, observer)
 }

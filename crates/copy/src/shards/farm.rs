@@ -4,7 +4,9 @@
 //! Two shards may copy a file at the same time. Only one of them can put it there, and the other one takes that.
 
 use crate::entry::Entry;
-use crate::run::{Outcome, Run, Worker};
+use crate::job::outcome::Outcome;
+use crate::job::run::Run;
+use crate::job::worker::Worker;
 use crate::sys::{self, Stat};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::AtFlags;
@@ -94,7 +96,7 @@ impl Worker<'_> {
         let taken = self.take(entry, farm, &Farm::name(entry, stat))?;
         if taken {
             self.report.hard_links += 1;
-            self.copied(entry, crate::observer::Kind::HardLink, None);
+            self.copied(entry, crate::api::observer::Kind::HardLink, None);
         }
         Ok(taken)
     }

@@ -1,7 +1,7 @@
 //! Between a part of a copy and the observer of it.
 
-use crate::error::Diagnostic;
-use crate::observer::{Copied, Observer};
+use crate::api::error::Diagnostic;
+use crate::api::observer::{Copied, Observer};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;

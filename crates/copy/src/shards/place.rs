@@ -3,7 +3,7 @@
 use super::plan::{Identity, Plan};
 use super::records::Records;
 use super::Error;
-use crate::options::{Dereference, Options};
+use crate::api::options::{Dereference, Options};
 use crate::sys::{self, Stat};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;

@@ -6,12 +6,13 @@ use super::range::Range;
 use super::records::name_of;
 use super::steps::of_new_tree;
 use super::Error;
-use crate::json::{self, Name};
-use crate::observer::Observer;
-use crate::options::Options;
-use crate::plan::carry_out;
-use crate::report::Report;
-use crate::run::{self, Run};
+use crate::api::json::{self, Name};
+use crate::api::observer::Observer;
+use crate::api::options::Options;
+use crate::api::report::Report;
+use crate::job::names::beside;
+use crate::job::run::Run;
+use crate::operands::plan::carry_out;
 use crate::sys::Stat;
 use crate::Target;
 use serde::{Deserialize, Serialize};
@@ -147,7 +148,7 @@ impl Plan {
             let number = std::str::from_utf8(digits)
                 .ok()
                 .and_then(|digits| u32::from_str_radix(digits, 16).ok());
-            number.is_some_and(|number| run::beside(&name, what, number) == other.0)
+            number.is_some_and(|number| beside(&name, what, number) == other.0)
         };
         let ranges = self.shards.iter().map(|shard| &shard.range);
         let ends = std::iter::once(&None).chain(ranges.clone().map(|range| &range.to));

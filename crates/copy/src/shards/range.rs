@@ -4,7 +4,7 @@
 //! So a shard is two paths, whatever the tree's size, and each shard finds what is its own by comparing names. The
 //! two paths are never opened: what a hostile plan puts into them changes who copies what, and nothing else.
 
-use crate::json::Name;
+use crate::api::json::Name;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::ffi::CStr;

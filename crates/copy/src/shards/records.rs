@@ -5,11 +5,12 @@
 //! whether it may still write, where the file system has locks.
 
 use super::Error;
-use crate::error::Diagnostic;
-use crate::journal::{self, Journal};
-use crate::report::Report;
-use crate::resume;
-use crate::run::Run;
+use crate::api::error::Diagnostic;
+use crate::api::report::Report;
+use crate::job::names::random_u64;
+use crate::job::run::Run;
+use crate::resume::journal::{self, Journal};
+use crate::resume::previous_run;
 use crate::sys;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FlockOperation, Mode, RawDir};
@@ -81,7 +82,7 @@ impl Records {
         let name = CString::new(format!("{shard}")).expect("digits");
         let opened = (|| {
             let dir = self.dir.try_clone()?;
-            let (partial, durable) = (run.partial_name(&name, 0), resume::durable(run.options));
+            let (partial, durable) = (run.partial_name(&name, 0), previous_run::durable(run.options));
             let disk = run.disks.of(dir.as_fd()).ok();
             let journal = Journal::new(dir, &partial, run.id, durable, disk)?;
             match journal::take(self.dir.as_fd(), name.to_bytes())? {
@@ -120,7 +121,7 @@ impl Records {
 
     fn unused(&self, name: &CStr) -> CString {
         let text = name.to_str().expect("ours");
-        CString::new(format!("{text}.{:016x}", crate::run::random_u64())).expect("no zeros")
+        CString::new(format!("{text}.{:016x}", random_u64())).expect("no zeros")
     }
 
     pub(crate) fn read(&self, name: &CStr) -> Result<Option<Vec<u8>>, Error> {
@@ -175,7 +176,7 @@ impl Records {
 
     /// Begins an attempt. Says whether there were others before.
     pub(crate) fn begin(&self, shard: usize) -> Result<(Attempt<'_>, bool), Error> {
-        let number = crate::run::random_u64();
+        let number = random_u64();
         let name = CString::new(format!("{shard}-{number:016x}.attempt")).expect("no zeros");
         let who = Who {
             host: rustix::system::uname().nodename().to_string_lossy().into(),

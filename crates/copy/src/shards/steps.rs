@@ -8,12 +8,13 @@ use super::plan::{Identity, Plan, Shard, VERSION};
 use super::range::Range;
 use super::records::{self, name_of, Done, Records};
 use super::Error;
-use crate::error::{Diagnostic, Warning};
-use crate::json::Name;
-use crate::observer::Observer;
-use crate::options::{Backup, Options, Overwrite};
-use crate::report::{self, Report};
-use crate::run::{self, Run};
+use crate::api::error::{Diagnostic, Warning};
+use crate::api::json::Name;
+use crate::api::observer::Observer;
+use crate::api::options::{Backup, Options, Overwrite};
+use crate::api::report::{self, Report};
+use crate::job::names::{beside, random_u64};
+use crate::job::run::Run;
 use crate::sys;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::Mode;
@@ -56,8 +57,8 @@ pub fn plan(
         Err(error) => return Err(Error::io(&target, error)),
         Ok(_) => return Err(Error::TargetExists(target)),
     }
-    let number = run::random_u64() as u32;
-    let named = |what: &str| Name(run::beside(&name, what, number));
+    let number = random_u64() as u32;
+    let named = |what: &str| Name(beside(&name, what, number));
     let mut plan = Plan {
         version: VERSION,
         partial: named("partial"),

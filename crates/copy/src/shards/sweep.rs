@@ -1,12 +1,12 @@
 //! The last walk over a tree that was copied in parts: it goes by what the target has, takes away what attempts left
 //! that were killed, and comes to each directory, which then gets its metadata.
 
-use crate::dir::Dir;
+use crate::api::error::Step;
 use crate::entry::Entry;
-use crate::error::Step;
-use crate::journal::Partial;
-use crate::run::Worker;
+use crate::job::worker::Worker;
+use crate::resume::journal::Partial;
 use crate::sys;
+use crate::walk::directory_pair::Dir;
 use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
@@ -18,7 +18,7 @@ impl Worker<'_> {
     /// Makes jobs of a directory's directories, and removes what is in the middle.
     pub(crate) fn sweep_dir(&mut self, dir: &Arc<Dir>) {
         if let Err(error) = self.try_to_sweep(dir) {
-            let path = dir.path(crate::dir::Side::Target, c"");
+            let path = dir.path(crate::walk::directory_pair::Side::Target, c"");
             self.failed(Step::OpenTargetDirectory, path, error);
         }
     }

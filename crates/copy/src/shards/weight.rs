@@ -5,7 +5,7 @@
 //! shards and not on the tree. The sums are exact; which piece they stand at is not quite.
 
 use super::range::Place;
-use crate::json::Name;
+use crate::api::json::Name;
 use std::ffi::CStr;
 
 /// What an entry costs besides its bytes, in bytes: on a shared file system, creating a file takes about as long as

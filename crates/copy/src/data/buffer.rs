@@ -1,0 +1,70 @@
+//! What contents go through: memory that starts at a page.
+
+use proactor::memory;
+use rustix::io::Errno;
+use std::io;
+use std::mem::MaybeUninit;
+use std::ops::{Deref, DerefMut};
+
+/// What a file's contents go through: it stays in a core's second-level cache between the read and the write.
+pub(crate) const BUFFER_BYTES: usize = 256 << 10;
+
+/// The kernel copies to and from a buffer at a page's start in 0.6 of the time that it takes with one that is 16 bytes
+/// off, as allocators give them for large sizes (AMD EPYC, 256 KiB at a time).
+const ALIGNMENT: usize = 4096;
+
+#[derive(Default)]
+pub(crate) struct Buffer {
+    /// Never grows, so that it stays where it is.
+    memory: Vec<u8>,
+    start: usize,
+    length: usize,
+}
+
+impl Buffer {
+    /// # Errors
+    /// ENOMEM if there is none.
+    pub(crate) fn new(length: usize) -> io::Result<Buffer> {
+        let memory = zeroed(length + ALIGNMENT)?;
+        let start = memory.as_ptr().align_offset(ALIGNMENT);
+        assert!(start < ALIGNMENT, "bytes can be aligned to anything");
+        Ok(Buffer {
+            memory,
+            start,
+            length,
+        })
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.memory[self.start..][..self.length]
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..][..self.length]
+    }
+}
+
+/// Makes memory of so many zeros.
+///
+/// # Errors
+/// ENOMEM if there is none.
+pub(crate) fn zeroed(bytes: usize) -> io::Result<Vec<u8>> {
+    memory::zeroed(bytes).map_err(|_| Errno::NOMEM.into())
+}
+
+/// Makes memory that a call of the kernel fills.
+///
+/// # Errors
+/// As [`zeroed`].
+pub(crate) fn room(bytes: usize) -> io::Result<Vec<MaybeUninit<u8>>> {
+    let mut room = Vec::new();
+    room.try_reserve_exact(bytes).map_err(|_| Errno::NOMEM)?;
+    room.resize(bytes, MaybeUninit::uninit()); // allocates: there is room
+    Ok(room)
+}

@@ -1,0 +1,9 @@
+//! The contents of files: reads and writes, shared blocks, copies by the kernel, verification, the rate limit.
+
+pub(crate) mod buffer;
+pub(crate) mod content;
+pub(crate) mod copy_file_range;
+pub(crate) mod rate_limit;
+pub(crate) mod reflink;
+pub(crate) mod stream;
+pub(crate) mod verify;

@@ -1,0 +1,86 @@
+//! `Options::bwlimit`: all threads of a copy together write so many bytes a second.
+
+use crate::data::content::Trouble;
+use crate::job::worker::Worker;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// As long as one write may take at the given rate, if that is not less than a page: the copy goes on in small steps.
+const STEPS_PER_SECOND: u64 = 8;
+const LEAST_BYTES: usize = 4096;
+
+/// How soon a wait notices that the copy is to stop.
+const SLICE: Duration = Duration::from_millis(20);
+
+/// When the next bytes may go.
+pub(crate) struct Pace {
+    free: Mutex<Instant>,
+}
+
+impl Pace {
+    pub(crate) fn new() -> Pace {
+        Pace {
+            free: Mutex::new(Instant::now()),
+        }
+    }
+
+    /// Takes a turn for so many bytes: it begins when those before it are through. Nothing is saved up in idle times.
+    fn turn(&self, bytes: u64, per_second: u64) -> Instant {
+        let mut free = self.free.lock().unwrap();
+        let start = Instant::now().max(*free);
+        *free = start + Duration::from_secs_f64(bytes as f64 / per_second as f64);
+        start
+    }
+}
+
+/// How much is to be written at a time, of at most `most` bytes.
+pub(crate) fn step(bwlimit: u64, most: usize) -> usize {
+    match bwlimit {
+        0 => most,
+        limit => usize::try_from(limit / STEPS_PER_SECOND)
+            .unwrap_or(most)
+            .clamp(LEAST_BYTES, most),
+    }
+}
+
+impl Worker<'_> {
+    /// Waits until so many bytes may be written.
+    pub(crate) fn wait_for_turn(&self, bytes: usize) -> Result<(), Trouble> {
+        let limit = self.options().bwlimit;
+        if limit == 0 {
+            return Ok(());
+        }
+        let turn = self.run.pace.turn(bytes as u64, limit);
+        loop {
+            if self.run.stopped() {
+                return Err(Trouble::Stopped);
+            }
+            match turn.saturating_duration_since(Instant::now()) {
+                Duration::ZERO => return Ok(()),
+                left => std::thread::sleep(left.min(SLICE)),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{step, Pace};
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn turns_follow_each_other() {
+        let pace = Pace::new();
+        let first = pace.turn(500, 1000);
+        assert!(first <= Instant::now());
+        assert_eq!(pace.turn(1000, 1000), first + Duration::from_millis(500));
+        assert_eq!(pace.turn(1, 1000), first + Duration::from_millis(1500));
+    }
+
+    #[test]
+    fn steps() {
+        for (limit, bytes) in [(0, 1 << 18), (1, 4096), (80_000, 10_000), (u64::MAX, 1 << 18)] {
+            assert_eq!(step(limit, 1 << 18), bytes, "{limit}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Sharing blocks instead of copying them (reflinks): for which files it is tried, and what is learnt from that.
+
+use crate::api::options::{Reflink, Sparse};
+use crate::data::content::{Ends, Moved, Trouble};
+use crate::job::worker::Worker;
+use crate::sys;
+use rustix::fd::BorrowedFd;
+use rustix::io::Errno;
+
+/// For a shorter file that is in memory XFS needs more time for a clone than for a copy: 50,000 of 4 KB took 1.6 s and
+/// 1.3. The space is not saved then, unless `Reflink::Always` asks for that. Of one that is not in memory a clone saves
+/// the reading: 2.2 s and 2.4.
+const WORTH_CLONING_BYTES: u64 = 16 << 10;
+
+/// Where clones of all files are quicker: of 50,000 with 4 KB 2.2 s and 3.9, of those not in memory 2.6 and 5.4; of 30,000
+/// with 300 bytes, which have no blocks of their own, 1.1 and 1.5.
+const SHORT: u64 = sys::BTRFS;
+
+/// What a thread knows of the file systems.
+#[derive(Default)]
+pub(crate) struct Clones {
+    /// Devices between which blocks cannot be shared.
+    refused: Option<(u64, u64)>,
+    /// The last attempt was a success.
+    work: bool,
+}
+
+impl Clones {
+    /// Whether it is known that there can be none between two devices.
+    pub(crate) fn are_refused(&self, devices: (u64, u64)) -> bool {
+        self.refused == Some(devices)
+    }
+
+    /// Whether what is copied is not read, as far as one knows.
+    pub(crate) fn work(&self) -> bool {
+        self.work
+    }
+}
+
+impl Worker<'_> {
+    /// Whether sharing blocks is wanted, worth it, and not known to be in vain. `to` is anything on the target's device.
+    pub(crate) fn may_clone(&self, size: u64, to: BorrowedFd<'_>, devices: (u64, u64)) -> bool {
+        let options = self.options();
+        match options.reflink {
+            Reflink::Never => false,
+            Reflink::Always => true,
+            Reflink::Auto => {
+                options.sparse != Sparse::Never
+                    && !self.clones.are_refused(devices)
+                    && (size >= WORTH_CLONING_BYTES
+                        || self.ahead.is_cold()
+                        || self.file_system.of(to, devices.1) == SHORT)
+            }
+        }
+    }
+
+    /// Shares the blocks, if that is wanted and works.
+    pub(crate) fn cloned(&mut self, ends: Ends<'_>) -> Result<Option<Moved>, Trouble> {
+        if !self.may_clone(ends.size, ends.to, ends.devices) {
+            return Ok(None);
+        }
+        let mut done = sys::clone_range(ends.to, ends.from, ends.size);
+        if done == Err(Errno::INVAL) && self.options().reflink == Reflink::Always {
+            // It may have grown since it was looked at: there are no ends within a block, but for a file's own.
+            done = rustix::fs::ioctl_ficlone(ends.to, ends.from)
+                .and_then(|()| rustix::fs::ftruncate(ends.to, ends.size));
+        }
+        self.clones.work = done.is_ok();
+        match done {
+            Ok(()) => {
+                self.run.observer.progress(ends.size);
+                Ok(Some(Moved {
+                    shared: ends.size,
+                    ..Moved::default()
+                }))
+            }
+            Err(error) if self.options().reflink == Reflink::Always => Err(Trouble::Clone(error.into())),
+            Err(error) => {
+                // Everything else is about this file alone.
+                if matches!(
+                    error,
+                    Errno::OPNOTSUPP | Errno::XDEV | Errno::NOTTY | Errno::NOSYS
+                ) {
+                    self.clones.refused = Some(ends.devices);
+                }
+                Ok(None)
+            }
+        }
+    }
+}

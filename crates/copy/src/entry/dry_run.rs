@@ -1,0 +1,99 @@
+//! A dry run: everything is looked at and decided as in a real one, and nothing is made.
+//!
+//! A directory that would be made is imagined: it has no descriptor, and nothing is in it (`State::Imagined`). Sources are
+//! held and not opened, so that no device and nobody at the other end of a FIFO notices, and directories are read without
+//! a trace where the kernel lets us.
+
+use crate::api::error::Step;
+use crate::api::observer::Paths;
+use crate::api::options::Backup;
+use crate::entry::destination::{writable, Place};
+use crate::entry::Entry;
+use crate::job::outcome::Outcome;
+use crate::job::worker::Worker;
+use crate::sys::{self, Stat};
+use crate::walk::directory::Made;
+use crate::walk::directory_pair::{Opened, State};
+use rustix::io::Errno;
+use std::ffi::CStr;
+use std::io;
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// `mkdirat` in a dry run: fails where that would.
+pub(crate) fn would_make(at: &Opened, name: &CStr) -> io::Result<()> {
+    if at.dir.state.is_private() {
+        return Ok(());
+    }
+    match sys::stat_at(at.target(), name, false) {
+        Ok(_) => Err(Errno::EXIST.into()),
+        Err(error) if sys::is(&error, &[Errno::NOENT]) => writable(at, c"."),
+        Err(error) => Err(error),
+    }
+}
+
+impl Worker<'_> {
+    /// Whether something could be made in its place, as far as permissions tell. Returns the path of the backup that
+    /// would be made. `step` is what would fail, and `other` its other path.
+    pub(crate) fn rehearse(
+        &mut self,
+        entry: &Entry<'_>,
+        place: &Place,
+        (step, other): (Step, Option<PathBuf>),
+    ) -> Outcome<Option<PathBuf>> {
+        if entry.at.dir.state.is_private() {
+            return Ok(None);
+        }
+        let options = self.options();
+        let beside = writable(entry.at, c".");
+        let itself = || writable(entry.at, entry.target);
+        let (step, possible) = match place {
+            Place::New => (step, beside),
+            Place::Into { .. } if options.overwrite.force => (step, itself().or(beside)),
+            Place::Into { .. } => (step, itself()),
+            Place::Replace(_) if options.backup != Backup::None => (Step::Backup, beside),
+            Place::Replace(_) if options.overwrite.remove => (Step::Remove, beside),
+            // A file that cannot be replaced is written to.
+            Place::Replace(_) if step == Step::CreateFile => (step, beside.or_else(|_| itself())),
+            Place::Replace(_) => (step, beside),
+        };
+        possible.map_err(|error| self.failed_with(step, entry.target(), other, error))?;
+        match place {
+            Place::Replace(_) => self.back_up(entry),
+            Place::New | Place::Into { .. } => Ok(None),
+        }
+    }
+
+    /// The copy of a file that a dry run would have made, as far as its age is concerned.
+    pub(crate) fn imagine(&self, source: &Stat) -> Stat {
+        let mut copy = *source;
+        if !self.options().preserve.timestamps {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            copy.mtime.tv_sec = now.as_secs() as i64;
+            copy.mtime.tv_nsec = now.subsec_nanos() as _;
+        }
+        copy
+    }
+
+    /// A directory that would be made.
+    pub(crate) fn imagine_dir(&mut self, entry: &Entry<'_>, source: &Stat) -> Outcome<Made> {
+        let parent = &entry.at.dir;
+        if !parent.state.is_private() {
+            self.rehearse(entry, &Place::New, (Step::CreateDirectory, None))?;
+            self.run.makers.lock().unwrap().insert(parent.target.id());
+        }
+        Ok(Made {
+            fd: None,
+            // No file has this number.
+            stat: Stat {
+                id: (0, 0),
+                ..*source
+            },
+            state: State::Imagined,
+            partial: None,
+            resumed: false,
+            through_link: false,
+            inherits: false,
+        })
+    }
+}

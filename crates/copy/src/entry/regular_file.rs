@@ -1,0 +1,501 @@
+//! One regular file, or what is read like one: where it goes, its contents, its metadata, its name, in this order.
+
+use crate::api::copy_method::How;
+use crate::api::error::{Diagnostic, Refusal, Step, Warning};
+use crate::api::observer::{Kind, Paths};
+use crate::api::options::{Backup, Fsync};
+use crate::data::content::{Moved, Trouble};
+use crate::data::verify::Verdict;
+use crate::entry::destination::Place;
+use crate::entry::Entry;
+use crate::job::outcome::{End, Outcome};
+use crate::job::worker::Worker;
+use crate::metadata::apply::{Dress, Modes};
+use crate::metadata::attributes::Names;
+use crate::resume::journal::Begun;
+use crate::sys::{self, Stat};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{FileType, SeekFrom};
+use rustix::io::Errno;
+use std::ffi::{CStr, CString};
+use std::path::PathBuf;
+
+/// How often a file is read that changes under our hands.
+const ATTEMPTS: usize = 3;
+
+/// A source that is open.
+pub(crate) struct Source {
+    pub(crate) fd: OwnedFd,
+    pub(crate) stat: Stat,
+    /// Whether it is known to have attributes.
+    pub(crate) attributes: bool,
+}
+
+impl Source {
+    pub(crate) fn new(fd: OwnedFd, stat: Stat) -> Source {
+        Source {
+            fd,
+            stat,
+            attributes: false,
+        }
+    }
+}
+
+/// How a new file is to be made.
+pub(crate) struct Prepared {
+    names: Names,
+    pub(crate) modes: Modes,
+    /// It stands for the file that it replaces.
+    is_heir: bool,
+    /// It gets its name at once.
+    pub(crate) direct: bool,
+}
+
+impl Prepared {
+    /// What the finished file gets. Who owns new files is known when one has been made.
+    pub(crate) fn dress<'d>(&'d self, entry: &Entry<'_>, old: Option<&'d Stat>) -> Dress<'d> {
+        let dir = &entry.at.dir;
+        Dress {
+            old: old.filter(|_| self.is_heir),
+            owner: dir.owner_of_new.get().copied(),
+            may_have_list: dir.inherits,
+            is_new: true,
+            names: &self.names,
+            mode: self.modes.set,
+        }
+    }
+}
+
+/// Why nothing can be created in a directory. /proc says that there is no such file.
+const UNCREATED: [Errno; 4] = [Errno::ACCESS, Errno::PERM, Errno::ROFS, Errno::NOENT];
+
+impl Worker<'_> {
+    /// Copies an open file, unless a name of it is in the target already: then it becomes another one.
+    pub(crate) fn file_once(&mut self, entry: &Entry<'_>, fd: OwnedFd, stat: Stat) -> Outcome<()> {
+        let mut source = Source::new(fd, stat);
+        self.once(entry, &stat, |worker| worker.copy_file(entry, &mut source))
+    }
+
+    fn copy_file(&mut self, entry: &Entry<'_>, source: &mut Source) -> Outcome<()> {
+        if self.stays(entry, &source.stat)? {
+            self.flags_of_finished(entry, source);
+            return Ok(());
+        }
+        let place = self.place(entry, &source.stat)?;
+        let options = self.options();
+        let is_fifo = source.stat.file_type() == FileType::Fifo;
+        if is_fifo && !options.dry_run && !options.attributes_only {
+            // As long as it has no writer, nothing is made in the target.
+            self.wait_for_writer(source.fd.as_fd())
+                .map_err(|trouble| self.trouble(entry, trouble))?;
+        }
+        self.copy_to(entry, source, place)
+    }
+
+    /// Copies a file to where it goes.
+    pub(crate) fn copy_to(&mut self, entry: &Entry<'_>, source: &mut Source, place: Place) -> Outcome<()> {
+        let (moved, backup) = match place {
+            place if self.options().dry_run => {
+                let backup = self.rehearse(entry, &place, (Step::CreateFile, None))?;
+                let moved = match self.options().attributes_only {
+                    true => Moved::default(),
+                    false => Moved::all_of(&source.stat),
+                };
+                (moved, backup)
+            }
+            Place::Into { follow, .. } => (self.write_in_place(entry, source, follow)?, None),
+            Place::New => self.create_new(entry, source, None)?,
+            Place::Replace(old) => self.create_new(entry, source, Some(&old))?,
+        };
+        self.is_copied(entry, source, &moved, backup);
+        Ok(())
+    }
+
+    /// Counts a file that is in its place, and tells of it.
+    pub(crate) fn is_copied(
+        &mut self,
+        entry: &Entry<'_>,
+        source: &Source,
+        moved: &Moved,
+        backup: Option<PathBuf>,
+    ) {
+        self.report.files += 1;
+        self.report.bytes += moved.written;
+        self.report.shared_bytes += moved.shared;
+        self.report.hole_bytes += moved.holes;
+        let options = self.options();
+        let how = (!options.dry_run && !options.attributes_only).then(|| {
+            let devices = (source.stat.id.0, self.device_of(entry));
+            How::of(moved, options, self.clones.are_refused(devices))
+        });
+        let bytes = source.stat.size.max(moved.written);
+        self.copied_how(entry, Kind::File, bytes, backup, how);
+    }
+
+    /// Makes a new file, and gives it its name when it is whole.
+    fn create_new(
+        &mut self,
+        entry: &Entry<'_>,
+        source: &mut Source,
+        old: Option<&Stat>,
+    ) -> Outcome<(Moved, Option<PathBuf>)> {
+        let prepared = self.prepare(entry, source, old)?;
+        self.create_prepared(entry, source, old, &prepared)
+    }
+
+    /// Decides how a new file is made.
+    pub(crate) fn prepare(
+        &mut self,
+        entry: &Entry<'_>,
+        source: &mut Source,
+        old: Option<&Stat>,
+    ) -> Outcome<Prepared> {
+        let names = self.attributes_of(entry, source)?;
+        let dir = &entry.at.dir;
+        let heir = old.filter(|old| self.is_heir(entry, old));
+        Ok(Prepared {
+            modes: self.modes(dir, &source.stat, heir, names.any()),
+            is_heir: heir.is_some(),
+            direct: dir.state.is_private() || (self.options().in_place && old.is_none()),
+            names,
+        })
+    }
+
+    pub(crate) fn create_prepared(
+        &mut self,
+        entry: &Entry<'_>,
+        source: &mut Source,
+        old: Option<&Stat>,
+        prepared: &Prepared,
+    ) -> Outcome<(Moved, Option<PathBuf>)> {
+        let (name, to) = match self.create(entry, prepared.direct, prepared.modes.create) {
+            Ok(created) => created,
+            // Nothing can be created beside it, but it may be writable itself. What is to be kept or removed
+            // is not written to.
+            Err(error) => {
+                let step = match old.filter(|_| sys::is(&error, &UNCREATED)) {
+                    Some(old) if !self.must_go(old) => {
+                        return Ok((self.write_in_place(entry, source, false)?, None))
+                    }
+                    Some(_) if self.options().backup != Backup::None => Step::Backup,
+                    Some(_) => Step::Remove,
+                    None => Step::CreateFile,
+                };
+                return Err(self.failed(step, entry.target(), error));
+            }
+        };
+        match self.fill(entry, source, to, &prepared.dress(entry, old)) {
+            Ok(moved) => self.named(entry, source, old, prepared, &name, moved),
+            Err(end) => {
+                self.remove_own(entry, &name);
+                Err(end)
+            }
+        }
+    }
+
+    /// Gives a finished file its name, if it has not got it.
+    pub(crate) fn named(
+        &mut self,
+        entry: &Entry<'_>,
+        source: &mut Source,
+        old: Option<&Stat>,
+        prepared: &Prepared,
+        name: &CStr,
+        moved: Moved,
+    ) -> Outcome<(Moved, Option<PathBuf>)> {
+        if prepared.direct {
+            return Ok((moved, None));
+        }
+        match self.give_name(entry, name, old) {
+            Ok(backup) => Ok((moved, backup)),
+            Err(NotNamed::NeedsInPlace(_)) => Ok((self.again_in_place(entry, source)?, None)),
+            Err(NotNamed::End(end)) => Err(end),
+        }
+    }
+
+    /// Creates the file under its name or a partial one.
+    fn create(&mut self, entry: &Entry<'_>, direct: bool, mode: u32) -> std::io::Result<(CString, OwnedFd)> {
+        let reads = self.options().verify;
+        let (name, fd) = if direct {
+            self.note_begun(entry, || Ok(Begun::ToBeMade))?;
+            let fd = sys::create(entry.at.target(), entry.target, mode, reads)
+                .and_then(|fd| {
+                    let noted = self.note_created(entry, fd.as_fd());
+                    noted
+                        .map(|()| fd)
+                        .inspect_err(|_| self.remove_own(entry, entry.target))
+                })
+                .inspect_err(|_| self.note_not_begun(entry))?;
+            (entry.target.into(), fd)
+        } else {
+            self.partial(entry.target, |name| {
+                sys::create(entry.at.target(), name, mode, reads)
+            })?
+        };
+        self.learn_owner(entry, fd.as_fd());
+        Ok((name, fd))
+    }
+
+    /// A file that is not finished has its name, where that is so.
+    pub(crate) fn note_created(&mut self, entry: &Entry<'_>, made: BorrowedFd<'_>) -> std::io::Result<()> {
+        self.note_begun(entry, || Ok(Begun::Made(sys::stat(made)?.id.1)))
+    }
+
+    /// The first new file in a directory tells who owns new files there. Who does not know gives each its owner.
+    pub(crate) fn learn_owner(&self, entry: &Entry<'_>, made: BorrowedFd<'_>) {
+        let dir = &entry.at.dir;
+        if self.options().preserve.ownership && dir.owner_of_new.get().is_none() {
+            if let Ok(stat) = sys::stat(made) {
+                let _ = dir.owner_of_new.set(stat.owner());
+            }
+        }
+    }
+
+    /// Makes something under a partial name that is free.
+    pub(crate) fn partial<T>(
+        &self,
+        name: &CStr,
+        mut make: impl FnMut(&CStr) -> std::io::Result<T>,
+    ) -> std::io::Result<(CString, T)> {
+        for attempt in 0.. {
+            let partial = self.run.partial_name(name, attempt);
+            match make(&partial) {
+                Ok(made) => return Ok((partial, made)),
+                Err(error) if sys::is(&error, &[Errno::EXIST]) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        unreachable!("there are more numbers than names in a directory")
+    }
+
+    /// Contents and metadata of a new file; closes it.
+    fn fill(
+        &mut self,
+        entry: &Entry<'_>,
+        source: &mut Source,
+        to: OwnedFd,
+        dress: &Dress<'_>,
+    ) -> Outcome<Moved> {
+        let failures = self.report.failures;
+        self.file_flags(entry, source, to.as_fd());
+        let moved = if self.options().attributes_only {
+            Moved::default()
+        } else {
+            let device = self.device_of(entry);
+            self.contents_checked(entry, source, to.as_fd(), device, 1)?
+        };
+        self.dress_file(entry, source.fd.as_fd(), &source.stat, to.as_fd(), dress);
+        if self.options().fsync == Fsync::Each {
+            rustix::fs::fsync(&to).map_err(|error| self.failed(Step::Sync, entry.target(), error.into()))?;
+        }
+        self.close(entry, source, to, &moved, failures)?;
+        Ok(moved)
+    }
+
+    /// Closes what is finished, and writes that down unless there were failures since there were so many.
+    fn close(
+        &mut self,
+        entry: &Entry<'_>,
+        source: &Source,
+        to: OwnedFd,
+        moved: &Moved,
+        failures: u64,
+    ) -> Outcome<()> {
+        let there = self.look_for_note(entry, || sys::stat(to.as_fd()));
+        sys::close(to).map_err(|error| self.failed(Step::Write, entry.target(), error))?;
+        match there {
+            Ok(there) if self.report.failures == failures => {
+                self.note(entry, &source.stat, moved.shared, there.as_ref())
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The device of new files here, as far as sharing blocks is concerned.
+    fn device_of(&self, entry: &Entry<'_>) -> u64 {
+        entry.at.dir.target.id().0
+    }
+
+    /// What was moved, if the source has not changed meanwhile and the copy is the same; else it is read again.
+    pub(crate) fn unless_changed(
+        &mut self,
+        entry: &Entry<'_>,
+        source: &mut Source,
+        to: BorrowedFd<'_>,
+        moved: Moved,
+        verdict: Verdict,
+    ) -> Outcome<Moved> {
+        if !self.has_changed(entry, source)? {
+            return self.judge(entry, verdict).map(|()| moved);
+        }
+        self.rewind(entry, source, to)?;
+        self.contents_checked(entry, source, to, self.device_of(entry), 2)
+    }
+
+    /// Copies the contents, again if the source changes meanwhile. `first` counts the attempts, from 1 on.
+    fn contents_checked(
+        &mut self,
+        entry: &Entry<'_>,
+        source: &mut Source,
+        to: BorrowedFd<'_>,
+        device: u64,
+        first: usize,
+    ) -> Outcome<Moved> {
+        for attempt in first.. {
+            let from = source.fd.as_fd();
+            let moved = if source.stat.is_file() {
+                self.contents(from, to, &source.stat, source.attributes, device)
+            } else {
+                self.stream(from, to, None)
+            };
+            let moved = moved.map_err(|trouble| self.trouble(entry, trouble))?;
+            let verdict = self
+                .verdict(source.fd.as_fd(), to, &source.stat, &moved)
+                .map_err(|trouble| self.trouble(entry, trouble))?;
+            if !self.has_changed(entry, source)? {
+                return self.judge(entry, verdict).map(|()| moved);
+            }
+            if attempt == ATTEMPTS {
+                self.tell(&Diagnostic::Changed(entry.source()));
+                return Ok(moved);
+            }
+            self.rewind(entry, source, to)?;
+        }
+        unreachable!("the last attempt returns")
+    }
+
+    /// Whether what was read may not be what was there at the beginning. One that only grew is told of: its beginning was
+    /// copied. One without a size (in /proc, or empty) was read to its end, whatever that was.
+    fn has_changed(&mut self, entry: &Entry<'_>, source: &Source) -> Outcome<bool> {
+        if !source.stat.is_file() || source.stat.size == 0 {
+            return Ok(false);
+        }
+        let now = self.look_again(entry, source)?;
+        if now.size <= source.stat.size {
+            return Ok(source.stat.differs(&now));
+        }
+        self.tell(&Diagnostic::Warning {
+            warning: Warning::Grew,
+            path: entry.source(),
+        });
+        Ok(false)
+    }
+
+    fn look_again(&mut self, entry: &Entry<'_>, source: &Source) -> Outcome<Stat> {
+        sys::stat(source.fd.as_fd()).map_err(|error| self.failed(Step::StatSource, entry.source(), error))
+    }
+
+    /// Back to the beginning, with the source as it is now.
+    fn rewind(&mut self, entry: &Entry<'_>, source: &mut Source, to: BorrowedFd<'_>) -> Outcome<()> {
+        source.stat = self.look_again(entry, source)?;
+        rustix::fs::seek(&source.fd, SeekFrom::Start(0))
+            .map_err(|error| self.failed(Step::Read, entry.source(), error.into()))?;
+        rustix::fs::ftruncate(to, 0)
+            .and_then(|()| rustix::fs::seek(to, SeekFrom::Start(0)))
+            .map_err(|error| self.failed(Step::Write, entry.target(), error.into()))?;
+        Ok(())
+    }
+
+    pub(crate) fn trouble(&mut self, entry: &Entry<'_>, trouble: Trouble) -> End {
+        match trouble {
+            Trouble::Read(error) => self.failed(Step::Read, entry.source(), error),
+            Trouble::Write(error) => self.failed(Step::Write, entry.target(), error),
+            Trouble::Clone(error) => {
+                self.failed_with(Step::Clone, entry.target(), Some(entry.source()), error)
+            }
+            Trouble::ReadBack(error) => self.failed(Step::Verify, entry.target(), error),
+            Trouble::Stopped => End::Stopped,
+        }
+    }
+
+    /// Writes into the file, device or FIFO that is there, as `cp` does: its other names and its readers see it happen.
+    fn write_in_place(&mut self, entry: &Entry<'_>, source: &mut Source, follow: bool) -> Outcome<Moved> {
+        let failures = self.report.failures;
+        let names = self.attributes_of(entry, source)?;
+        let to = match self.open_target(entry, follow) {
+            Ok(Some(to)) => to,
+            Ok(None) => return Err(End::Stopped),
+            Err(_) if self.options().overwrite.force && self.remove_old(entry)? => {
+                return Ok(self.create_new(entry, source, None)?.0);
+            }
+            Err(error) => return Err(self.failed(Step::CreateFile, entry.target(), error)),
+        };
+        let there =
+            sys::stat(to.as_fd()).map_err(|error| self.failed(Step::StatTarget, entry.target(), error))?;
+        if there.id == source.stat.id {
+            return Err(self.refused(Refusal::SameFile, entry));
+        }
+        if there.is_file() && self.options().attributes_only {
+            self.file_flags(entry, source, to.as_fd());
+        }
+        let moved = if self.options().attributes_only {
+            Moved::default()
+        } else if there.is_file() {
+            self.note_begun(entry, || Ok(Begun::Over(there.id.1)))
+                .and_then(|()| Ok(rustix::fs::ftruncate(&to, 0)?))
+                .map_err(|error| self.failed(Step::Write, entry.target(), error))?;
+            self.file_flags(entry, source, to.as_fd());
+            self.contents_checked(entry, source, to.as_fd(), there.id.0, 1)?
+        } else {
+            self.stream(source.fd.as_fd(), to.as_fd(), None)
+                .map_err(|trouble| self.trouble(entry, trouble))?
+        };
+        if there.is_file() {
+            let dress = Dress {
+                old: None,
+                owner: Some(there.owner()),
+                may_have_list: true,
+                is_new: false,
+                names: &names,
+                mode: self.mode_in_place(&source.stat),
+            };
+            self.dress_file(entry, source.fd.as_fd(), &source.stat, to.as_fd(), &dress);
+        }
+        // A link may have led to another file system, which nobody syncs in the end.
+        let elsewhere = there.id.0 != entry.at.dir.target.id().0;
+        let synced = match self.options().fsync {
+            Fsync::None => false,
+            Fsync::End => elsewhere,
+            Fsync::Each => true,
+        };
+        if there.is_file() && synced {
+            rustix::fs::fsync(&to).map_err(|error| self.failed(Step::Sync, entry.target(), error.into()))?;
+        }
+        self.close(entry, source, to, &moved, failures)?;
+        Ok(moved)
+    }
+
+    fn again_in_place(&mut self, entry: &Entry<'_>, source: &mut Source) -> Outcome<Moved> {
+        source.stat = self.look_again(entry, source)?;
+        // What cannot be rewound was read into the partial file, which is gone.
+        rustix::fs::seek(&source.fd, SeekFrom::Start(0))
+            .map_err(|error| self.failed(Step::Read, entry.source(), error.into()))?;
+        self.write_in_place(entry, source, false)
+    }
+
+    fn attributes_of(&mut self, entry: &Entry<'_>, source: &mut Source) -> Outcome<Names> {
+        let names = self.attribute_names(entry, source.fd.as_fd())?;
+        source.attributes = names.any();
+        Ok(names)
+    }
+
+    /// Takes back what we made under this name.
+    pub(crate) fn remove_own(&mut self, entry: &Entry<'_>, name: &CStr) {
+        // There is nothing to be done about a failure, and what went wrong first has been told.
+        let _ = rustix::fs::unlinkat(entry.at.target(), name, rustix::fs::AtFlags::empty());
+    }
+}
+
+/// Why a finished file has not got its name.
+pub(crate) enum NotNamed {
+    /// Nothing can be renamed there, but the file may be writable itself.
+    NeedsInPlace(Errno),
+    End(End),
+}
+
+impl From<End> for NotNamed {
+    fn from(end: End) -> NotNamed {
+        NotNamed::End(end)
+    }
+}

@@ -1,0 +1,241 @@
+//! `--parents`: a source's whole path is made below the target, directory by directory, as the source has them. What
+//! was made gets its metadata when everything is copied, and what was there what is to be preserved. A component that leads upwards leads to the directory above, and
+//! from the target to the target, so that nothing is made outside.
+
+use crate::api::error::{Diagnostic, Refusal, Step};
+use crate::api::observer::Kind;
+use crate::entry::dry_run::would_make;
+use crate::entry::Entry;
+use crate::job::outcome::Outcome;
+use crate::job::worker::Worker;
+use crate::metadata::xattr;
+use crate::operands::plan::parts_of_top;
+use crate::resume::journal::Key;
+use crate::sys::{self, FileId, Stat};
+use crate::walk::directory_pair::{Dir, Parts, Slot, State};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use std::collections::{HashMap, HashSet};
+use std::ffi::{CString, OsStr};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+pub(crate) struct Parents {
+    /// The target as the user names it.
+    target: PathBuf,
+    top: Arc<Dir>,
+    /// The pair for each path below it, as many as may be open.
+    known: HashMap<PathBuf, Arc<Dir>>,
+    /// What was made, by its path below the target: told of, and to be finished.
+    made: HashSet<PathBuf>,
+    /// What was there, by its path below the target.
+    found: HashSet<PathBuf>,
+    unfinished: Vec<Unfinished>,
+}
+
+struct Unfinished {
+    /// Made by us, or there before.
+    state: State,
+    below: PathBuf,
+    /// The path of the source.
+    from: PathBuf,
+    stat: Stat,
+    id: FileId,
+    inherits: bool,
+}
+
+impl Parents {
+    pub(crate) fn new(target: PathBuf, top: Arc<Dir>) -> Parents {
+        Parents {
+            target,
+            top,
+            known: HashMap::new(),
+            made: HashSet::new(),
+            found: HashSet::new(),
+            unfinished: Vec::new(),
+        }
+    }
+
+    /// Whether no more pairs may be open.
+    pub(crate) fn is_full(&self, worker: &Worker<'_>) -> bool {
+        self.known.len() >= worker.run.keep
+    }
+
+    /// Closes them, unless there is something left to be done in them.
+    pub(crate) fn let_go(&mut self) {
+        self.known.clear();
+    }
+
+    /// The name of a source's copy, in the directory of its parents. `a/.` is `a`; `a/..` and `.`
+    /// have none, and are merged into it.
+    pub(crate) fn last_name(source: &Path) -> CString {
+        let name = source.file_name().map_or(&b"."[..], OsStr::as_bytes);
+        CString::new(name).expect("the path had no zeros")
+    }
+
+    /// The pair whose target is the directory that the source's copy goes to.
+    pub(crate) fn of(&mut self, worker: &mut Worker<'_>, source: &Path) -> Outcome<Arc<Dir>> {
+        let mut dir = self.top.clone();
+        let (mut from, mut below) = (PathBuf::new(), PathBuf::new());
+        for component in above(source).components() {
+            from.push(component);
+            let name = match component {
+                Component::Normal(name) => name,
+                Component::ParentDir => {
+                    below.pop();
+                    dir = self.known.get(&below).unwrap_or(&self.top).clone();
+                    continue;
+                }
+                _ => continue,
+            };
+            below.push(name);
+            if let Some(known) = self.known.get(&below) {
+                dir = known.clone();
+                continue;
+            }
+            let next = self.enter(worker, &dir, &from, &below, name)?;
+            self.known.insert(below.clone(), next.clone());
+            dir = next;
+        }
+        Ok(dir)
+    }
+
+    fn enter(
+        &mut self,
+        worker: &mut Worker<'_>,
+        dir: &Arc<Dir>,
+        from: &Path,
+        below: &Path,
+        name: &OsStr,
+    ) -> Outcome<Arc<Dir>> {
+        let shown = self.target.join(below);
+        let name = CString::new(name.as_bytes()).expect("it was in a path");
+        let source = CString::new(from.as_os_str().as_bytes()).expect("it was in a path");
+        let found = dir.open().and_then(|at| {
+            let fd = sys::open_target_dir(at.source(), &source, true)?;
+            Ok((sys::stat(fd.as_fd())?, at))
+        });
+        let (stat, at) = found.map_err(|error| worker.failed(Step::StatParent, from.into(), error))?;
+        let dry = worker.options().dry_run;
+        let made = match dry {
+            true => would_make(&at, &name),
+            false => worker.make_closed(&at, &name, &stat),
+        };
+        let made = match made {
+            Ok(()) => true,
+            Err(error) if sys::is(&error, &[Errno::EXIST]) => false,
+            Err(error) => return Err(worker.failed(Step::CreateDirectory, shown, error)),
+        };
+        let (opens, state) = match made && dry {
+            true => (c".", State::Imagined),
+            false => (name.as_c_str(), State::Existing),
+        };
+        // What is there may be a link to a directory: the user has named it. What we made is none.
+        let follow = !made && !self.made.contains(below);
+        let inherits = worker.hands_down(dir);
+        let opened = sys::open_target_dir(at.target(), opens, follow).and_then(|target| {
+            if made && !dry && dir.inherits && !inherits {
+                xattr::drop_lists(target.as_fd())?;
+            }
+            let here = at.source().try_clone_to_owned()?;
+            let label = CString::new(shown.as_os_str().as_bytes())?;
+            let parts = parts_of_top(here, target, &label, state)?;
+            Ok(Dir::top(parts, dir.key.child(&name)))
+        });
+        let next = opened.map_err(|error| {
+            if !made && sys::is(&error, &[Errno::NOTDIR]) {
+                let refused = Diagnostic::Refused {
+                    refusal: Refusal::ParentNoDirectory,
+                    source: from.into(),
+                    target: shown,
+                };
+                return worker.tell(&refused);
+            }
+            worker.failed(Step::OpenTargetDirectory, shown, error)
+        })?;
+        worker.watch_disk(&next, dir.target.id());
+        let ours = made || worker.was_made(dir, &name, &next.stat);
+        if ours && self.made.insert(below.into()) {
+            worker.note_made(dir, &name, &next.stat);
+            let entry = Entry {
+                at: &at,
+                source: &source,
+                target: &name,
+            };
+            worker.report.directories += 1;
+            worker.copied(&entry, Kind::Directory, None);
+        } else if ours || !self.found.insert(below.into()) {
+            return Ok(next);
+        }
+        if !dry && (ours || worker.options().preserve.of_directories()) {
+            self.unfinished.push(Unfinished {
+                state: if ours { State::Made } else { State::Existing },
+                below: below.into(),
+                from: from.into(),
+                stat,
+                id: next.target.id(),
+                inherits,
+            });
+        }
+        Ok(next)
+    }
+
+    /// Gives the directories their metadata, the deepest first.
+    pub(crate) fn finish(&mut self, worker: &mut Worker<'_>) {
+        self.let_go();
+        for made in std::mem::take(&mut self.unfinished).into_iter().rev() {
+            let path = self.target.join(&made.below);
+            match self.open(&made) {
+                Ok((from, to)) => finish_one(worker, &made, from, to, path),
+                Err(error) => {
+                    worker.failed(Step::OpenTargetDirectory, path, error);
+                }
+            }
+        }
+    }
+
+    /// The source, if it is still there, and the target, by its path: what the way leads through may be a link that the
+    /// user has put there, and where it ends must be what we made.
+    fn open(&self, made: &Unfinished) -> io::Result<(Option<OwnedFd>, OwnedFd)> {
+        let at = self.top.open()?;
+        let same = |fd: OwnedFd, id| match sys::stat(fd.as_fd())?.id == id {
+            true => Ok(fd),
+            false => Err(io::Error::other("the directory was replaced by another one")),
+        };
+        let open = |dir, path: &Path, id| {
+            let path = CString::new(path.as_os_str().as_bytes())?;
+            same(sys::open_target_dir(dir, &path, true)?, id)
+        };
+        let from = open(at.source(), &made.from, made.stat.id).ok();
+        Ok((from, open(at.target(), &made.below, made.id)?))
+    }
+}
+
+/// The path to a source's last name: all of it, if there is none.
+fn above(source: &Path) -> &Path {
+    match source.file_name() {
+        Some(_) => source.parent().unwrap_or(Path::new("")),
+        None => source,
+    }
+}
+
+fn finish_one(worker: &mut Worker<'_>, made: &Unfinished, from: Option<OwnedFd>, to: OwnedFd, path: PathBuf) {
+    let slot = || Slot::new(c"", made.stat.id, None);
+    let parts = Parts {
+        source: slot(),
+        target: slot(),
+        stat: made.stat,
+        state: made.state,
+        resumed: false,
+        inherits: made.inherits,
+        part: None,
+    };
+    let dir = Dir::top(parts, Key::TOP);
+    let from = from.as_ref().map(|fd| fd.as_fd());
+    worker.dress_dir(&dir, from, to.as_fd(), path.clone());
+    if let Some(from) = from {
+        worker.held_dir_flags(from, to, path);
+    }
+}

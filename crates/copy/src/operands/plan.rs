@@ -1,0 +1,444 @@
+//! From sources and a target as the user names them to entries in directories, and to threads that copy them.
+
+use crate::api::error::{Diagnostic, Refusal, Step, Warning};
+use crate::api::observer::{Observer, Paths as _};
+use crate::api::options::{Backup, Options};
+use crate::api::report::{self, Report};
+use crate::entry::backup;
+use crate::entry::Entry;
+use crate::job::run::Run;
+use crate::job::worker::Worker;
+use crate::metadata::xattr;
+use crate::operands::missing_target;
+use crate::operands::parents::Parents;
+use crate::resume::journal::{self, Key};
+use crate::sys::{self, Stat};
+use crate::walk::directory_pair::{Dir, Parts, Side, Slot, State};
+use crate::walk::queue::Job;
+use crate::walk::thread_pool::{Crew, Threads};
+use crate::Target;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::FileType;
+use rustix::io::Errno;
+use std::collections::{BTreeSet, HashMap};
+use std::ffi::{CStr, CString, OsStr};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// So many sources that are no directories are copied before another thread has started.
+const FEW: usize = 64;
+
+pub(crate) fn copy(
+    options: &Options,
+    sources: &[PathBuf],
+    target: &Target,
+    observer: &dyn Observer,
+) -> Report {
+    if let (Target::As(path), [source]) = (target, sources) {
+        if options.overwrite.force && options.backup != Backup::None && path == source && path.is_file() {
+            if let Ok(backup) = backup_of(path, options) {
+                let options = Options {
+                    backup: Backup::None,
+                    ..options.clone()
+                };
+                return copy(&options, sources, &Target::As(backup), observer);
+            }
+        }
+    }
+    if let (true, Target::Into(path), [_]) = (options.resume, target, sources) {
+        // It may have been killed when the tree had its name already.
+        let named = Target::As(path.clone());
+        if is_left(options, sources, &named, observer) {
+            return copy(options, sources, &named, observer);
+        }
+    }
+    carry_out(&Run::new(options, sources, target, observer), sources, target)
+}
+
+/// Does what the run is there for with each source.
+pub(crate) fn carry_out(run: &Run<'_>, sources: &[PathBuf], target: &Target) -> Report {
+    let begin = Instant::now();
+    let mut total = Report::default();
+    std::thread::scope(|scope| {
+        let mut worker = Worker::of_crew(run, Threads::new(scope, run), 0);
+        match Plan::new(target) {
+            _ if !worker.has_engine() => {}
+            Ok(mut plan) => {
+                if !run.part.is_whole() || worker.open_journal(&plan.top).is_ok() {
+                    plan.watch_disk(&mut worker);
+                    plan.add_all(&mut worker, sources, &mut total);
+                    plan.copy(&mut worker, &mut total);
+                    let is_told = !total.partial.is_empty() || !worker.report.partial.is_empty();
+                    plan.finish(&mut worker, is_told);
+                }
+                let is_left = run.stopped() || !total.partial.is_empty() || !worker.report.partial.is_empty();
+                if let Err((name, error)) = run.end_journal(!run.part.is_whole() || is_left) {
+                    worker.failed(Step::Remove, plan.top.path(Side::Target, &name), error);
+                }
+                // The directory that it was in, which could not be changed then.
+                worker.lock_all(|_| true);
+            }
+            Err(error) => {
+                for source in sources {
+                    missing_target::where_no_directory_is(&mut worker, source, target, &error);
+                }
+            }
+        }
+        report::add(&mut total, worker.report);
+    });
+    total.stopped = run.stopped();
+    total.duration = begin.elapsed();
+    total
+}
+
+/// Whether a run has left a journal for this very copy.
+fn is_left(options: &Options, sources: &[PathBuf], target: &Target, observer: &dyn Observer) -> bool {
+    let run = Run::new(options, sources, target, observer);
+    let Ok(plan) = Plan::new(target) else {
+        return false;
+    };
+    let found = plan
+        .top
+        .open()
+        .and_then(|at| journal::find(at.target(), &run.asked().0, !options.dry_run));
+    matches!(found, Ok(journal::Search::Found(_)))
+}
+
+/// What is to be copied next, and what has been.
+struct Plan<'a> {
+    /// As the user names it.
+    target: &'a Path,
+    top: Arc<Dir>,
+    /// The name of the copy, if there is one for all.
+    name: Option<CString>,
+    /// The target was named with a slash at its end: only a directory can be made there.
+    only_directory: bool,
+    jobs: Vec<Job>,
+    /// Each name in the target, and what has it.
+    seen: HashMap<(PathBuf, CString), Seen>,
+    /// The targets of `jobs`.
+    pending: BTreeSet<PathBuf>,
+    parents: Parents,
+}
+
+struct Seen {
+    stat: Stat,
+    is_dir: bool,
+}
+
+impl<'a> Plan<'a> {
+    fn new(target: &'a Target) -> io::Result<Plan<'a>> {
+        let (directory, name, only_directory) = match target {
+            Target::Into(directory) => (directory.clone(), None, false),
+            Target::As(path) if path.as_os_str().is_empty() => return Err(Errno::NOENT.into()),
+            Target::As(path) => split(path),
+        };
+        let is_itself = name.is_some() && directory.as_os_str() == path_of(target).as_os_str();
+        let top = open_top(&directory, is_itself)?;
+        Ok(Plan {
+            target: path_of(target),
+            parents: Parents::new(directory, top.clone()),
+            top,
+            name,
+            only_directory,
+            jobs: Vec::new(),
+            seen: HashMap::new(),
+            pending: BTreeSet::new(),
+        })
+    }
+
+    fn add_all(&mut self, worker: &mut Worker<'_>, sources: &[PathBuf], total: &mut Report) {
+        for source in sources {
+            if let Err(error) = self.add(worker, source, sources.len() > 1, total) {
+                worker.failed(Step::StatSource, source.clone(), error);
+            }
+        }
+    }
+
+    fn add(
+        &mut self,
+        worker: &mut Worker<'_>,
+        source: &Path,
+        several: bool,
+        total: &mut Report,
+    ) -> io::Result<()> {
+        let path = CString::new(source.as_os_str().as_bytes())?;
+        let parents = worker.options().parents;
+        let name = match (&self.name, parents) {
+            (Some(name), _) => name.clone(),
+            (None, false) => last_name(&path),
+            (None, true) => Parents::last_name(source),
+        };
+        if self.leaves_out(worker, &path, &name)? {
+            return Ok(());
+        }
+        let mut dir = self.top.clone();
+        if parents {
+            if self.parents.is_full(worker) {
+                // Each pair is held open until what is to be put there is.
+                self.copy(worker, total);
+                self.parents.let_go();
+            }
+            match self.parents.of(worker, source) {
+                Ok(parent) => dir = parent,
+                Err(_) => return Ok(()),
+            }
+        }
+        let at = dir.open()?;
+        let entry = Entry {
+            at: &at,
+            source: &path,
+            target: &name,
+        };
+        let stat = || sys::stat_at(at.source(), &path, worker.run.follows(&dir));
+        let mut kind = FileType::Unknown;
+        if several || self.only_directory {
+            let stat = stat().inspect_err(|_| worker.keep_left_tree(&entry))?;
+            kind = stat.file_type();
+            if self.only_directory && !stat.is_dir() {
+                if !(self.target.is_dir() && worker.is_left_alone(&entry, &stat, None)) {
+                    missing_target::where_directories_go(worker, source, self.target, kind);
+                }
+                return Ok(());
+            }
+            if !self.is_new(worker, &entry, &stat, total) {
+                return Ok(());
+            }
+        }
+        dir.add(1);
+        self.jobs.push(entry.later(kind));
+        Ok(())
+    }
+
+    /// Whether a source is excluded by its own name: before anything is made for it, and before another one that would
+    /// have the same target.
+    fn leaves_out(&self, worker: &mut Worker<'_>, source: &CStr, target: &CStr) -> io::Result<bool> {
+        if worker.options().filter.is_empty() {
+            return Ok(false);
+        }
+        let at = self.top.open()?;
+        let stat = sys::stat_at(at.source(), source, worker.run.follows(&self.top));
+        let entry = Entry {
+            at: &at,
+            source,
+            target,
+        };
+        Ok(worker.leaves_out(&entry, stat.ok().map(|stat| stat.file_type())))
+    }
+
+    /// Whether the entry's target has not been written by this copy. Two directories become one, in turn.
+    fn is_new(
+        &mut self,
+        worker: &mut Worker<'_>,
+        entry: &Entry<'_>,
+        stat: &Stat,
+        total: &mut Report,
+    ) -> bool {
+        let is_dir = stat.is_dir();
+        if is_dir && !worker.options().recursive {
+            // It is refused, and leaves its name to others.
+            return true;
+        }
+        let place = entry.at.dir.path(Side::Target, c"");
+        self.come_after(worker, &place, entry.target, total);
+        let seen = Seen { stat: *stat, is_dir };
+        let Some(before) = self.seen.insert((place, entry.target.into()), seen) else {
+            return true;
+        };
+        if before.stat.id == stat.id && (is_dir || worker.options().backup == Backup::None) {
+            worker.tell(&Diagnostic::Warning {
+                warning: Warning::NamedTwice,
+                path: entry.source(),
+            });
+            return false;
+        }
+        self.copy(worker, total);
+        if is_dir && before.is_dir || worker.options().backup == Backup::Numbered {
+            return true;
+        }
+        if !before.is_dir && !worker.run.has_created(entry) {
+            // It was left as it was.
+            return true;
+        }
+        let imagined = worker.options().dry_run.then(|| worker.imagine(&before.stat));
+        if !worker.is_left_alone(entry, stat, imagined) {
+            worker.refused(Refusal::JustCreated, entry);
+        }
+        false
+    }
+
+    /// Sources are copied in the order in which they are named, where one has its copy in that of another: as after `a/.`
+    /// a file has that may be in `a` as well.
+    fn come_after(&mut self, worker: &mut Worker<'_>, place: &Path, name: &CStr, total: &mut Report) {
+        // Without dots.
+        let target: PathBuf = place
+            .join(OsStr::from_bytes(name.to_bytes()))
+            .components()
+            .collect();
+        let above = target.ancestors().any(|above| self.pending.contains(above));
+        let below = self.pending.range(target.clone()..).next();
+        if above || below.is_some_and(|below| below.starts_with(&target)) {
+            self.copy(worker, total);
+        }
+        self.pending.insert(target);
+    }
+
+    /// Copies what has been added.
+    fn copy(&mut self, worker: &mut Worker<'_>, total: &mut Report) {
+        self.pending.clear();
+        let run = worker.run;
+        let is_large = run.options.recursive || self.jobs.len() > FEW;
+        run.schedule.enter();
+        let needed = run.schedule.push(&mut self.jobs);
+        if is_large {
+            worker.call(needed);
+        }
+        let crew = worker.crew.clone();
+        // A ring is in a thread that ends, see `ring/lost.rs`.
+        let apart = run.options.recursive && worker.ring.is_some();
+        let first = crew.clone().filter(|_| apart).and_then(Crew::replace);
+        if first.is_none() {
+            worker.work();
+        }
+        let others = crew.map_or_else(Vec::new, |crew| crew.dismiss());
+        for part in first.into_iter().chain(others) {
+            report::add(total, part);
+        }
+        worker.deal_with_lost();
+    }
+
+    /// What comes when everything is in its place.
+    fn finish(&mut self, worker: &mut Worker<'_>, is_told: bool) {
+        self.parents.finish(worker);
+        let run = worker.run;
+        let has_journal = |id| run.journal.get().is_some_and(|journal| journal.is_in(id));
+        worker.lock_all(|id| !has_journal(id));
+        for disk in run.disks.all() {
+            // A tree that has no name because of this was told of. A barrier may have noticed it where nobody asked.
+            let wanted = if disk.has_failed() { !is_told } else { run.syncs() };
+            if !wanted {
+                continue;
+            }
+            if let Err(error) = run.sync(&disk) {
+                worker.failed(Step::Sync, self.top.path(Side::Target, c""), error);
+            }
+        }
+    }
+
+    /// What is to be synced in the end is looked at from the beginning.
+    fn watch_disk(&self, worker: &mut Worker<'_>) {
+        let watched = match worker.run.syncs() {
+            true => self
+                .top
+                .open()
+                .and_then(|at| worker.run.disks.of(at.target()).map(drop)),
+            false => Ok(()),
+        };
+        if let Err(error) = watched {
+            worker.failed(Step::Sync, self.top.path(Side::Target, c""), error);
+        }
+    }
+}
+
+/// A file onto itself, by force and with a backup: then the copy is the backup.
+fn backup_of(path: &Path, options: &Options) -> io::Result<PathBuf> {
+    let (directory, name, _) = split(path);
+    let top = open_top(&directory, false)?;
+    let name = backup::name_for(top.open()?.target(), &name.unwrap_or_default(), options)?;
+    Ok(directory.join(OsStr::from_bytes(name.to_bytes())))
+}
+
+pub(crate) fn path_of(target: &Target) -> &Path {
+    match target {
+        Target::Into(path) | Target::As(path) => path,
+    }
+}
+
+/// The names that copies of these sources get in the target's directory.
+pub(crate) fn target_names(sources: &[PathBuf], target: &Target) -> Vec<CString> {
+    match target {
+        Target::As(path) => split(path).1.into_iter().collect(),
+        Target::Into(_) => {
+            let paths = sources
+                .iter()
+                .filter_map(|path| CString::new(path.as_os_str().as_bytes()).ok());
+            paths.map(|path| last_name(&path)).collect()
+        }
+    }
+}
+
+/// The directory of a target, its name there, and whether only a directory can have that name.
+fn split(path: &Path) -> (PathBuf, Option<CString>, bool) {
+    let bytes = path.as_os_str().as_bytes();
+    let trimmed = trim(bytes);
+    let at = trimmed
+        .iter()
+        .rposition(|&byte| byte == b'/')
+        .map_or(0, |at| at + 1);
+    let (directory, name) = trimmed.split_at(at);
+    let only_directory = trimmed.len() < bytes.len();
+    let is_link = || Path::new(OsStr::from_bytes(trimmed)).is_symlink();
+    if matches!(name, b"" | b"." | b"..") || (only_directory && is_link() && path.is_dir()) {
+        // It is there, and has no other name for us than this.
+        let named_so = name == b".";
+        let directory = if named_so {
+            Path::new(OsStr::from_bytes(directory))
+        } else {
+            path
+        };
+        return (directory.into(), Some(c".".into()), true);
+    }
+    let name = CString::new(name).unwrap_or_default();
+    let directory = Path::new(OsStr::from_bytes(directory));
+    (directory.into(), Some(name), only_directory)
+}
+
+/// The last component of a path. What ends in a dot or two stands for the directory itself.
+fn last_name(path: &CStr) -> CString {
+    let name = trim(path.to_bytes()).rsplit(|&byte| byte == b'/').next();
+    match name.unwrap_or_default() {
+        b"" | b"." | b".." => c".".into(),
+        name => CString::new(name).expect("it was in a name"),
+    }
+}
+
+fn trim(mut path: &[u8]) -> &[u8] {
+    while let [rest @ .., b'/'] = path {
+        path = rest;
+    }
+    path
+}
+
+/// The pair of the directory that relative sources are in, and that of the target, which the copy may be itself.
+pub(crate) fn open_top(directory: &Path, is_itself: bool) -> io::Result<Arc<Dir>> {
+    let here = sys::current_dir()?;
+    let shown = CString::new(directory.as_os_str().as_bytes())?;
+    let name = if shown.is_empty() { c"." } else { shown.as_c_str() };
+    let target = sys::open_target_dir(here.as_fd(), name, true)?;
+    let mut parts = parts_of_top(here, target, &shown, State::Existing)?;
+    parts.target = parts.target.itself(is_itself);
+    Ok(Dir::top(parts, Key::TOP))
+}
+
+/// A topmost pair, of two open directories.
+pub(crate) fn parts_of_top(
+    source: OwnedFd,
+    target: OwnedFd,
+    shown: &CStr,
+    state: State,
+) -> io::Result<Parts> {
+    let stat = sys::stat(target.as_fd())?;
+    let inherits = xattr::inherits(target.as_fd());
+    Ok(Parts {
+        source: Slot::new(c"", sys::stat(source.as_fd())?.id, Some(source)),
+        target: Slot::new(shown, stat.id, Some(target)),
+        stat,
+        state,
+        resumed: false,
+        inherits,
+        part: None,
+    })
+}

@@ -1,0 +1,11 @@
+//! The walk over directories: the queue of jobs, the threads that take them, and the directories themselves.
+
+pub(crate) mod block_groups;
+pub(crate) mod directory;
+pub(crate) mod directory_pair;
+pub(crate) mod engine;
+pub(crate) mod entries;
+pub(crate) mod listing;
+pub(crate) mod queue;
+pub(crate) mod readahead;
+pub(crate) mod thread_pool;
