@@ -3,7 +3,7 @@
 use crate::api::options::Sparse;
 use crate::data::buffer::Buffer;
 use crate::data::buffer::BUFFER_BYTES;
-use crate::job::worker::Worker;
+use crate::data::DataCopier;
 use crate::sys::{self, Stat};
 use crate::walk::queue::Need;
 use rustix::fd::BorrowedFd;
@@ -73,7 +73,7 @@ pub(crate) enum Trouble {
     Stopped,
 }
 
-impl Worker<'_> {
+impl DataCopier<'_> {
     /// Copies a regular file of the length that `stat` says, into an empty regular file. Attributes may have a block of
     /// their own.
     pub(crate) fn contents(
@@ -97,7 +97,7 @@ impl Worker<'_> {
         if let Some(moved) = self.cloned(ends)? {
             return Ok(moved);
         }
-        match self.options().sparse {
+        match self.run.options.sparse {
             Sparse::Auto if !self.counts_all(ends, stat) && has_holes(from, stat, attributes) => {
                 self.data_only(ends, false)
             }
@@ -160,11 +160,11 @@ impl Worker<'_> {
                     let range = range.clone();
                     move || {
                         let mut moved = Moved::default();
-                        let mut worker = Worker {
+                        let mut copier = DataCopier {
                             buffer,
-                            ..Worker::new(run)
+                            ..DataCopier::new(run)
                         };
-                        let done = worker.span(ends, range, false, &mut moved);
+                        let done = copier.span(ends, range, false, &mut moved);
                         done.map(|_| moved)
                     }
                 }) else {

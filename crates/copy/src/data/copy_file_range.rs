@@ -4,7 +4,7 @@
 
 use crate::data::buffer::BUFFER_BYTES;
 use crate::data::content::Ends;
-use crate::job::worker::Worker;
+use crate::data::DataCopier;
 use crate::sys;
 use rustix::io::Errno;
 use std::ops::Range;
@@ -22,7 +22,7 @@ pub(crate) struct Offload {
     refused: Option<(u64, u64)>,
 }
 
-impl Worker<'_> {
+impl DataCopier<'_> {
     /// Has the kernel copy a range, or its beginning. Whoever goes on from there finds what was in the way, and is told.
     pub(crate) fn offloaded(&mut self, ends: Ends<'_>, range: Range<u64>) -> u64 {
         if !self.ahead.is_warm() || !self.offloads(ends) {

@@ -2,8 +2,11 @@
 
 pub(crate) mod buffer;
 pub(crate) mod content;
+mod copier;
 pub(crate) mod copy_file_range;
 pub(crate) mod rate_limit;
 pub(crate) mod reflink;
 pub(crate) mod stream;
 pub(crate) mod verify;
+
+pub(crate) use copier::DataCopier;

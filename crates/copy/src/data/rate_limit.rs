@@ -1,7 +1,7 @@
 //! `Options::bwlimit`: all threads of a copy together write so many bytes a second.
 
 use crate::data::content::Trouble;
-use crate::job::worker::Worker;
+use crate::data::DataCopier;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -43,10 +43,10 @@ pub(crate) fn step(bwlimit: u64, most: usize) -> usize {
     }
 }
 
-impl Worker<'_> {
+impl DataCopier<'_> {
     /// Waits until so many bytes may be written.
     pub(crate) fn wait_for_turn(&self, bytes: usize) -> Result<(), Trouble> {
-        let limit = self.options().bwlimit;
+        let limit = self.run.options.bwlimit;
         if limit == 0 {
             return Ok(());
         }

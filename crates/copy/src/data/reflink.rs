@@ -2,7 +2,7 @@
 
 use crate::api::options::{Reflink, Sparse};
 use crate::data::content::{Ends, Moved, Trouble};
-use crate::job::worker::Worker;
+use crate::data::DataCopier;
 use crate::sys;
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
@@ -37,10 +37,10 @@ impl Clones {
     }
 }
 
-impl Worker<'_> {
+impl DataCopier<'_> {
     /// Whether sharing blocks is wanted, worth it, and not known to be in vain. `to` is anything on the target's device.
     pub(crate) fn may_clone(&self, size: u64, to: BorrowedFd<'_>, devices: (u64, u64)) -> bool {
-        let options = self.options();
+        let options = self.run.options;
         match options.reflink {
             Reflink::Never => false,
             Reflink::Always => true,
@@ -60,7 +60,7 @@ impl Worker<'_> {
             return Ok(None);
         }
         let mut done = sys::clone_range(ends.to, ends.from, ends.size);
-        if done == Err(Errno::INVAL) && self.options().reflink == Reflink::Always {
+        if done == Err(Errno::INVAL) && self.run.options.reflink == Reflink::Always {
             // It may have grown since it was looked at: there are no ends within a block, but for a file's own.
             done = rustix::fs::ioctl_ficlone(ends.to, ends.from)
                 .and_then(|()| rustix::fs::ftruncate(ends.to, ends.size));
@@ -74,7 +74,7 @@ impl Worker<'_> {
                     ..Moved::default()
                 }))
             }
-            Err(error) if self.options().reflink == Reflink::Always => Err(Trouble::Clone(error.into())),
+            Err(error) if self.run.options.reflink == Reflink::Always => Err(Trouble::Clone(error.into())),
             Err(error) => {
                 // Everything else is about this file alone.
                 if matches!(

@@ -6,12 +6,10 @@
 
 use crate::api::options::Reflink;
 use crate::data::content::{Moved, Trouble};
-use crate::entry::Entry;
-use crate::job::worker::Worker;
+use crate::data::DataCopier;
 use crate::sys;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
-use rustix::fd::{BorrowedFd, OwnedFd};
-use rustix::fs::FileType;
+use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags};
 use std::io::{self, IsTerminal};
@@ -20,7 +18,7 @@ use std::time::Duration;
 /// How soon a wait notices that the copy is to stop.
 const SLICE: Duration = Duration::from_millis(50);
 
-impl Worker<'_> {
+impl DataCopier<'_> {
     /// Copies what comes, in turn, up to the end. With a limit it is a file: more bytes are an error, and nobody is waited for.
     pub(crate) fn stream(
         &mut self,
@@ -48,7 +46,7 @@ impl Worker<'_> {
             if self.run.stopped() {
                 return Err(Trouble::Stopped);
             }
-            if self.options().reflink == Reflink::Always {
+            if self.run.options.reflink == Reflink::Always {
                 // Bytes that come from no block cannot be shared. The kernel says so in its own words.
                 let refused = rustix::fs::ioctl_ficlone(to, from)
                     .err()
@@ -107,23 +105,5 @@ impl Worker<'_> {
         let found = poll(&mut [PollFd::from_borrowed_fd(fd, ready)], slice.as_ref());
         // What cannot be waited for tells when it is read or written.
         Ok(!matches!(found, Ok(0) | Err(Errno::INTR)))
-    }
-
-    /// Opens the target that is there, a FIFO as soon as it has a reader. `None`: it is time to stop.
-    pub(crate) fn open_target(&self, entry: &Entry<'_>, follow: bool) -> io::Result<Option<OwnedFd>> {
-        let (dir, name) = (entry.at.target(), entry.target);
-        let is_fifo =
-            || sys::stat_at(dir, name, follow).is_ok_and(|there| there.file_type() == FileType::Fifo);
-        let wait = !is_fifo();
-        loop {
-            match sys::open_target(dir, name, follow, wait) {
-                Err(error) if !wait && sys::is(&error, &[Errno::NXIO]) && is_fifo() => {}
-                opened => return opened.map(Some),
-            }
-            if self.run.stopped() {
-                return Ok(None);
-            }
-            std::thread::sleep(SLICE);
-        }
     }
 }

@@ -3,12 +3,8 @@
 //! The source is read again, mostly from the page cache, and not remembered as a checksum: comparing costs less than
 //! hashing does, and it does not matter which way the bytes took, through a buffer, as shared blocks or as holes.
 
-use crate::api::error::Diagnostic;
-use crate::api::observer::Paths;
 use crate::data::content::{next_data, Moved, Trouble};
-use crate::entry::Entry;
-use crate::job::outcome::Outcome;
-use crate::job::worker::Worker;
+use crate::data::DataCopier;
 use crate::sys::{self, Stat};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::Advice;
@@ -23,7 +19,7 @@ pub(crate) enum Verdict {
     Differs(u64),
 }
 
-impl Worker<'_> {
+impl DataCopier<'_> {
     /// Compares a copy with its source, if that is wanted.
     pub(crate) fn verdict(
         &mut self,
@@ -34,29 +30,13 @@ impl Worker<'_> {
     ) -> Result<Verdict, Trouble> {
         // What has no size is read to its end, and not to be read twice.
         let unsized_ = !source.is_file() || source.size == 0 && moved.written > 0;
-        if !self.options().verify || unsized_ {
+        if !self.run.options.verify || unsized_ {
             return Ok(Verdict::None);
         }
         // A file of the kernel's may have less than it says.
         let length = source.size.min(moved.written + moved.shared + moved.holes);
         let difference = self.difference(from, to, length)?;
         Ok(difference.map_or(Verdict::Same, Verdict::Differs))
-    }
-
-    /// A difference is a failure, unless the source has changed as well: whoever calls this has looked.
-    pub(crate) fn judge(&mut self, entry: &Entry<'_>, verdict: Verdict) -> Outcome<()> {
-        match verdict {
-            Verdict::None => Ok(()),
-            Verdict::Same => {
-                self.report.verified += 1;
-                Ok(())
-            }
-            Verdict::Differs(offset) => Err(self.tell(&Diagnostic::Differs {
-                source: entry.source(),
-                target: entry.target(),
-                offset,
-            })),
-        }
     }
 
     /// Compares what was read back of a short copy, which is so long, with its source.

@@ -77,7 +77,7 @@ impl Worker<'_> {
     fn shared_place(&mut self, entry: &Entry<'_>) -> Outcome<Place> {
         match self.shared_existing(entry)? {
             None => Ok(Place::New),
-            Some(there) if there.is_dir() => Err(self.refused(Refusal::FileOverDirectory, entry)),
+            Some(there) if there.is_dir() => Err(self.reporter.refused(Refusal::FileOverDirectory, entry)),
             Some(there) => Ok(Place::Replace(there)),
         }
     }
@@ -92,7 +92,7 @@ impl Worker<'_> {
         match sys::stat_at(entry.at.target(), entry.target, false) {
             Ok(stat) => Ok(Some(stat)),
             Err(error) if sys::is(&error, &[Errno::NOENT]) => Ok(None),
-            Err(error) => Err(self.failed(Step::StatTarget, entry.target(), error)),
+            Err(error) => Err(self.reporter.failed(Step::StatTarget, entry.target(), error)),
         }
     }
 
@@ -126,7 +126,7 @@ impl Worker<'_> {
             .map_err(io::Error::from)
             .and_then(|made| sys::stat(made.as_fd()))
             .map(|there| Some(Place::Into { there, follow: true }))
-            .map_err(|error| self.failed(Step::CreateFile, entry.target(), error))
+            .map_err(|error| self.reporter.failed(Step::CreateFile, entry.target(), error))
     }
 
     /// What the target's link leads to. Nothing if it leads to itself and may be replaced by force.
@@ -134,8 +134,10 @@ impl Worker<'_> {
         match sys::stat_at(entry.at.target(), entry.target, true) {
             Ok(stat) => Ok(Some(stat)),
             Err(error) if self.options().overwrite.force && sys::is(&error, &[Errno::LOOP]) => Ok(None),
-            Err(error) if sys::is(&error, &[Errno::NOENT]) => Err(self.refused(Refusal::DanglingLink, entry)),
-            Err(error) => Err(self.failed(Step::StatTarget, entry.target(), error)),
+            Err(error) if sys::is(&error, &[Errno::NOENT]) => {
+                Err(self.reporter.refused(Refusal::DanglingLink, entry))
+            }
+            Err(error) => Err(self.reporter.failed(Step::StatTarget, entry.target(), error)),
         }
     }
 
@@ -153,11 +155,11 @@ impl Worker<'_> {
         }
         let one = one && !one_link && !self.may_part(entry);
         if one || (source.is_symlink() && self.points_to(entry, there)) {
-            return Err(self.refused(Refusal::SameFile, entry));
+            return Err(self.reporter.refused(Refusal::SameFile, entry));
         }
         self.check_age(entry, source, there)?;
         if there.is_dir() {
-            return Err(self.refused(Refusal::FileOverDirectory, entry));
+            return Err(self.reporter.refused(Refusal::FileOverDirectory, entry));
         }
         self.ask(entry, there, source)
     }
@@ -179,11 +181,11 @@ impl Worker<'_> {
     /// `-n` and `-u`.
     pub(crate) fn check_age(&mut self, entry: &Entry<'_>, source: &Stat, there: &Stat) -> Outcome<()> {
         match self.options().overwrite.when {
-            When::NoneFail => Err(self.refused(Refusal::TargetExists, entry)),
+            When::NoneFail => Err(self.reporter.refused(Refusal::TargetExists, entry)),
             When::Older if source.mtime > there.mtime => Ok(()),
             // Half of an older source, or what somebody has made of that.
             When::None | When::Older if self.was_begun(entry, there).is_some() => {
-                Err(self.refused(Refusal::TargetExists, entry))
+                Err(self.reporter.refused(Refusal::TargetExists, entry))
             }
             When::None | When::Older => Err(self.skip(entry, source)),
             When::All => Ok(()),
@@ -221,7 +223,7 @@ impl Worker<'_> {
     }
 
     pub(crate) fn skip(&mut self, entry: &Entry<'_>, source: &Stat) -> End {
-        self.report.skipped += 1;
+        self.reporter.count(|report| report.skipped += 1);
         let skipped = Copied {
             kind: Kind::of(source.file_type()),
             bytes: source.size,
@@ -289,7 +291,8 @@ impl Worker<'_> {
         if self.options().overwrite.force || self.must_go(there) || !there.is_file() {
             return Ok(());
         }
-        writable(entry.at, entry.target).map_err(|error| self.failed(Step::CreateFile, entry.target(), error))
+        writable(entry.at, entry.target)
+            .map_err(|error| self.reporter.failed(Step::CreateFile, entry.target(), error))
     }
 
     /// Gives a finished file its final name. What had it before is backed up or gone.
@@ -339,7 +342,7 @@ impl Worker<'_> {
             Some(_) if self.options().backup == Backup::None => Step::Remove,
             _ => Step::Rename,
         };
-        Err(self.failed(step, entry.target(), error.into()).into())
+        Err(self.reporter.failed(step, entry.target(), error.into()).into())
     }
 
     /// Gives what was renamed to a backup its name again, as nothing new has got it.
@@ -347,7 +350,7 @@ impl Worker<'_> {
         let name = backup.file_name().map(|name| CString::new(name.as_bytes()));
         let Some(Ok(name)) = name else { return };
         if let Err(error) = rename_to_free(entry.at, &name, entry.target) {
-            self.failed(Step::Backup, entry.target(), error.into());
+            self.reporter.failed(Step::Backup, entry.target(), error.into());
         }
     }
 
@@ -374,7 +377,7 @@ impl Worker<'_> {
             return Ok(None);
         }
         if self.backup_is_source(entry) {
-            return Err(self.refused(Refusal::BackupIsSource, entry));
+            return Err(self.reporter.refused(Refusal::BackupIsSource, entry));
         }
         let name = if options.dry_run {
             backup::name_for
@@ -389,7 +392,7 @@ impl Worker<'_> {
                     .dir
                     .path(crate::walk::directory_pair::Side::Target, &name),
             )),
-            Err(error) => Err(self.failed(Step::Backup, entry.target(), error)),
+            Err(error) => Err(self.reporter.failed(Step::Backup, entry.target(), error)),
         }
     }
 
@@ -408,7 +411,7 @@ impl Worker<'_> {
     pub(crate) fn remove_old(&mut self, entry: &Entry<'_>) -> Outcome<bool> {
         match rustix::fs::unlinkat(entry.at.target(), entry.target, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(true),
-            Err(error) => Err(self.failed(Step::Remove, entry.target(), error.into())),
+            Err(error) => Err(self.reporter.failed(Step::Remove, entry.target(), error.into())),
         }
     }
 }

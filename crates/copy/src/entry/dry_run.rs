@@ -57,7 +57,7 @@ impl Worker<'_> {
             Place::Replace(_) if step == Step::CreateFile => (step, beside.or_else(|_| itself())),
             Place::Replace(_) => (step, beside),
         };
-        possible.map_err(|error| self.failed_with(step, entry.target(), other, error))?;
+        possible.map_err(|error| self.reporter.failed_with(step, entry.target(), other, error))?;
         match place {
             Place::Replace(_) => self.back_up(entry),
             Place::New | Place::Into { .. } => Ok(None),

@@ -1,6 +1,7 @@
 //! One entry of a directory: what it is decides how it is copied.
 
 pub(crate) mod backup;
+mod contents;
 pub(crate) mod created;
 pub(crate) mod destination;
 pub(crate) mod dry_run;
@@ -70,7 +71,7 @@ impl Worker<'_> {
                 Err(End::TooManyNames) => unreachable!("it is copied then"),
             },
             Err(error) => {
-                self.failed(Step::StatSource, entry.source(), error);
+                self.reporter.failed(Step::StatSource, entry.source(), error);
                 self.keep_left_tree(entry);
             }
         }
@@ -98,7 +99,7 @@ impl Worker<'_> {
     pub(crate) fn entry_as(&mut self, entry: &Entry<'_>, kind: FileType) -> Outcome<()> {
         match kind {
             FileType::Directory if self.options().recursive => self.directory(entry),
-            FileType::Directory => Err(self.refused(Refusal::OmittingDirectory, entry)),
+            FileType::Directory => Err(self.reporter.refused(Refusal::OmittingDirectory, entry)),
             _ if !self.is_to_be_copied(entry)? => Err(End::Skipped),
             _ => match self.options().method {
                 Method::HardLink => self.link_to_source(entry),
@@ -145,20 +146,20 @@ impl Worker<'_> {
             Err(error) if !follow && sys::is(&error, &[Errno::LOOP, Errno::NXIO]) => {
                 match sys::stat_at(entry.at.source(), entry.source, false) {
                     Ok(stat) if !stat.is_file() => self.became(entry, &stat),
-                    _ => Err(self.failed(Step::OpenSource, entry.source(), error)),
+                    _ => Err(self.reporter.failed(Step::OpenSource, entry.source(), error)),
                 }
             }
             // It cannot even be looked at in a directory that may only be listed.
             Err(error) => match sys::stat_at(entry.at.source(), entry.source, follow) {
                 Err(unseen) if sys::is(&unseen, &[Errno::ACCESS]) => {
-                    Err(self.failed(Step::StatSource, entry.source(), unseen))
+                    Err(self.reporter.failed(Step::StatSource, entry.source(), unseen))
                 }
                 // What stays as it is need not be read.
                 Ok(stat) if stat.is_file() && sys::is(&error, &[Errno::ACCESS]) => {
                     self.place(entry, &stat)?;
-                    Err(self.failed(Step::OpenSource, entry.source(), error))
+                    Err(self.reporter.failed(Step::OpenSource, entry.source(), error))
                 }
-                _ => Err(self.failed(Step::OpenSource, entry.source(), error)),
+                _ => Err(self.reporter.failed(Step::OpenSource, entry.source(), error)),
             },
         }
     }
@@ -175,10 +176,12 @@ impl Worker<'_> {
         match stat.file_type() {
             FileType::Symlink => self.symlink(entry),
             FileType::Directory if self.options().recursive => self.directory(entry),
-            FileType::Directory => Err(self.refused(Refusal::OmittingDirectory, entry)),
+            FileType::Directory => Err(self.reporter.refused(Refusal::OmittingDirectory, entry)),
             _ if self.reads_specials() => {
                 // A socket cannot be opened, whatever it is asked for.
-                Err(self.failed(Step::OpenSource, entry.source(), Errno::NXIO.into()))
+                Err(self
+                    .reporter
+                    .failed(Step::OpenSource, entry.source(), Errno::NXIO.into()))
             }
             _ => self.special(entry),
         }

@@ -22,7 +22,9 @@ impl Worker<'_> {
         let mut claim = None;
         if entry.at.dir.is_top() && !self.options().dry_run {
             match claim::take(entry.at.target(), entry.target) {
-                Claimed::Others(process) => return Err(self.refused(Refusal::BeingMade { process }, entry)),
+                Claimed::Others(process) => {
+                    return Err(self.reporter.refused(Refusal::BeingMade { process }, entry))
+                }
                 Claimed::Ours(claimed) => claim = claimed,
             }
             if self.existing(entry)?.is_some() {
@@ -51,7 +53,8 @@ impl Worker<'_> {
         let Some(name) = self.left_tree(entry)? else {
             return Ok(());
         };
-        remove(entry.at.target(), &name).map_err(|error| self.failed(Step::Remove, entry.target(), error))
+        remove(entry.at.target(), &name)
+            .map_err(|error| self.reporter.failed(Step::Remove, entry.target(), error))
     }
 
     /// Whether a finished tree cannot get its name because a directory has it, and is merged into that.
@@ -70,8 +73,10 @@ impl Worker<'_> {
     pub(crate) fn merge_again(&mut self, dir: &Arc<Dir>, parent: &Arc<Dir>, partial: &CStr) {
         let removed = parent.open().and_then(|at| remove(at.target(), partial));
         if let Err(error) = removed {
-            self.failed(Step::Remove, own_path(dir, Side::Target), error);
-            self.report.partial.extend(dir.partial_path());
+            self.reporter
+                .failed(Step::Remove, own_path(dir, Side::Target), error);
+            self.reporter
+                .count(|report| report.partial.extend(dir.partial_path()));
             return;
         }
         self.run.links.forget(dir.target.id());
@@ -94,7 +99,7 @@ impl Worker<'_> {
         };
         let follow = self.run.follows(&entry.at.dir);
         let source = sys::stat_at(entry.at.source(), entry.source, follow)
-            .map_err(|error| self.failed(Step::StatSource, entry.source(), error))?;
+            .map_err(|error| self.reporter.failed(Step::StatSource, entry.source(), error))?;
         self.check_existing(entry, &source, &there)?;
         Ok(Some(there))
     }

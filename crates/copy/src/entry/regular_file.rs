@@ -1,11 +1,10 @@
 //! One regular file, or what is read like one: where it goes, its contents, its metadata, its name, in this order.
 
 use crate::api::copy_method::How;
-use crate::api::error::{Diagnostic, Refusal, Step, Warning};
+use crate::api::error::{Refusal, Step};
 use crate::api::observer::{Kind, Paths};
 use crate::api::options::{Backup, Fsync};
-use crate::data::content::{Moved, Trouble};
-use crate::data::verify::Verdict;
+use crate::data::content::Moved;
 use crate::entry::destination::Place;
 use crate::entry::Entry;
 use crate::job::outcome::{End, Outcome};
@@ -19,9 +18,6 @@ use rustix::fs::{FileType, SeekFrom};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::path::PathBuf;
-
-/// How often a file is read that changes under our hands.
-const ATTEMPTS: usize = 3;
 
 /// A source that is open.
 pub(crate) struct Source {
@@ -78,7 +74,7 @@ impl Worker<'_> {
 
     fn copy_file(&mut self, entry: &Entry<'_>, source: &mut Source) -> Outcome<()> {
         if self.stays(entry, &source.stat)? {
-            self.flags_of_finished(entry, source);
+            self.metadata.flags_of_finished(entry, source);
             return Ok(());
         }
         let place = self.place(entry, &source.stat)?;
@@ -86,7 +82,8 @@ impl Worker<'_> {
         let is_fifo = source.stat.file_type() == FileType::Fifo;
         if is_fifo && !options.dry_run && !options.attributes_only {
             // As long as it has no writer, nothing is made in the target.
-            self.wait_for_writer(source.fd.as_fd())
+            self.data
+                .wait_for_writer(source.fd.as_fd())
                 .map_err(|trouble| self.trouble(entry, trouble))?;
         }
         self.copy_to(entry, source, place)
@@ -119,17 +116,17 @@ impl Worker<'_> {
         moved: &Moved,
         backup: Option<PathBuf>,
     ) {
-        self.report.files += 1;
-        self.report.bytes += moved.written;
-        self.report.shared_bytes += moved.shared;
-        self.report.hole_bytes += moved.holes;
+        self.reporter.count(|report| report.files += 1);
+        self.reporter.count(|report| report.bytes += moved.written);
+        self.reporter.count(|report| report.shared_bytes += moved.shared);
+        self.reporter.count(|report| report.hole_bytes += moved.holes);
         let options = self.options();
         let how = (!options.dry_run && !options.attributes_only).then(|| {
             let devices = (source.stat.id.0, self.device_of(entry));
-            How::of(moved, options, self.clones.are_refused(devices))
+            How::of(moved, options, self.data.clones.are_refused(devices))
         });
         let bytes = source.stat.size.max(moved.written);
-        self.copied_how(entry, Kind::File, bytes, backup, how);
+        self.reporter.copied_how(entry, Kind::File, bytes, backup, how);
     }
 
     /// Makes a new file, and gives it its name when it is whole.
@@ -154,7 +151,7 @@ impl Worker<'_> {
         let dir = &entry.at.dir;
         let heir = old.filter(|old| self.is_heir(entry, old));
         Ok(Prepared {
-            modes: self.modes(dir, &source.stat, heir, names.any()),
+            modes: self.metadata.modes(dir, &source.stat, heir, names.any()),
             is_heir: heir.is_some(),
             direct: dir.state.is_private() || (self.options().in_place && old.is_none()),
             names,
@@ -181,7 +178,7 @@ impl Worker<'_> {
                     Some(_) => Step::Remove,
                     None => Step::CreateFile,
                 };
-                return Err(self.failed(step, entry.target(), error));
+                return Err(self.reporter.failed(step, entry.target(), error));
             }
         };
         match self.fill(entry, source, to, &prepared.dress(entry, old)) {
@@ -217,7 +214,7 @@ impl Worker<'_> {
     fn create(&mut self, entry: &Entry<'_>, direct: bool, mode: u32) -> std::io::Result<(CString, OwnedFd)> {
         let reads = self.options().verify;
         let (name, fd) = if direct {
-            self.note_begun(entry, || Ok(Begun::ToBeMade))?;
+            self.journal.begun(entry, || Ok(Begun::ToBeMade))?;
             let fd = sys::create(entry.at.target(), entry.target, mode, reads)
                 .and_then(|fd| {
                     let noted = self.note_created(entry, fd.as_fd());
@@ -225,7 +222,7 @@ impl Worker<'_> {
                         .map(|()| fd)
                         .inspect_err(|_| self.remove_own(entry, entry.target))
                 })
-                .inspect_err(|_| self.note_not_begun(entry))?;
+                .inspect_err(|_| self.journal.not_begun(entry))?;
             (entry.target.into(), fd)
         } else {
             self.partial(entry.target, |name| {
@@ -238,7 +235,8 @@ impl Worker<'_> {
 
     /// A file that is not finished has its name, where that is so.
     pub(crate) fn note_created(&mut self, entry: &Entry<'_>, made: BorrowedFd<'_>) -> std::io::Result<()> {
-        self.note_begun(entry, || Ok(Begun::Made(sys::stat(made)?.id.1)))
+        self.journal
+            .begun(entry, || Ok(Begun::Made(sys::stat(made)?.id.1)))
     }
 
     /// The first new file in a directory tells who owns new files there. Who does not know gives each its owner.
@@ -276,17 +274,19 @@ impl Worker<'_> {
         to: OwnedFd,
         dress: &Dress<'_>,
     ) -> Outcome<Moved> {
-        let failures = self.report.failures;
-        self.file_flags(entry, source, to.as_fd());
+        let failures = self.reporter.failures();
+        self.metadata.file_flags(entry, source, to.as_fd());
         let moved = if self.options().attributes_only {
             Moved::default()
         } else {
             let device = self.device_of(entry);
             self.contents_checked(entry, source, to.as_fd(), device, 1)?
         };
-        self.dress_file(entry, source.fd.as_fd(), &source.stat, to.as_fd(), dress);
+        self.metadata
+            .apply_to_file(entry, source.fd.as_fd(), &source.stat, to.as_fd(), dress);
         if self.options().fsync == Fsync::Each {
-            rustix::fs::fsync(&to).map_err(|error| self.failed(Step::Sync, entry.target(), error.into()))?;
+            rustix::fs::fsync(&to)
+                .map_err(|error| self.reporter.failed(Step::Sync, entry.target(), error.into()))?;
         }
         self.close(entry, source, to, &moved, failures)?;
         Ok(moved)
@@ -301,117 +301,21 @@ impl Worker<'_> {
         moved: &Moved,
         failures: u64,
     ) -> Outcome<()> {
-        let there = self.look_for_note(entry, || sys::stat(to.as_fd()));
-        sys::close(to).map_err(|error| self.failed(Step::Write, entry.target(), error))?;
+        let there = self.journal.stat_if_replaceable(entry, || sys::stat(to.as_fd()));
+        sys::close(to).map_err(|error| self.reporter.failed(Step::Write, entry.target(), error))?;
         match there {
-            Ok(there) if self.report.failures == failures => {
-                self.note(entry, &source.stat, moved.shared, there.as_ref())
+            Ok(there) if self.reporter.failures() == failures => {
+                self.journal
+                    .finished(entry, &source.stat, moved.shared, there.as_ref())
             }
             _ => {}
         }
         Ok(())
     }
 
-    /// The device of new files here, as far as sharing blocks is concerned.
-    fn device_of(&self, entry: &Entry<'_>) -> u64 {
-        entry.at.dir.target.id().0
-    }
-
-    /// What was moved, if the source has not changed meanwhile and the copy is the same; else it is read again.
-    pub(crate) fn unless_changed(
-        &mut self,
-        entry: &Entry<'_>,
-        source: &mut Source,
-        to: BorrowedFd<'_>,
-        moved: Moved,
-        verdict: Verdict,
-    ) -> Outcome<Moved> {
-        if !self.has_changed(entry, source)? {
-            return self.judge(entry, verdict).map(|()| moved);
-        }
-        self.rewind(entry, source, to)?;
-        self.contents_checked(entry, source, to, self.device_of(entry), 2)
-    }
-
-    /// Copies the contents, again if the source changes meanwhile. `first` counts the attempts, from 1 on.
-    fn contents_checked(
-        &mut self,
-        entry: &Entry<'_>,
-        source: &mut Source,
-        to: BorrowedFd<'_>,
-        device: u64,
-        first: usize,
-    ) -> Outcome<Moved> {
-        for attempt in first.. {
-            let from = source.fd.as_fd();
-            let moved = if source.stat.is_file() {
-                self.contents(from, to, &source.stat, source.attributes, device)
-            } else {
-                self.stream(from, to, None)
-            };
-            let moved = moved.map_err(|trouble| self.trouble(entry, trouble))?;
-            let verdict = self
-                .verdict(source.fd.as_fd(), to, &source.stat, &moved)
-                .map_err(|trouble| self.trouble(entry, trouble))?;
-            if !self.has_changed(entry, source)? {
-                return self.judge(entry, verdict).map(|()| moved);
-            }
-            if attempt == ATTEMPTS {
-                self.tell(&Diagnostic::Changed(entry.source()));
-                return Ok(moved);
-            }
-            self.rewind(entry, source, to)?;
-        }
-        unreachable!("the last attempt returns")
-    }
-
-    /// Whether what was read may not be what was there at the beginning. One that only grew is told of: its beginning was
-    /// copied. One without a size (in /proc, or empty) was read to its end, whatever that was.
-    fn has_changed(&mut self, entry: &Entry<'_>, source: &Source) -> Outcome<bool> {
-        if !source.stat.is_file() || source.stat.size == 0 {
-            return Ok(false);
-        }
-        let now = self.look_again(entry, source)?;
-        if now.size <= source.stat.size {
-            return Ok(source.stat.differs(&now));
-        }
-        self.tell(&Diagnostic::Warning {
-            warning: Warning::Grew,
-            path: entry.source(),
-        });
-        Ok(false)
-    }
-
-    fn look_again(&mut self, entry: &Entry<'_>, source: &Source) -> Outcome<Stat> {
-        sys::stat(source.fd.as_fd()).map_err(|error| self.failed(Step::StatSource, entry.source(), error))
-    }
-
-    /// Back to the beginning, with the source as it is now.
-    fn rewind(&mut self, entry: &Entry<'_>, source: &mut Source, to: BorrowedFd<'_>) -> Outcome<()> {
-        source.stat = self.look_again(entry, source)?;
-        rustix::fs::seek(&source.fd, SeekFrom::Start(0))
-            .map_err(|error| self.failed(Step::Read, entry.source(), error.into()))?;
-        rustix::fs::ftruncate(to, 0)
-            .and_then(|()| rustix::fs::seek(to, SeekFrom::Start(0)))
-            .map_err(|error| self.failed(Step::Write, entry.target(), error.into()))?;
-        Ok(())
-    }
-
-    pub(crate) fn trouble(&mut self, entry: &Entry<'_>, trouble: Trouble) -> End {
-        match trouble {
-            Trouble::Read(error) => self.failed(Step::Read, entry.source(), error),
-            Trouble::Write(error) => self.failed(Step::Write, entry.target(), error),
-            Trouble::Clone(error) => {
-                self.failed_with(Step::Clone, entry.target(), Some(entry.source()), error)
-            }
-            Trouble::ReadBack(error) => self.failed(Step::Verify, entry.target(), error),
-            Trouble::Stopped => End::Stopped,
-        }
-    }
-
     /// Writes into the file, device or FIFO that is there, as `cp` does: its other names and its readers see it happen.
     fn write_in_place(&mut self, entry: &Entry<'_>, source: &mut Source, follow: bool) -> Outcome<Moved> {
-        let failures = self.report.failures;
+        let failures = self.reporter.failures();
         let names = self.attributes_of(entry, source)?;
         let to = match self.open_target(entry, follow) {
             Ok(Some(to)) => to,
@@ -419,26 +323,28 @@ impl Worker<'_> {
             Err(_) if self.options().overwrite.force && self.remove_old(entry)? => {
                 return Ok(self.create_new(entry, source, None)?.0);
             }
-            Err(error) => return Err(self.failed(Step::CreateFile, entry.target(), error)),
+            Err(error) => return Err(self.reporter.failed(Step::CreateFile, entry.target(), error)),
         };
-        let there =
-            sys::stat(to.as_fd()).map_err(|error| self.failed(Step::StatTarget, entry.target(), error))?;
+        let there = sys::stat(to.as_fd())
+            .map_err(|error| self.reporter.failed(Step::StatTarget, entry.target(), error))?;
         if there.id == source.stat.id {
-            return Err(self.refused(Refusal::SameFile, entry));
+            return Err(self.reporter.refused(Refusal::SameFile, entry));
         }
         if there.is_file() && self.options().attributes_only {
-            self.file_flags(entry, source, to.as_fd());
+            self.metadata.file_flags(entry, source, to.as_fd());
         }
         let moved = if self.options().attributes_only {
             Moved::default()
         } else if there.is_file() {
-            self.note_begun(entry, || Ok(Begun::Over(there.id.1)))
+            self.journal
+                .begun(entry, || Ok(Begun::Over(there.id.1)))
                 .and_then(|()| Ok(rustix::fs::ftruncate(&to, 0)?))
-                .map_err(|error| self.failed(Step::Write, entry.target(), error))?;
-            self.file_flags(entry, source, to.as_fd());
+                .map_err(|error| self.reporter.failed(Step::Write, entry.target(), error))?;
+            self.metadata.file_flags(entry, source, to.as_fd());
             self.contents_checked(entry, source, to.as_fd(), there.id.0, 1)?
         } else {
-            self.stream(source.fd.as_fd(), to.as_fd(), None)
+            self.data
+                .stream(source.fd.as_fd(), to.as_fd(), None)
                 .map_err(|trouble| self.trouble(entry, trouble))?
         };
         if there.is_file() {
@@ -448,9 +354,10 @@ impl Worker<'_> {
                 may_have_list: true,
                 is_new: false,
                 names: &names,
-                mode: self.mode_in_place(&source.stat),
+                mode: self.metadata.mode_in_place(&source.stat),
             };
-            self.dress_file(entry, source.fd.as_fd(), &source.stat, to.as_fd(), &dress);
+            self.metadata
+                .apply_to_file(entry, source.fd.as_fd(), &source.stat, to.as_fd(), &dress);
         }
         // A link may have led to another file system, which nobody syncs in the end.
         let elsewhere = there.id.0 != entry.at.dir.target.id().0;
@@ -460,7 +367,8 @@ impl Worker<'_> {
             Fsync::Each => true,
         };
         if there.is_file() && synced {
-            rustix::fs::fsync(&to).map_err(|error| self.failed(Step::Sync, entry.target(), error.into()))?;
+            rustix::fs::fsync(&to)
+                .map_err(|error| self.reporter.failed(Step::Sync, entry.target(), error.into()))?;
         }
         self.close(entry, source, to, &moved, failures)?;
         Ok(moved)
@@ -470,12 +378,12 @@ impl Worker<'_> {
         source.stat = self.look_again(entry, source)?;
         // What cannot be rewound was read into the partial file, which is gone.
         rustix::fs::seek(&source.fd, SeekFrom::Start(0))
-            .map_err(|error| self.failed(Step::Read, entry.source(), error.into()))?;
+            .map_err(|error| self.reporter.failed(Step::Read, entry.source(), error.into()))?;
         self.write_in_place(entry, source, false)
     }
 
     fn attributes_of(&mut self, entry: &Entry<'_>, source: &mut Source) -> Outcome<Names> {
-        let names = self.attribute_names(entry, source.fd.as_fd())?;
+        let names = self.metadata.attribute_names(entry, source.fd.as_fd())?;
         source.attributes = names.any();
         Ok(names)
     }

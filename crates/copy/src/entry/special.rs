@@ -29,8 +29,13 @@ impl Worker<'_> {
             let to = match worker.options().dry_run {
                 // Reading it would leave a time of access.
                 true => CString::default(),
-                false => rustix::fs::readlinkat(entry.at.source(), entry.source, Vec::new())
-                    .map_err(|error| worker.failed(Step::ReadLink, entry.source(), error.into()))?,
+                false => {
+                    rustix::fs::readlinkat(entry.at.source(), entry.source, Vec::new()).map_err(|error| {
+                        worker
+                            .reporter
+                            .failed(Step::ReadLink, entry.source(), error.into())
+                    })?
+                }
             };
             let make = |dir: BorrowedFd<'_>, name: &CStr| rustix::fs::symlinkat(&to, dir, name);
             worker.put(entry, &stat, (Step::CreateSymlink, None), true, make)
@@ -48,15 +53,10 @@ impl Worker<'_> {
                 Step::CreateSpecial
             };
             let device = rustix::fs::makedev(stat.rdev.0, stat.rdev.1);
-            let mode = Mode::from_raw_mode(worker.mode_of_special(&entry.at.dir, &stat));
+            let mode = Mode::from_raw_mode(worker.metadata.mode_of_special(&entry.at.dir, &stat));
             let make = |dir: BorrowedFd<'_>, name: &CStr| rustix::fs::mknodat(dir, name, kind, mode, device);
             worker.put(entry, &stat, (step, None), true, make)
         })
-    }
-
-    /// Whether further names of this file may come.
-    pub(crate) fn is_tracked(&self, entry: &Entry<'_>, stat: &Stat) -> bool {
-        self.options().preserve.links && (stat.nlink > 1 || self.run.follows(&entry.at.dir))
     }
 
     /// How many names of a file may come; 0 if nobody knows, because links are followed.
@@ -82,7 +82,7 @@ impl Worker<'_> {
     fn look(&mut self, entry: &Entry<'_>) -> Outcome<Stat> {
         let follow = self.run.follows(&entry.at.dir);
         sys::stat_at(entry.at.source(), entry.source, follow)
-            .map_err(|error| self.failed(Step::StatSource, entry.source(), error))
+            .map_err(|error| self.reporter.failed(Step::StatSource, entry.source(), error))
     }
 
     /// Makes something, unless a name of it is in the target already.
@@ -92,7 +92,7 @@ impl Worker<'_> {
         stat: &Stat,
         make: impl FnOnce(&mut Self) -> Outcome<()>,
     ) -> Outcome<()> {
-        if !self.is_tracked(entry, stat) {
+        if !self.run.tracks(entry, stat) {
             self.saw(entry, stat);
             return make(self);
         }
@@ -113,9 +113,9 @@ impl Worker<'_> {
                 linked => linked,
             },
             Claim::Copy => {
-                let failures = self.report.failures;
+                let failures = self.reporter.failures();
                 let done = self.first_of_several(entry, stat, make);
-                let whole = done.is_ok() && self.report.failures == failures;
+                let whole = done.is_ok() && self.reporter.failures() == failures;
                 let stays = matches!(done, Err(End::Skipped)) && self.is_up_to_date(entry, stat);
                 self.claimed(entry, stat, done.is_ok() || stays, whole);
                 done
@@ -148,16 +148,16 @@ impl Worker<'_> {
         first: &First,
         make: impl FnOnce(&mut Self) -> Outcome<()>,
     ) -> Outcome<()> {
-        let failures = self.report.failures;
+        let failures = self.reporter.failures();
         make(self)?;
-        self.tell(&Diagnostic::Warning {
+        self.reporter.tell(&Diagnostic::Warning {
             warning: Warning::NamesSplit,
             path: entry.target(),
         });
         let new = First {
             dir: entry.at.dir.clone(),
             name: entry.target.into(),
-            whole: self.report.failures == failures,
+            whole: self.reporter.failures() == failures,
         };
         self.run.links.renew(stat.id, first, new);
         Ok(())
@@ -171,7 +171,7 @@ impl Worker<'_> {
         );
         let opened = match first.dir.open_side(Side::Target) {
             Ok(opened) => opened,
-            Err(error) => return Err(self.failed_with(step.0, entry.target(), step.1, error)),
+            Err(error) => return Err(self.reporter.failed_with(step.0, entry.target(), step.1, error)),
         };
         let link = |dir: BorrowedFd<'_>, name: &CStr| {
             sys::link_at((opened.as_fd(), &first.name), (dir, name), AtFlags::empty())
@@ -189,9 +189,11 @@ impl Worker<'_> {
         }
         if first.whole && stat.is_file() {
             // A run that goes on may meet this name first.
-            if let Ok(there) = self.look_for_note(entry, || sys::stat_at(opened.as_fd(), &first.name, false))
+            if let Ok(there) = self
+                .journal
+                .stat_if_replaceable(entry, || sys::stat_at(opened.as_fd(), &first.name, false))
             {
-                self.note(entry, stat, stat.size, there.as_ref());
+                self.journal.finished(entry, stat, stat.size, there.as_ref());
             }
         }
         Ok(())
@@ -253,13 +255,13 @@ impl Worker<'_> {
         let path = entry.source();
         let there = self.existing_unless_private(entry)?;
         if there.is_some_and(|there| there.id == stat.id) && !self.replaces() {
-            return Err(self.refused(Refusal::SameFile, entry));
+            return Err(self.reporter.refused(Refusal::SameFile, entry));
         }
         if let Some(there) = &there {
             self.check_age(entry, &stat, there)?;
         }
         if path.is_relative() && !self.is_current(entry) && !there.is_some_and(|there| there.is_dir()) {
-            return Err(self.refused(Refusal::RelativeLink, entry));
+            return Err(self.reporter.refused(Refusal::RelativeLink, entry));
         }
         self.check_replaceable(entry, &stat, there.as_ref(), Step::CreateSymlink)?;
         let to = CString::new(path.as_os_str().as_bytes()).expect("paths are made of names");
@@ -307,7 +309,7 @@ impl Worker<'_> {
     ) -> Outcome<()> {
         let Some(there) = there else { return Ok(()) };
         if there.is_dir() && self.options().overwrite.when == When::All {
-            return Err(self.refused(Refusal::FileOverDirectory, entry));
+            return Err(self.reporter.refused(Refusal::FileOverDirectory, entry));
         }
         let options = self.options();
         // These go before anything is copied to their place, however that is done.
@@ -316,7 +318,9 @@ impl Worker<'_> {
         if !goes && !self.replaces() {
             self.check_age(entry, source, there)?;
             let error = io::Error::from(Errno::EXIST);
-            return Err(self.failed_with(step, entry.target(), Some(entry.source()), error));
+            return Err(self
+                .reporter
+                .failed_with(step, entry.target(), Some(entry.source()), error));
         }
         Ok(())
     }
@@ -348,7 +352,7 @@ impl Worker<'_> {
         let place = match self.place(entry, stat)? {
             Place::Replace(there) if dress && self.keeps_contents(entry, stat, &there) => {
                 let error = Errno::EXIST.into();
-                return Err(self.failed_with(step.0, entry.target(), step.1, error));
+                return Err(self.reporter.failed_with(step.0, entry.target(), step.1, error));
             }
             // A name replaces a name, also where contents would be written into what is there.
             Place::Into { there, .. } => Place::Replace(there),
@@ -377,11 +381,11 @@ impl Worker<'_> {
             (true, _) => Kind::of(stat.file_type()),
         };
         match kind {
-            Kind::HardLink => self.report.hard_links += 1,
-            Kind::Symlink => self.report.symlinks += 1,
-            _ => self.report.specials += 1,
+            Kind::HardLink => self.reporter.count(|report| report.hard_links += 1),
+            Kind::Symlink => self.reporter.count(|report| report.symlinks += 1),
+            _ => self.reporter.count(|report| report.specials += 1),
         }
-        self.copied(entry, kind, backup);
+        self.reporter.copied(entry, kind, backup);
         Ok(())
     }
 
@@ -416,13 +420,13 @@ impl Worker<'_> {
             Ok(name) => name,
             // A link that was asked for by itself is told of as any failure is.
             Err(error) if keeps_names && sys::is(&error, &[Errno::MLINK]) => return Err(End::TooManyNames),
-            Err(error) => return Err(self.failed_with(step, entry.target(), other, error)),
+            Err(error) => return Err(self.reporter.failed_with(step, entry.target(), other, error)),
         };
         if dress {
-            self.dress_name(entry, stat, &name);
+            self.metadata.apply_by_name(entry, stat, &name);
         }
         if dress {
-            self.note_made_thing(entry, stat, &name);
+            self.journal.finished_special(entry, stat, &name);
         }
         if private {
             return Ok(None);
@@ -431,7 +435,7 @@ impl Worker<'_> {
             Ok(backup) => Ok(backup),
             Err(NotNamed::End(end)) => Err(end),
             Err(NotNamed::NeedsInPlace(error)) => {
-                Err(self.failed(Step::Rename, entry.target(), error.into()))
+                Err(self.reporter.failed(Step::Rename, entry.target(), error.into()))
             }
         }
     }

@@ -2,5 +2,6 @@
 
 pub(crate) mod names;
 pub(crate) mod outcome;
+pub(crate) mod reporter;
 pub(crate) mod run;
 pub(crate) mod worker;

@@ -5,6 +5,7 @@ use crate::api::options::{Dereference, Engine, Fsync, Method, Options};
 use crate::data::rate_limit::Pace;
 use crate::entry::created::Created;
 use crate::entry::hard_links::Links;
+use crate::entry::Entry;
 use crate::job::names::{partial_name, random_u64};
 use crate::metadata::inode_flags::Lock;
 use crate::operands::plan;
@@ -12,7 +13,7 @@ use crate::resume::claim::Claims;
 use crate::resume::journal::{Asked, Batch, Before, Digest, Journal};
 use crate::shards::Part;
 use crate::sys::disk::{Disk, Disks};
-use crate::sys::{self, FileId};
+use crate::sys::{self, FileId, Stat};
 use crate::uring::{self, Lost};
 use crate::walk::block_groups::Nurseries;
 use crate::walk::directory_pair::Dir;
@@ -192,6 +193,11 @@ impl<'a> Run<'a> {
             Dereference::CommandLine => dir.is_top(),
             Dereference::Always => true,
         }
+    }
+
+    /// Whether further names of this file may come.
+    pub(crate) fn tracks(&self, entry: &Entry<'_>, stat: &Stat) -> bool {
+        self.options.preserve.links && (stat.nlink > 1 || self.follows(&entry.at.dir))
     }
 
     /// A name for something that is not finished: `NAME.partial-` and this run's id, or so many after it where that is

@@ -12,9 +12,9 @@ use crate::api::error::Step;
 use crate::api::observer::Paths;
 use crate::api::options::Mode;
 use crate::entry::Entry;
-use crate::job::worker::Worker;
 use crate::metadata::attributes::Names;
 use crate::metadata::xattr::{self, Bearer};
+use crate::metadata::MetadataCopier;
 use crate::sys::{self, Stat};
 use crate::walk::directory_pair::Dir;
 use rustix::fd::{AsFd, BorrowedFd};
@@ -47,10 +47,10 @@ pub(crate) struct Dress<'a> {
     pub(crate) mode: Option<u32>,
 }
 
-impl Worker<'_> {
+impl MetadataCopier<'_> {
     /// The rule for new files, see above.
     pub(crate) fn modes(&self, dir: &Dir, source: &Stat, old: Option<&Stat>, attributes: bool) -> Modes {
-        let preserve = self.options().preserve;
+        let preserve = self.run.options.preserve;
         let free = match preserve.mode {
             Mode::Fresh => 0o666,
             Mode::Preserve | Mode::Inherit => source.mode & 0o777,
@@ -90,7 +90,7 @@ impl Worker<'_> {
     /// What a file that is written to keeps: not its set-id bits, unless we may set them for anybody and its owner stays.
     /// As the kernel does, which leaves a file that its group may not execute its set-group-id bit.
     fn kept_permissions(&self, old: &Stat, source: &Stat) -> u32 {
-        let gives_away = self.options().preserve.ownership && old.owner() != source.owner();
+        let gives_away = self.run.options.preserve.ownership && old.owner() != source.owner();
         let lost = match (self.run.privileged, gives_away) {
             (true, false) => 0,
             (true, true) if old.mode & 0o010 == 0 => SET_ID & 0o4000,
@@ -101,11 +101,11 @@ impl Worker<'_> {
 
     /// The permissions of a file that was written in place.
     pub(crate) fn mode_in_place(&self, source: &Stat) -> Option<u32> {
-        (self.options().preserve.mode == Mode::Preserve).then(|| source.permissions())
+        (self.run.options.preserve.mode == Mode::Preserve).then(|| source.permissions())
     }
 
     /// Gives a file everything but its contents. What fails is told, and the rest is done.
-    pub(crate) fn dress_file(
+    pub(crate) fn apply_to_file(
         &mut self,
         entry: &Entry<'_>,
         from: BorrowedFd<'_>,
@@ -135,25 +135,25 @@ impl Worker<'_> {
             let mode = if lost { mode & !SET_ID } else { mode };
             let set = rustix::fs::fchmod(to, rustix::fs::Mode::from_raw_mode(mode));
             if let (Err(error), true) = (set, listed) {
-                self.failed(Step::SetMode, entry.target(), error.into());
+                self.reporter.failed(Step::SetMode, entry.target(), error.into());
             }
         }
-        if self.options().preserve.timestamps {
+        if self.run.options.preserve.timestamps {
             if let Err(error) = rustix::fs::futimens(to, &times(source)) {
-                self.failed(Step::SetTimes, entry.target(), error.into());
+                self.reporter.failed(Step::SetTimes, entry.target(), error.into());
             }
         }
     }
 
     /// Gives a finished directory everything. It is ours until here.
-    pub(crate) fn dress_dir(
+    pub(crate) fn apply_to_directory(
         &mut self,
         dir: &Dir,
         from: Option<BorrowedFd<'_>>,
         to: BorrowedFd<'_>,
         path: PathBuf,
     ) {
-        let preserve = self.options().preserve;
+        let preserve = self.run.options.preserve;
         let made = dir.state != crate::walk::directory_pair::State::Existing;
         let owned =
             dir.state.is_private() && !dir.resumed && dir.owner_of_new.get() == Some(&dir.stat.owner());
@@ -165,7 +165,7 @@ impl Worker<'_> {
             true => Bearer::Followed(sys::proc_path(to, None)),
             false => Bearer::Open(to),
         };
-        let listed = from.is_none_or(|from| self.dress_dir_attributes(from, &bearer, &path, made));
+        let listed = from.is_none_or(|from| self.apply_directory_attributes(from, &bearer, &path, made));
         self.give_context(|| path.clone(), &bearer);
         let mode = match preserve.mode {
             Mode::Preserve => Some(dir.stat.permissions()),
@@ -180,18 +180,18 @@ impl Worker<'_> {
         };
         if let Some(mode) = mode {
             if let (Err(error), true) = (self.dir_mode(to, &bearer, mode, lost), listed) {
-                self.failed(Step::SetMode, path.clone(), error);
+                self.reporter.failed(Step::SetMode, path.clone(), error);
             }
         }
         if preserve.timestamps {
             if let Err(error) = bearer.set_times(&times(&dir.stat)) {
-                self.failed(Step::SetTimes, path, error);
+                self.reporter.failed(Step::SetTimes, path, error);
             }
         }
     }
 
     /// Says whether no list is left that should have gone.
-    fn dress_dir_attributes(
+    fn apply_directory_attributes(
         &mut self,
         from: BorrowedFd<'_>,
         to: &Bearer<'_>,
@@ -212,7 +212,7 @@ impl Worker<'_> {
                 made || self.drop_lists(path, to, &names, &lists)
             }
             Err(error) => {
-                self.failed(Step::SetXattr, path.into(), error);
+                self.reporter.failed(Step::SetXattr, path.into(), error);
                 true
             }
         }
@@ -220,7 +220,7 @@ impl Worker<'_> {
 
     /// A directory keeps the set-group-id bit that it has inherited, unless permissions are preserved.
     fn dir_mode(&self, to: BorrowedFd<'_>, bearer: &Bearer<'_>, mode: u32, lost: bool) -> io::Result<()> {
-        let mode = if self.options().preserve.mode == Mode::Preserve {
+        let mode = if self.run.options.preserve.mode == Mode::Preserve {
             if lost {
                 mode & !SET_ID
             } else {
@@ -233,7 +233,7 @@ impl Worker<'_> {
     }
 
     /// Gives something that has no descriptor everything, by its name in the target directory.
-    pub(crate) fn dress_name(&mut self, entry: &Entry<'_>, source: &Stat, name: &CStr) {
+    pub(crate) fn apply_by_name(&mut self, entry: &Entry<'_>, source: &Stat, name: &CStr) {
         let dir = entry.at.target();
         let here = entry.at.dir.owner_of_new.get().copied();
         let lost = self.give_owner(entry, source, None, here, |uid, gid| {
@@ -252,16 +252,16 @@ impl Worker<'_> {
             // Without /proc there is no way to them.
             Err(error) if sys::is(&error, &[Errno::NOENT]) => {}
             Err(error) => {
-                self.failed(Step::SetXattr, entry.source(), error);
+                self.reporter.failed(Step::SetXattr, entry.source(), error);
             }
         }
         if !source.is_symlink() {
             self.mode_by_name(entry, source, name, lost);
         }
-        if self.options().preserve.timestamps {
+        if self.run.options.preserve.timestamps {
             let flags = AtFlags::SYMLINK_NOFOLLOW;
             if let Err(error) = rustix::fs::utimensat(dir, name, &times(source), flags) {
-                self.failed(Step::SetTimes, entry.target(), error.into());
+                self.reporter.failed(Step::SetTimes, entry.target(), error.into());
             }
         }
     }
@@ -269,13 +269,13 @@ impl Worker<'_> {
     /// Whether something keeps the permissions that it was made with: what its directory hands down is cut by these, and
     /// not by the umask.
     fn keeps_inherited(&self, dir: &Dir) -> bool {
-        let preserve = self.options().preserve;
+        let preserve = self.run.options.preserve;
         dir.inherits && preserve.mode != Mode::Preserve && !preserve.ownership
     }
 
     /// What a FIFO, a socket or a device is made with: closed, if anything is still to be changed.
     pub(crate) fn mode_of_special(&self, dir: &Dir, source: &Stat) -> u32 {
-        match self.options().preserve.mode {
+        match self.run.options.preserve.mode {
             _ if !self.keeps_inherited(dir) => 0o600,
             Mode::Fresh => fresh_special(source),
             Mode::Preserve | Mode::Inherit => source.mode & 0o777,
@@ -286,7 +286,7 @@ impl Worker<'_> {
         if self.keeps_inherited(&entry.at.dir) {
             return;
         }
-        let mode = match self.options().preserve.mode {
+        let mode = match self.run.options.preserve.mode {
             Mode::Preserve if lost => source.permissions() & !SET_ID,
             Mode::Preserve => source.permissions(),
             Mode::Inherit => source.mode & 0o777 & !self.run.umask,
@@ -303,7 +303,7 @@ impl Worker<'_> {
             Ok(())
         };
         if let Err(error) = set() {
-            self.failed(Step::SetMode, entry.target(), error);
+            self.reporter.failed(Step::SetMode, entry.target(), error);
         }
     }
 
@@ -317,7 +317,7 @@ impl Worker<'_> {
         chown: impl Fn(Option<Uid>, Option<Gid>) -> rustix::io::Result<()>,
     ) -> bool {
         let owner = match old {
-            _ if self.options().preserve.ownership => source.owner(),
+            _ if self.run.options.preserve.ownership => source.owner(),
             Some(old) => old.owner(),
             None => return false,
         };
@@ -343,7 +343,7 @@ impl Worker<'_> {
                 true
             }
             Err(error) => {
-                self.failed(Step::SetOwner, path, error.into());
+                self.reporter.failed(Step::SetOwner, path, error.into());
                 true
             }
         }

@@ -5,8 +5,8 @@ use crate::api::observer::Paths;
 use crate::api::options::{Mode, Wish};
 use crate::entry::Entry;
 use crate::job::outcome::Outcome;
-use crate::job::worker::Worker;
 use crate::metadata::xattr::{self, Bearer, Class};
+use crate::metadata::MetadataCopier;
 use crate::sys::{self, Stat};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
@@ -29,15 +29,15 @@ impl Names {
     }
 }
 
-impl Worker<'_> {
+impl MetadataCopier<'_> {
     /// The wanted attributes of a source.
     pub(crate) fn attribute_names(&mut self, entry: &Entry<'_>, from: BorrowedFd<'_>) -> Outcome<Names> {
         self.names_of(&Bearer::Open(from))
-            .map_err(|error| self.failed(Step::SetXattr, entry.source(), error))
+            .map_err(|error| self.reporter.failed(Step::SetXattr, entry.source(), error))
     }
 
     pub(crate) fn names_of(&mut self, bearer: &Bearer<'_>) -> io::Result<Names> {
-        let options = self.options();
+        let options = self.run.options;
         let preserve = &options.preserve;
         if preserve.mode != Mode::Preserve && preserve.xattr == Wish::No && preserve.context == Wish::No {
             return Ok(Names::default());
@@ -68,13 +68,13 @@ impl Worker<'_> {
                 Ok(()) => {}
                 // It is gone by now.
                 Err(error) if sys::is(&error, &[Errno::NODATA]) => {}
-                Err(error) if class.wish(self.options()) == Wish::Must => {
+                Err(error) if class.wish(self.run.options) == Wish::Must => {
                     let step = if class == Class::AccessList {
                         Step::SetMode
                     } else {
                         Step::SetXattr
                     };
-                    self.failed(step, path.into(), error);
+                    self.reporter.failed(step, path.into(), error);
                 }
                 Err(_) => {}
             }
@@ -83,13 +83,13 @@ impl Worker<'_> {
 
     /// The context that was asked for by name.
     pub(crate) fn give_context(&mut self, path: impl FnOnce() -> PathBuf, to: &Bearer<'_>) {
-        let Some(context) = &self.options().context else {
+        let Some(context) = &self.run.options.context else {
             return;
         };
         // As the kernel keeps it: with a zero at its end.
         let value = [context.as_bytes(), b"\0"].concat();
         if let Err(error) = to.set(xattr::CONTEXT, &value) {
-            self.failed(Step::SetContext, path(), error);
+            self.reporter.failed(Step::SetContext, path(), error);
         }
     }
 
@@ -102,14 +102,14 @@ impl Worker<'_> {
         names: &Names,
         lists: &[&CStr],
     ) -> bool {
-        if self.options().preserve.mode != Mode::Preserve {
+        if self.run.options.preserve.mode != Mode::Preserve {
             return true;
         }
         let mut missing = lists.iter().filter(|list| !names.has(list));
         match missing.try_for_each(|list| to.remove(list)) {
             Ok(()) => true,
             Err(error) => {
-                self.failed(Step::SetMode, path.into(), error);
+                self.reporter.failed(Step::SetMode, path.into(), error);
                 false
             }
         }
@@ -130,7 +130,7 @@ impl Worker<'_> {
         if held.list(&mut names).is_err() {
             return;
         }
-        let preserves = self.options().preserve.mode == Mode::Preserve;
+        let preserves = self.run.options.preserve.mode == Mode::Preserve;
         for name in xattr::each_to_set(&names) {
             let class = Class::of(name);
             if class == Class::Capability || (class == Class::AccessList && preserves) {

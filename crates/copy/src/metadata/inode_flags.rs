@@ -8,7 +8,7 @@ use crate::api::error::Step;
 use crate::api::observer::Paths;
 use crate::entry::regular_file::Source;
 use crate::entry::Entry;
-use crate::job::worker::Worker;
+use crate::metadata::MetadataCopier;
 use crate::sys::{self, FileId};
 use crate::walk::directory::own_path;
 use crate::walk::directory_pair::{Dir, Side};
@@ -93,11 +93,11 @@ impl What {
     }
 }
 
-impl Worker<'_> {
+impl MetadataCopier<'_> {
     /// Gives a file that is still empty the flags of its source.
     pub(crate) fn file_flags(&mut self, entry: &Entry<'_>, source: &Source, to: BorrowedFd<'_>) {
         // What a device makes of such a call nobody knows.
-        if !self.options().preserve.flags || !source.stat.is_file() {
+        if !self.run.options.preserve.flags || !source.stat.is_file() {
             return;
         }
         let locks = self.plain_flags(source.fd.as_fd(), to, || entry.target());
@@ -109,7 +109,7 @@ impl Worker<'_> {
 
     /// The locks of a file that an earlier run has finished.
     pub(crate) fn flags_of_finished(&mut self, entry: &Entry<'_>, source: &Source) {
-        if !self.options().preserve.flags || !source.stat.is_file() {
+        if !self.run.options.preserve.flags || !source.stat.is_file() {
             return;
         }
         match get(source.fd.as_fd(), LOCKS) {
@@ -120,14 +120,14 @@ impl Worker<'_> {
                 self.lock_later(what, there.map(|stat| stat.id), locks);
             }
             Err(error) => {
-                self.failed(Step::SetFlags, entry.target(), error);
+                self.reporter.failed(Step::SetFlags, entry.target(), error);
             }
         }
     }
 
     /// Gives a directory in which all is done the flags of its source.
     pub(crate) fn dir_flags(&mut self, dir: &Arc<Dir>, from: Option<BorrowedFd<'_>>, to: BorrowedFd<'_>) {
-        let Some(from) = from.filter(|_| self.options().preserve.flags) else {
+        let Some(from) = from.filter(|_| self.run.options.preserve.flags) else {
             return;
         };
         let locks = self.plain_flags(from, to, || own_path(dir, Side::Target));
@@ -138,7 +138,7 @@ impl Worker<'_> {
 
     /// The same for one that is held open until the end.
     pub(crate) fn held_dir_flags(&mut self, from: BorrowedFd<'_>, to: OwnedFd, path: PathBuf) {
-        if !self.options().preserve.flags {
+        if !self.run.options.preserve.flags {
             return;
         }
         let locks = self.plain_flags(from, to.as_fd(), || path.clone());
@@ -160,7 +160,7 @@ impl Worker<'_> {
             Err(error) => (IFlags::empty(), Err(error)),
         };
         if let (_, Err(error)) = done {
-            self.failed(Step::SetFlags, path(), error);
+            self.reporter.failed(Step::SetFlags, path(), error);
         }
         done.0
     }
@@ -169,7 +169,7 @@ impl Worker<'_> {
         match id {
             Ok(id) => self.run.locks.lock().unwrap().push(Lock { what, id, flags }),
             Err(error) => {
-                self.failed(Step::SetFlags, what.path(), error);
+                self.reporter.failed(Step::SetFlags, what.path(), error);
             }
         }
     }
@@ -184,7 +184,7 @@ impl Worker<'_> {
                 continue;
             }
             if let Err(error) = what.lock(id, flags) {
-                self.failed(Step::SetFlags, what.path(), error);
+                self.reporter.failed(Step::SetFlags, what.path(), error);
             }
         }
     }

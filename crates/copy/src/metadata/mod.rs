@@ -2,5 +2,8 @@
 
 pub(crate) mod apply;
 pub(crate) mod attributes;
+mod copier;
 pub(crate) mod inode_flags;
 pub(crate) mod xattr;
+
+pub(crate) use copier::MetadataCopier;

@@ -21,7 +21,7 @@ pub(crate) fn where_directories_go(worker: &mut Worker<'_>, source: &Path, targe
                 source: source.into(),
                 target: target.into(),
             };
-            worker.tell(&refused);
+            worker.reporter.tell(&refused);
         }
         Err(error) if sys::is(&error, &[Errno::NOENT]) => {
             // open(2) says that such a name is a directory's, and what makes other things that there is none.
@@ -32,7 +32,7 @@ pub(crate) fn where_directories_go(worker: &mut Worker<'_>, source: &Path, targe
             not_made(worker, source, target, kind, error.into());
         }
         Err(error) => {
-            worker.failed(Step::StatTarget, target.into(), error);
+            worker.reporter.failed(Step::StatTarget, target.into(), error);
         }
     }
 }
@@ -53,11 +53,11 @@ pub(crate) fn where_no_directory_is(
     };
     let kind = match stat {
         Err(error) => {
-            worker.failed(Step::StatSource, source.into(), error);
+            worker.reporter.failed(Step::StatSource, source.into(), error);
             return;
         }
         Ok(stat) if stat.is_dir() && !options.recursive => {
-            worker.tell(&Diagnostic::Refused {
+            worker.reporter.tell(&Diagnostic::Refused {
                 refusal: Refusal::OmittingDirectory,
                 source: source.into(),
                 target: path_of(target).into(),
@@ -72,14 +72,14 @@ pub(crate) fn where_no_directory_is(
         Target::Into(_) => Step::OpenTargetDirectory,
         Target::As(path) => return not_made(worker, source, path, kind, error),
     };
-    worker.failed(step, path_of(target).into(), error);
+    worker.reporter.failed(step, path_of(target).into(), error);
 }
 
 /// What is to be made of a source of this kind cannot be.
 fn not_made(worker: &mut Worker<'_>, source: &Path, target: &Path, kind: FileType, error: io::Error) {
     let (step, tells_source) = step_of(worker, kind);
     let other = tells_source.then(|| source.into());
-    worker.failed_with(step, target.into(), other, error);
+    worker.reporter.failed_with(step, target.into(), other, error);
 }
 
 /// What is made of a source of this kind, and whether the source's path is told beside the target's.

@@ -117,7 +117,8 @@ impl Parents {
             let fd = sys::open_target_dir(at.source(), &source, true)?;
             Ok((sys::stat(fd.as_fd())?, at))
         });
-        let (stat, at) = found.map_err(|error| worker.failed(Step::StatParent, from.into(), error))?;
+        let (stat, at) =
+            found.map_err(|error| worker.reporter.failed(Step::StatParent, from.into(), error))?;
         let dry = worker.options().dry_run;
         let made = match dry {
             true => would_make(&at, &name),
@@ -126,7 +127,7 @@ impl Parents {
         let made = match made {
             Ok(()) => true,
             Err(error) if sys::is(&error, &[Errno::EXIST]) => false,
-            Err(error) => return Err(worker.failed(Step::CreateDirectory, shown, error)),
+            Err(error) => return Err(worker.reporter.failed(Step::CreateDirectory, shown, error)),
         };
         let (opens, state) = match made && dry {
             true => (c".", State::Imagined),
@@ -151,21 +152,21 @@ impl Parents {
                     source: from.into(),
                     target: shown,
                 };
-                return worker.tell(&refused);
+                return worker.reporter.tell(&refused);
             }
-            worker.failed(Step::OpenTargetDirectory, shown, error)
+            worker.reporter.failed(Step::OpenTargetDirectory, shown, error)
         })?;
         worker.watch_disk(&next, dir.target.id());
         let ours = made || worker.was_made(dir, &name, &next.stat);
         if ours && self.made.insert(below.into()) {
-            worker.note_made(dir, &name, &next.stat);
+            worker.journal.made(dir, &name, &next.stat);
             let entry = Entry {
                 at: &at,
                 source: &source,
                 target: &name,
             };
-            worker.report.directories += 1;
-            worker.copied(&entry, Kind::Directory, None);
+            worker.reporter.count(|report| report.directories += 1);
+            worker.reporter.copied(&entry, Kind::Directory, None);
         } else if ours || !self.found.insert(below.into()) {
             return Ok(next);
         }
@@ -190,7 +191,7 @@ impl Parents {
             match self.open(&made) {
                 Ok((from, to)) => finish_one(worker, &made, from, to, path),
                 Err(error) => {
-                    worker.failed(Step::OpenTargetDirectory, path, error);
+                    worker.reporter.failed(Step::OpenTargetDirectory, path, error);
                 }
             }
         }
@@ -234,8 +235,10 @@ fn finish_one(worker: &mut Worker<'_>, made: &Unfinished, from: Option<OwnedFd>,
     };
     let dir = Dir::top(parts, Key::TOP);
     let from = from.as_ref().map(|fd| fd.as_fd());
-    worker.dress_dir(&dir, from, to.as_fd(), path.clone());
+    worker
+        .metadata
+        .apply_to_directory(&dir, from, to.as_fd(), path.clone());
     if let Some(from) = from {
-        worker.held_dir_flags(from, to, path);
+        worker.metadata.held_dir_flags(from, to, path);
     }
 }

@@ -71,15 +71,17 @@ pub(crate) fn carry_out(run: &Run<'_>, sources: &[PathBuf], target: &Target) -> 
                     plan.watch_disk(&mut worker);
                     plan.add_all(&mut worker, sources, &mut total);
                     plan.copy(&mut worker, &mut total);
-                    let is_told = !total.partial.is_empty() || !worker.report.partial.is_empty();
+                    let is_told = !total.partial.is_empty() || worker.reporter.has_partial();
                     plan.finish(&mut worker, is_told);
                 }
-                let is_left = run.stopped() || !total.partial.is_empty() || !worker.report.partial.is_empty();
+                let is_left = run.stopped() || !total.partial.is_empty() || worker.reporter.has_partial();
                 if let Err((name, error)) = run.end_journal(!run.part.is_whole() || is_left) {
-                    worker.failed(Step::Remove, plan.top.path(Side::Target, &name), error);
+                    worker
+                        .reporter
+                        .failed(Step::Remove, plan.top.path(Side::Target, &name), error);
                 }
                 // The directory that it was in, which could not be changed then.
-                worker.lock_all(|_| true);
+                worker.metadata.lock_all(|_| true);
             }
             Err(error) => {
                 for source in sources {
@@ -87,7 +89,7 @@ pub(crate) fn carry_out(run: &Run<'_>, sources: &[PathBuf], target: &Target) -> 
                 }
             }
         }
-        report::add(&mut total, worker.report);
+        report::add(&mut total, worker.reporter.take());
     });
     total.stopped = run.stopped();
     total.duration = begin.elapsed();
@@ -153,7 +155,7 @@ impl<'a> Plan<'a> {
     fn add_all(&mut self, worker: &mut Worker<'_>, sources: &[PathBuf], total: &mut Report) {
         for source in sources {
             if let Err(error) = self.add(worker, source, sources.len() > 1, total) {
-                worker.failed(Step::StatSource, source.clone(), error);
+                worker.reporter.failed(Step::StatSource, source.clone(), error);
             }
         }
     }
@@ -249,7 +251,7 @@ impl<'a> Plan<'a> {
             return true;
         };
         if before.stat.id == stat.id && (is_dir || worker.options().backup == Backup::None) {
-            worker.tell(&Diagnostic::Warning {
+            worker.reporter.tell(&Diagnostic::Warning {
                 warning: Warning::NamedTwice,
                 path: entry.source(),
             });
@@ -265,7 +267,7 @@ impl<'a> Plan<'a> {
         }
         let imagined = worker.options().dry_run.then(|| worker.imagine(&before.stat));
         if !worker.is_left_alone(entry, stat, imagined) {
-            worker.refused(Refusal::JustCreated, entry);
+            worker.reporter.refused(Refusal::JustCreated, entry);
         }
         false
     }
@@ -315,7 +317,7 @@ impl<'a> Plan<'a> {
         self.parents.finish(worker);
         let run = worker.run;
         let has_journal = |id| run.journal.get().is_some_and(|journal| journal.is_in(id));
-        worker.lock_all(|id| !has_journal(id));
+        worker.metadata.lock_all(|id| !has_journal(id));
         for disk in run.disks.all() {
             // A tree that has no name because of this was told of. A barrier may have noticed it where nobody asked.
             let wanted = if disk.has_failed() { !is_told } else { run.syncs() };
@@ -323,7 +325,9 @@ impl<'a> Plan<'a> {
                 continue;
             }
             if let Err(error) = run.sync(&disk) {
-                worker.failed(Step::Sync, self.top.path(Side::Target, c""), error);
+                worker
+                    .reporter
+                    .failed(Step::Sync, self.top.path(Side::Target, c""), error);
             }
         }
     }
@@ -338,7 +342,9 @@ impl<'a> Plan<'a> {
             false => Ok(()),
         };
         if let Err(error) = watched {
-            worker.failed(Step::Sync, self.top.path(Side::Target, c""), error);
+            worker
+                .reporter
+                .failed(Step::Sync, self.top.path(Side::Target, c""), error);
         }
     }
 }

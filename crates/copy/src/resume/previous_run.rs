@@ -69,21 +69,21 @@ impl Worker<'_> {
         let (mut journal, at) = match opened {
             Ok(opened) => opened,
             Err(error) if run.options.resume => {
-                return Err(self.failed(Step::Journal, shown(top, c""), error));
+                return Err(self.reporter.failed(Step::Journal, shown(top, c""), error));
             }
             // Without descriptors for it, the copy says what fails.
             Err(_) => return Ok(()),
         };
         if run.options.resume {
             let found = journal::find(at.target(), &run.asked().0, true);
-            match found.map_err(|error| self.failed(Step::Journal, shown(top, c""), error))? {
+            match found.map_err(|error| self.reporter.failed(Step::Journal, shown(top, c""), error))? {
                 Search::Nothing => {}
                 Search::Unfit(name, unfit, head) => return Err(self.unfit(top, &name, unfit, &head.source)),
                 Search::Found(found) => {
                     let path = shown(top, found.name());
                     journal = journal
                         .go_on(found)
-                        .map_err(|error| self.failed(Step::Journal, path, error))?;
+                        .map_err(|error| self.reporter.failed(Step::Journal, path, error))?;
                 }
             }
         }
@@ -93,7 +93,7 @@ impl Worker<'_> {
             self.hint(top, at.target());
             if run.options.resume {
                 // Who asks for it wants whatever is made to be found again.
-                run.write_down(&mut self.log);
+                self.journal.write();
             }
         } else {
             self.tidy_existing(top, at.target(), None);
@@ -107,7 +107,7 @@ impl Worker<'_> {
         let Ok(at) = top.open() else { return Ok(()) };
         if self.options().resume {
             let found = journal::find(at.target(), &self.run.asked().0, false);
-            match found.map_err(|error| self.failed(Step::Journal, shown(top, c""), error))? {
+            match found.map_err(|error| self.reporter.failed(Step::Journal, shown(top, c""), error))? {
                 Search::Unfit(name, unfit, head) => return Err(self.unfit(top, &name, unfit, &head.source)),
                 Search::Found(_) => return Ok(()),
                 Search::Nothing => {}
@@ -129,7 +129,7 @@ impl Worker<'_> {
             source: OsStr::from_bytes(source).into(),
             target: shown(top, name),
         };
-        self.tell(&refused)
+        self.reporter.tell(&refused)
     }
 
     /// Says what an earlier run has left, if it is among the first names.
@@ -157,7 +157,7 @@ impl Worker<'_> {
                 false if is_dir() => Warning::LeftTree,
                 false => continue,
             };
-            self.tell(&Diagnostic::Warning {
+            self.reporter.tell(&Diagnostic::Warning {
                 warning,
                 path: shown(top, name),
             });
@@ -191,7 +191,7 @@ impl Worker<'_> {
         };
         let from = open(entry.at.source(), entry.source, follow, source).ok()??;
         let to = open(entry.at.target(), entry.target, through_link, there).ok()??;
-        let is_part = self.is_part(from.as_fd(), to.as_fd(), there.size);
+        let is_part = self.data.is_part(from.as_fd(), to.as_fd(), there.size);
         matches!(is_part, Ok(true)).then_some(begun)
     }
 
@@ -210,8 +210,7 @@ impl Worker<'_> {
         }
         let key = dir.key.child(entry.target);
         if before.knows_file(key) {
-            self.log.void(key);
-            self.run.write_down(&mut self.log);
+            self.journal.void(key);
         }
         self.make_room(entry)?;
         Ok(false)
@@ -235,7 +234,7 @@ impl Worker<'_> {
     pub(crate) fn stays_finished(&mut self, entry: &Entry<'_>, source: &Stat) -> bool {
         let stays = self.was_finished(entry, source);
         if stays {
-            self.report.resumed += 1;
+            self.reporter.count(|report| report.resumed += 1);
             self.run.note_created(entry, Kind::of(source.file_type()));
             self.run.observer.resumed(&Copied {
                 kind: Kind::of(source.file_type()),
@@ -261,7 +260,7 @@ impl Worker<'_> {
             return Ok(());
         }
         remove(entry.at.target(), entry.target)
-            .map_err(|error| self.failed(Step::Remove, entry.target(), error))
+            .map_err(|error| self.reporter.failed(Step::Remove, entry.target(), error))
     }
 
     /// Whether there is a directory of an earlier run, in a directory of ours. Anything else goes.
@@ -279,7 +278,7 @@ impl Worker<'_> {
     /// The name of a tree that an earlier run has left for this target, if it is surely ours.
     pub(crate) fn left_tree(&mut self, entry: &Entry<'_>) -> Outcome<Option<CString>> {
         let found = self.find_left_tree(entry);
-        found.map_err(|(_, error)| self.failed(Step::StatTarget, entry.target(), error))
+        found.map_err(|(_, error)| self.reporter.failed(Step::StatTarget, entry.target(), error))
     }
 
     /// What could not even be begun may have a tree of an earlier run, which stays and is told of.
@@ -290,7 +289,8 @@ impl Worker<'_> {
             return;
         }
         if let Ok(Some(name)) | Err((name, _)) = self.find_left_tree(entry) {
-            self.report.partial.push(shown(dir, &name));
+            self.reporter
+                .count(|report| report.partial.push(shown(dir, &name)));
         }
     }
 
@@ -353,7 +353,7 @@ impl Worker<'_> {
             })
         });
         if let Err(error) = listed {
-            self.failed(Step::Remove, shown(dir, c""), error);
+            self.reporter.failed(Step::Remove, shown(dir, c""), error);
         }
     }
 
@@ -441,14 +441,14 @@ impl Worker<'_> {
                 }
             }
             Err(error) => {
-                self.failed(Step::Remove, path, error);
+                self.reporter.failed(Step::Remove, path, error);
             }
         }
     }
 
     fn remove_left(&mut self, target: BorrowedFd<'_>, name: &CStr, path: PathBuf) {
         if let Err(error) = remove(target, name) {
-            self.failed(Step::Remove, path, error);
+            self.reporter.failed(Step::Remove, path, error);
         }
     }
 

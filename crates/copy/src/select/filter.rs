@@ -72,7 +72,7 @@ impl Worker<'_> {
         if rules.is_empty() || !is_excluded(rules, entry, kind == Some(FileType::Directory)) {
             return false;
         }
-        self.report.excluded += 1;
+        self.reporter.count(|report| report.excluded += 1);
         let excluded = Copied {
             kind: kind.map_or(Kind::Special, Kind::of),
             bytes: 0,

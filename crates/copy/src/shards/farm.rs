@@ -46,7 +46,7 @@ impl Worker<'_> {
         if !was_first && self.link_from_farm(entry, stat)? {
             return Ok(());
         }
-        let before = self.counts().map(|count| *count);
+        let before = self.reporter.linkable();
         make(self)?;
         match sys::link_at((entry.at.target(), entry.target), (farm, &name), AtFlags::empty()) {
             Ok(()) => {
@@ -58,27 +58,12 @@ impl Worker<'_> {
             Err(Errno::MLINK | Errno::PERM | Errno::OPNOTSUPP) => Ok(()),
             Err(Errno::EXIST) => {
                 if self.take(entry, farm, &name)? && !was_first {
-                    self.count_as_link(before);
+                    self.reporter.count_as_links(before);
                 }
                 Ok(())
             }
             Err(error) => Err(self.farm_failed(entry, error.into())),
         }
-    }
-
-    /// How many of each kind were made that can have several names.
-    fn counts(&mut self) -> [&mut u64; 3] {
-        let report = &mut self.report;
-        [&mut report.files, &mut report.symlinks, &mut report.specials]
-    }
-
-    /// What was made since there were so many has given way to another shard's.
-    fn count_as_link(&mut self, before: [u64; 3]) {
-        let made = self.counts().into_iter().zip(before);
-        let links: u64 = made
-            .map(|(count, before)| std::mem::replace(count, before) - before)
-            .sum();
-        self.report.hard_links += links;
     }
 
     /// Whether an earlier attempt has put the file there from this very name: then it is copied, and no link.
@@ -95,8 +80,9 @@ impl Worker<'_> {
         };
         let taken = self.take(entry, farm, &Farm::name(entry, stat))?;
         if taken {
-            self.report.hard_links += 1;
-            self.copied(entry, crate::api::observer::Kind::HardLink, None);
+            self.reporter.count(|report| report.hard_links += 1);
+            self.reporter
+                .copied(entry, crate::api::observer::Kind::HardLink, None);
         }
         Ok(taken)
     }

@@ -280,6 +280,7 @@ impl Worker<'_> {
 
     /// Where a link in the farm is shown as: never to a user who has no trouble with it.
     pub(crate) fn farm_failed(&mut self, entry: &Entry<'_>, error: std::io::Error) -> End {
-        self.failed_with(Step::CreateHardLink, entry.target(), Some(entry.source()), error)
+        self.reporter
+            .failed_with(Step::CreateHardLink, entry.target(), Some(entry.source()), error)
     }
 }

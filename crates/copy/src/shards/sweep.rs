@@ -19,7 +19,7 @@ impl Worker<'_> {
     pub(crate) fn sweep_dir(&mut self, dir: &Arc<Dir>) {
         if let Err(error) = self.try_to_sweep(dir) {
             let path = dir.path(crate::walk::directory_pair::Side::Target, c"");
-            self.failed(Step::OpenTargetDirectory, path, error);
+            self.reporter.failed(Step::OpenTargetDirectory, path, error);
         }
     }
 

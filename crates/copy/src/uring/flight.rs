@@ -153,7 +153,7 @@ impl Worker<'_> {
             Stage::Sync(task, new) => match landing.result {
                 Ok(_) => self.close_in_ring(flight, task, new),
                 Err(error) => {
-                    self.failed(Step::Sync, flight.entry().target(), error);
+                    self.reporter.failed(Step::Sync, flight.entry().target(), error);
                     self.discard(flight, &new.name);
                 }
             },
@@ -196,7 +196,7 @@ impl Worker<'_> {
                     self.launch(flight.with(Stage::Read(task)), op);
                 }
                 Err(error) => {
-                    self.failed(Step::Read, flight.entry().source(), error);
+                    self.reporter.failed(Step::Read, flight.entry().source(), error);
                     self.end(flight);
                 }
             },
@@ -207,12 +207,12 @@ impl Worker<'_> {
     /// Whether the ring is the way for this file: neither large nor with holes, blocks to share or further names.
     fn suits(&self, entry: &Entry<'_>, stat: &Stat) -> bool {
         let options = self.options();
-        let most = MOST_BYTES.min(self.buffer.len() as u64);
+        let most = MOST_BYTES.min(self.data.buffer.len() as u64);
         stat.is_file()
             && (1..=most).contains(&stat.size)
-            && !self.is_tracked(entry, stat)
+            && !self.run.tracks(entry, stat)
             && !(options.sparse == Sparse::Auto && content::misses_blocks(stat))
-            && !self.may_clone(
+            && !self.data.may_clone(
                 stat.size,
                 entry.at.target(),
                 (stat.id.0, entry.at.dir.target.id().0),
@@ -242,7 +242,7 @@ impl Worker<'_> {
         if looks_for_holes && content::has_holes(task.source.fd.as_fd(), &stat, task.source.attributes) {
             return self.copy_prepared(entry, task).map(|()| None);
         }
-        let turn = self.wait_for_turn(stat.size as usize);
+        let turn = self.data.wait_for_turn(stat.size as usize);
         turn.map_err(|trouble| self.trouble(entry, trouble))?;
         Ok(Some(task))
     }
@@ -266,7 +266,7 @@ impl Worker<'_> {
             }
             Err(error) => {
                 self.ring().give_back(buffer);
-                self.failed(Step::Read, flight.entry().source(), error);
+                self.reporter.failed(Step::Read, flight.entry().source(), error);
                 self.end(flight);
             }
         }
@@ -284,7 +284,7 @@ impl Worker<'_> {
         let name = self.name_of_new(&flight.name, &task);
         if task.prepared.direct {
             // What it is about is looked at when there is something.
-            let _ = self.note_begun(&flight.entry(), || Ok(Begun::ToBeMade));
+            let _ = self.journal.begun(&flight.entry(), || Ok(Begun::ToBeMade));
         }
         let access = match self.options().verify {
             true => OFlags::RDWR,
@@ -305,7 +305,7 @@ impl Worker<'_> {
             }
             Err(_) => {
                 if task.prepared.direct {
-                    self.note_not_begun(&flight.entry());
+                    self.journal.not_begun(&flight.entry());
                 }
                 // Without descriptors, there will be some; all else is found again, and told.
                 self.ring().give_back(bytes);
@@ -318,7 +318,8 @@ impl Worker<'_> {
             false => Ok(()),
         };
         if let Err(error) = noted {
-            self.failed(Step::CreateFile, flight.entry().target(), error);
+            self.reporter
+                .failed(Step::CreateFile, flight.entry().target(), error);
             self.ring().give_back(bytes);
             return self.discard(flight, &name);
         }
@@ -339,7 +340,7 @@ impl Worker<'_> {
         new.moved.written = bytes.len() as u64;
         self.ring().give_back(bytes);
         if let Err(error) = written {
-            self.failed(Step::Write, flight.entry().target(), error);
+            self.reporter.failed(Step::Write, flight.entry().target(), error);
             return self.discard(flight, &new.name);
         }
         self.run.observer.progress(new.moved.written);
@@ -400,7 +401,8 @@ impl Worker<'_> {
         // A read that was cut short, or has failed, is gone on with.
         let more = sys::read_at(to, &mut buffer[done..], done as u64).map_err(Trouble::ReadBack)?;
         let length = sys::stat(to).map_err(Trouble::ReadBack)?.size;
-        self.verdict_on(&buffer[..done + more], length, source.fd.as_fd(), &source.stat)
+        self.data
+            .verdict_on(&buffer[..done + more], length, source.fd.as_fd(), &source.stat)
     }
 
     /// Everything but the contents, when these are as they should be.
@@ -410,7 +412,7 @@ impl Worker<'_> {
             Ok(moved) => new.moved = moved,
             Err(_) => return self.discard(flight, &new.name),
         }
-        let failures = self.report.failures;
+        let failures = self.reporter.failures();
         let Task {
             source,
             old,
@@ -418,8 +420,9 @@ impl Worker<'_> {
             ..
         } = &*task;
         let dress = prepared.dress(&entry, old.as_ref());
-        self.dress_file(&entry, source.fd.as_fd(), &source.stat, new.to.as_fd(), &dress);
-        new.whole = self.report.failures == failures;
+        self.metadata
+            .apply_to_file(&entry, source.fd.as_fd(), &source.stat, new.to.as_fd(), &dress);
+        new.whole = self.reporter.failures() == failures;
         if self.options().fsync == Fsync::Each {
             let op = op::Fsync::new(handle(&new.to));
             self.launch(flight.with(Stage::Sync(task, new)), op);
@@ -429,7 +432,9 @@ impl Worker<'_> {
     }
 
     fn close_in_ring(&mut self, flight: Flight, task: Box<Task>, new: New) {
-        let there = self.look_for_note(&flight.entry(), || sys::stat(new.to.as_fd()));
+        let there = self
+            .journal
+            .stat_if_replaceable(&flight.entry(), || sys::stat(new.to.as_fd()));
         let created = Created {
             name: new.name,
             moved: new.moved,
@@ -442,11 +447,12 @@ impl Worker<'_> {
     fn closed(&mut self, flight: Flight, mut task: Task, new: Created, landing: Landing) {
         let entry = flight.entry();
         if let Err(error) = landing.result {
-            self.failed(Step::Write, entry.target(), error);
+            self.reporter.failed(Step::Write, entry.target(), error);
             return self.discard(flight, &new.name);
         }
         if let (Ok(there), true) = (&new.there, new.whole) {
-            self.note(&entry, &task.source.stat, new.moved.shared, there.as_ref());
+            self.journal
+                .finished(&entry, &task.source.stat, new.moved.shared, there.as_ref());
         }
         let (source, old) = (&mut task.source, task.old.as_ref());
         let named = self.named(&entry, source, old, &task.prepared, &new.name, new.moved);

@@ -69,7 +69,8 @@ impl Worker<'_> {
         match task {
             Ok(task) => Some((Later { at, name, task }, made)),
             Err(error) => {
-                self.failed(Step::Read, entry(&at, &name).source(), error);
+                self.reporter
+                    .failed(Step::Read, entry(&at, &name).source(), error);
                 self.release(at.dir);
                 None
             }
@@ -89,7 +90,7 @@ impl Worker<'_> {
             }
             if self.options().engine == Engine::Uring && !self.run.stopped() {
                 let error = io::Error::from_raw_os_error(errno);
-                self.failed(Step::Engine, of.source(), error);
+                self.reporter.failed(Step::Engine, of.source(), error);
                 self.release(later.at.dir);
             } else {
                 self.do_later(later);

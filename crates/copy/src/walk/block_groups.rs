@@ -166,7 +166,8 @@ impl Worker<'_> {
             match rustix::fs::unlinkat(opened, &name, AtFlags::REMOVEDIR) {
                 Ok(()) | Err(Errno::NOENT) => {}
                 Err(error) => {
-                    self.failed(Step::Remove, tree.path(Side::Target, &name), error.into());
+                    self.reporter
+                        .failed(Step::Remove, tree.path(Side::Target, &name), error.into());
                 }
             }
         }

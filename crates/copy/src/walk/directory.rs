@@ -50,7 +50,7 @@ impl Worker<'_> {
                 Work::Help(batch) => self.help(&batch),
             }
         }
-        self.hold_notes();
+        self.journal.hold();
     }
 
     fn job(&mut self, job: Job) {
@@ -71,11 +71,11 @@ impl Worker<'_> {
                     self.entry(&entry, job.kind);
                     // A directory that is filled has taken it.
                     let part = std::mem::take(&mut self.part);
-                    self.advance(part);
+                    self.reporter.advance(part);
                 }
                 Err(error) => {
                     let path = job.dir.path(Side::Source, &job.source);
-                    self.failed(Step::StatSource, path, error);
+                    self.reporter.failed(Step::StatSource, path, error);
                 }
             }
         }
@@ -93,7 +93,7 @@ impl Worker<'_> {
             Ok(fd) => Some(fd),
             Err(error) => {
                 if !self.fails_silently(entry) {
-                    self.failed(Step::ReadDirectory, entry.source(), error);
+                    self.reporter.failed(Step::ReadDirectory, entry.source(), error);
                 }
                 None
             }
@@ -124,8 +124,8 @@ impl Worker<'_> {
             let _ = dir.owner_of_new.set(made.stat.owner());
         }
         if own {
-            self.report.directories += 1;
-            self.copied(entry, kind, None);
+            self.reporter.count(|report| report.directories += 1);
+            self.reporter.copied(entry, kind, None);
         }
         let crossed = self.options().one_file_system && dir.stat.id.0 != dir.root_device;
         self.tidy(&dir);
@@ -157,10 +157,10 @@ impl Worker<'_> {
                 stat.map(|stat| (Err(error), stat))
             }
             Err(error) => {
-                return Err(self.failed(Step::ReadDirectory, entry.source(), error));
+                return Err(self.reporter.failed(Step::ReadDirectory, entry.source(), error));
             }
         };
-        found.map_err(|error| self.failed(Step::StatSource, entry.source(), error))
+        found.map_err(|error| self.reporter.failed(Step::StatSource, entry.source(), error))
     }
 
     fn check_source_dir(&mut self, entry: &Entry<'_>, stat: &Stat) -> Outcome<()> {
@@ -175,7 +175,7 @@ impl Worker<'_> {
         }
         let loops = self.options().dereference == Dereference::Always;
         if loops && entry.at.dir.is_inside(stat.id) {
-            return Err(self.refused(Refusal::Cycle, entry));
+            return Err(self.reporter.refused(Refusal::Cycle, entry));
         }
         Ok(())
     }
@@ -183,7 +183,7 @@ impl Worker<'_> {
     /// The target was met inside the source: told of with the two paths that the user has named.
     fn refuse_itself(&mut self, inside: &Dir, entry: &Entry<'_>) -> End {
         let Some(named) = inside.named() else {
-            return self.refused(Refusal::IntoItself, entry);
+            return self.reporter.refused(Refusal::IntoItself, entry);
         };
         // Several of the directories that are copied to may be in it.
         if !named.refused_itself.is_first() {
@@ -194,7 +194,7 @@ impl Worker<'_> {
             source: own_path(named, Side::Source),
             target: own_path(named, Side::Target),
         };
-        self.tell(&refused)
+        self.reporter.tell(&refused)
     }
 
     /// The directory that the source's entries go to.
@@ -218,9 +218,9 @@ impl Worker<'_> {
             }
             Some(there) => {
                 if there.id == source.id {
-                    return Err(self.refused(Refusal::SameFile, entry));
+                    return Err(self.reporter.refused(Refusal::SameFile, entry));
                 }
-                Err(self.refused(Refusal::DirectoryOverFile, entry))
+                Err(self.reporter.refused(Refusal::DirectoryOverFile, entry))
             }
             None if self.options().in_place => self.make_dir(entry, State::Made, source),
             None => self.new_tree(entry, source),
@@ -236,13 +236,15 @@ impl Worker<'_> {
     fn existing_dir(&mut self, entry: &Entry<'_>, source: &Stat, through_link: bool) -> Outcome<Made> {
         let opened = sys::open_target_dir(entry.at.target(), entry.target, through_link)
             .and_then(|fd| sys::stat(fd.as_fd()).map(|stat| (fd, stat)));
-        let (fd, stat) =
-            opened.map_err(|error| self.failed(Step::OpenTargetDirectory, entry.target(), error))?;
+        let (fd, stat) = opened.map_err(|error| {
+            self.reporter
+                .failed(Step::OpenTargetDirectory, entry.target(), error)
+        })?;
         if stat.id == source.id {
             // All that is in it is there.
             return Err(match self.options().overwrite.when {
                 When::None => self.skip(entry, source),
-                _ => self.refused(Refusal::SameFile, entry),
+                _ => self.reporter.refused(Refusal::SameFile, entry),
             });
         }
         if entry.at.dir.is_top() {
@@ -251,11 +253,11 @@ impl Worker<'_> {
         let inherits = xattr::inherits(fd.as_fd());
         let ours = self.was_made(&entry.at.dir, entry.target, &stat);
         if !ours {
-            self.note_entered(entry, &stat);
+            self.journal.entered(entry, &stat);
         }
         if ours && self.options().preserve.flags {
             inode_flags::unlock(fd.as_fd())
-                .map_err(|error| self.failed(Step::SetFlags, entry.target(), error))?;
+                .map_err(|error| self.reporter.failed(Step::SetFlags, entry.target(), error))?;
         }
         Ok(Made {
             fd: Some(fd),
@@ -289,7 +291,8 @@ impl Worker<'_> {
             _ if apart => Ok(entry.target.into()),
             _ => make(entry.target).map(|()| entry.target.into()),
         };
-        let name = made.map_err(|error| self.failed(Step::CreateDirectory, entry.target(), error))?;
+        let name =
+            made.map_err(|error| self.reporter.failed(Step::CreateDirectory, entry.target(), error))?;
         let made = self
             .enter_dir(entry, state, name.clone(), false)
             .inspect_err(|_| {
@@ -299,7 +302,7 @@ impl Worker<'_> {
                 }
             })?;
         if !matches!(state, State::Hidden | State::Shared) {
-            self.note_made(&entry.at.dir, entry.target, &made.stat);
+            self.journal.made(&entry.at.dir, entry.target, &made.stat);
         }
         Ok(made)
     }
@@ -352,8 +355,10 @@ impl Worker<'_> {
             }
             Ok((fd, stat))
         });
-        let (fd, stat) =
-            opened.map_err(|error| self.failed(Step::OpenTargetDirectory, entry.target(), error))?;
+        let (fd, stat) = opened.map_err(|error| {
+            self.reporter
+                .failed(Step::OpenTargetDirectory, entry.target(), error)
+        })?;
         if of_all.is_some() || !matches!(state, State::Hidden | State::Shared) {
             self.run.roots.lock().unwrap().insert(stat.id);
             self.run.makers.lock().unwrap().insert(entry.at.dir.target.id());
@@ -392,7 +397,8 @@ impl Worker<'_> {
             return;
         }
         if self.run.stopped() {
-            self.report.partial.extend(dir.partial_path());
+            self.reporter
+                .count(|report| report.partial.extend(dir.partial_path()));
             return;
         }
         if !self.is_to_be_finished(dir) {
@@ -402,19 +408,20 @@ impl Worker<'_> {
         let opened = match dir.open_side(Side::Target) {
             Ok(fd) => fd,
             Err(error) => {
-                self.failed(Step::OpenTargetDirectory, path, error);
+                self.reporter.failed(Step::OpenTargetDirectory, path, error);
                 return;
             }
         };
         self.remove_nurseries(dir, opened.as_fd());
         let from = dir.open_side(Side::Source).ok();
         let from = from.as_ref().map(|fd| fd.as_fd());
-        self.dress_dir(dir, from, opened.as_fd(), path);
-        self.dir_flags(dir, from, opened.as_fd());
+        self.metadata.apply_to_directory(dir, from, opened.as_fd(), path);
+        self.metadata.dir_flags(dir, from, opened.as_fd());
         self.keep_last(dir);
         if let Some(partial) = dir.target.partial() {
             if let Err(End::Failed) = self.name_tree(dir, &opened, &partial) {
-                self.report.partial.extend(dir.partial_path());
+                self.reporter
+                    .count(|report| report.partial.extend(dir.partial_path()));
             }
             self.run.claims.release(dir.target.id());
         }
@@ -425,7 +432,8 @@ impl Worker<'_> {
         if self.run.syncs() && dir.target.id().0 != above.0 {
             let watched = dir.open().and_then(|at| self.run.disks.of(at.target()));
             if let Err(error) = watched {
-                self.failed(Step::Sync, own_path(dir, Side::Target), error);
+                self.reporter
+                    .failed(Step::Sync, own_path(dir, Side::Target), error);
             }
         }
     }
@@ -444,7 +452,7 @@ impl Worker<'_> {
         if self.options().fsync != Fsync::None {
             let disk = self.run.disks.of(opened.as_fd());
             let synced = disk.and_then(|disk| self.run.sync(&disk));
-            synced.map_err(|error| self.failed(Step::Sync, path.clone(), error))?;
+            synced.map_err(|error| self.reporter.failed(Step::Sync, path.clone(), error))?;
         }
         let parent = dir.parent().expect("a partial directory is in another");
         let renamed = parent
@@ -459,7 +467,7 @@ impl Worker<'_> {
                 self.merge_again(dir, parent, partial);
                 Ok(())
             }
-            Err(error) => Err(self.failed(Step::Rename, path, error)),
+            Err(error) => Err(self.reporter.failed(Step::Rename, path, error)),
         }
     }
 }

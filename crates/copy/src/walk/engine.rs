@@ -27,12 +27,12 @@ impl Worker<'_> {
     /// Takes the memory that it needs and starts the engine, or tells why not.
     pub(crate) fn has_engine(&mut self) -> bool {
         if self.take_memory().is_err() {
-            self.tell(&Diagnostic::NoMemory);
+            self.reporter.tell(&Diagnostic::NoMemory);
             return false;
         }
         let started = self.start_engine();
         if let Err(error) = &started {
-            self.tell(&Diagnostic::NoEngine {
+            self.reporter.tell(&Diagnostic::NoEngine {
                 engine: "uring".into(),
                 errno: proactor::errno_of(error).unwrap_or(Errno::OPNOTSUPP.raw_os_error()),
                 reason: error.to_string(),
@@ -51,7 +51,7 @@ impl Worker<'_> {
             Some(errno) if self.options().engine == Engine::Uring => {
                 if self.is_wanted(entry, listed) {
                     let error = io::Error::from_raw_os_error(errno);
-                    self.failed(Step::Engine, entry.source(), error);
+                    self.reporter.failed(Step::Engine, entry.source(), error);
                 }
             }
             _ => self.entry(entry, listed),

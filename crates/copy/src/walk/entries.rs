@@ -36,7 +36,8 @@ impl Worker<'_> {
         let opened = match dir.open() {
             Ok(opened) => opened,
             Err(error) => {
-                self.failed(Step::ReadDirectory, own_path(dir, Side::Source), error);
+                self.reporter
+                    .failed(Step::ReadDirectory, own_path(dir, Side::Source), error);
                 return;
             }
         };
@@ -47,7 +48,8 @@ impl Worker<'_> {
             more = listing
                 .read(opened.source(), &mut self.entries)
                 .unwrap_or_else(|error| {
-                    self.failed(Step::ReadDirectory, own_path(dir, Side::Source), error);
+                    self.reporter
+                        .failed(Step::ReadDirectory, own_path(dir, Side::Source), error);
                     false
                 });
             self.measure(&opened, part, listing.len(), more);
@@ -58,7 +60,7 @@ impl Worker<'_> {
                 let left = (mean_bytes + FILE_BYTES).saturating_mul(batch.left() as u64);
                 if own && left >= WORTH_SHARING_BYTES && worker.run.jobs() > 1 {
                     own = false;
-                    let long = mean_bytes >= LONG_BYTES || worker.ahead.is_cold();
+                    let long = mean_bytes >= LONG_BYTES || worker.data.ahead.is_cold();
                     let helpers = if long { usize::MAX } else { 1 };
                     worker.call(worker.run.schedule.offer(&batch, helpers));
                 }
@@ -77,7 +79,7 @@ impl Worker<'_> {
             false => read,
         };
         if all == 0 {
-            self.advance(part);
+            self.reporter.advance(part);
         }
         let _ = at.dir.part_of_entry.set(part / all.max(1) as f64);
     }
@@ -88,7 +90,7 @@ impl Worker<'_> {
     /// share, with the mean length of what was written.
     fn fill_from(&mut self, at: &Opened, batch: &Batch, mut after: impl FnMut(&mut Self, u64)) {
         let mut directories = Vec::new();
-        let before = self.report.bytes;
+        let before = self.reporter.bytes();
         let (mut taken, mut mean_bytes, mut next) = (0, 0, None);
         loop {
             let count = match SHARE_BYTES.checked_div(mean_bytes) {
@@ -100,13 +102,13 @@ impl Worker<'_> {
             let Some(share) = in_hand.or_else(|| self.take_share(at, batch, count, mean_bytes)) else {
                 break;
             };
-            if self.ahead.is_cold() {
+            if self.data.ahead.is_cold() {
                 next = self.take_share(at, batch, count, mean_bytes);
             }
-            self.ahead.look();
+            self.data.ahead.look();
             taken += share.len() as u64;
             self.copy_share(at, batch, share, &mut directories);
-            mean_bytes = (self.report.bytes - before) / taken;
+            mean_bytes = (self.reporter.bytes() - before) / taken;
             after(self, mean_bytes);
         }
         at.dir.add(directories.len());
@@ -139,7 +141,7 @@ impl Worker<'_> {
             }
         }
         let others = entries - (directories.len() - before);
-        self.advance(at.dir.part() * others as f64);
+        self.reporter.advance(at.dir.part() * others as f64);
     }
 
     /// Takes a share; while sources are cold, asks for its files.
@@ -151,16 +153,16 @@ impl Worker<'_> {
         mean_bytes: u64,
     ) -> Option<Range<usize>> {
         let share = batch.take(count)?;
-        if self.ahead.is_cold() && !self.run.stopped() {
+        if self.data.ahead.is_cold() && !self.run.stopped() {
             // Whose blocks are shared need not be read.
-            let asked = if self.clones.work() {
+            let asked = if self.data.clones.work() {
                 share.start..share.start + 1
             } else {
                 share.clone()
             };
-            self.ahead.ask(at.source(), &batch.listing, asked);
+            self.data.ahead.ask(at.source(), &batch.listing, asked);
             // Two looks, so not one file that happens to be gone from memory.
-            if self.ahead.is_cold() && self.has_use_for_more(at) {
+            if self.data.ahead.is_cold() && self.has_use_for_more(at) {
                 // Of what is shared, nothing is written.
                 let long = mean_bytes >= LONG_BYTES;
                 self.call(self.run.schedule.call_reserve(long));
@@ -174,7 +176,7 @@ impl Worker<'_> {
     /// runs in turn).
     fn has_use_for_more(&self, at: &Opened) -> bool {
         let device = at.dir.target.id().0;
-        !self.clones.work() || self.file_system.of(at.target(), device) != sys::BTRFS
+        !self.data.clones.work() || self.data.file_system.of(at.target(), device) != sys::BTRFS
     }
 
     /// Helps whoever fills a long directory.

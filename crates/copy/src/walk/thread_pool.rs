@@ -80,7 +80,7 @@ impl<'scope, 'env> Threads<'scope, 'env> {
                 run.schedule.enter();
             }
             worker.work();
-            Some(worker.report)
+            Some(worker.reporter.take())
         })
     }
 }

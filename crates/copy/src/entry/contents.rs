@@ -1,0 +1,159 @@
+//! The contents of one file, copied again if its source changes meanwhile, and verified.
+
+use crate::api::error::{Diagnostic, Step, Warning};
+use crate::api::observer::Paths;
+use crate::data::content::{Moved, Trouble};
+use crate::data::verify::Verdict;
+use crate::entry::regular_file::Source;
+use crate::entry::Entry;
+use crate::job::outcome::{End, Outcome};
+use crate::job::worker::Worker;
+use crate::sys::{self, Stat};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{FileType, SeekFrom};
+use rustix::io::Errno;
+use std::io;
+use std::time::Duration;
+
+/// How often a file is read that changes under our hands.
+const ATTEMPTS: usize = 3;
+
+/// How soon a wait notices that the copy is to stop.
+const SLICE: Duration = Duration::from_millis(50);
+
+impl Worker<'_> {
+    /// The device of new files here, as far as sharing blocks is concerned.
+    pub(super) fn device_of(&self, entry: &Entry<'_>) -> u64 {
+        entry.at.dir.target.id().0
+    }
+
+    /// What was moved, if the source has not changed meanwhile and the copy is the same; else it is read again.
+    pub(crate) fn unless_changed(
+        &mut self,
+        entry: &Entry<'_>,
+        source: &mut Source,
+        to: BorrowedFd<'_>,
+        moved: Moved,
+        verdict: Verdict,
+    ) -> Outcome<Moved> {
+        if !self.has_changed(entry, source)? {
+            return self.judge(entry, verdict).map(|()| moved);
+        }
+        self.rewind(entry, source, to)?;
+        self.contents_checked(entry, source, to, self.device_of(entry), 2)
+    }
+
+    /// Copies the contents, again if the source changes meanwhile. `first` counts the attempts, from 1 on.
+    pub(super) fn contents_checked(
+        &mut self,
+        entry: &Entry<'_>,
+        source: &mut Source,
+        to: BorrowedFd<'_>,
+        device: u64,
+        first: usize,
+    ) -> Outcome<Moved> {
+        for attempt in first.. {
+            let from = source.fd.as_fd();
+            let moved = if source.stat.is_file() {
+                self.data
+                    .contents(from, to, &source.stat, source.attributes, device)
+            } else {
+                self.data.stream(from, to, None)
+            };
+            let moved = moved.map_err(|trouble| self.trouble(entry, trouble))?;
+            let verdict = self
+                .data
+                .verdict(source.fd.as_fd(), to, &source.stat, &moved)
+                .map_err(|trouble| self.trouble(entry, trouble))?;
+            if !self.has_changed(entry, source)? {
+                return self.judge(entry, verdict).map(|()| moved);
+            }
+            if attempt == ATTEMPTS {
+                self.reporter.tell(&Diagnostic::Changed(entry.source()));
+                return Ok(moved);
+            }
+            self.rewind(entry, source, to)?;
+        }
+        unreachable!("the last attempt returns")
+    }
+
+    /// Whether what was read may not be what was there at the beginning. One that only grew is told of: its beginning was
+    /// copied. One without a size (in /proc, or empty) was read to its end, whatever that was.
+    fn has_changed(&mut self, entry: &Entry<'_>, source: &Source) -> Outcome<bool> {
+        if !source.stat.is_file() || source.stat.size == 0 {
+            return Ok(false);
+        }
+        let now = self.look_again(entry, source)?;
+        if now.size <= source.stat.size {
+            return Ok(source.stat.differs(&now));
+        }
+        self.reporter.tell(&Diagnostic::Warning {
+            warning: Warning::Grew,
+            path: entry.source(),
+        });
+        Ok(false)
+    }
+
+    pub(super) fn look_again(&mut self, entry: &Entry<'_>, source: &Source) -> Outcome<Stat> {
+        sys::stat(source.fd.as_fd())
+            .map_err(|error| self.reporter.failed(Step::StatSource, entry.source(), error))
+    }
+
+    /// Back to the beginning, with the source as it is now.
+    fn rewind(&mut self, entry: &Entry<'_>, source: &mut Source, to: BorrowedFd<'_>) -> Outcome<()> {
+        source.stat = self.look_again(entry, source)?;
+        rustix::fs::seek(&source.fd, SeekFrom::Start(0))
+            .map_err(|error| self.reporter.failed(Step::Read, entry.source(), error.into()))?;
+        rustix::fs::ftruncate(to, 0)
+            .and_then(|()| rustix::fs::seek(to, SeekFrom::Start(0)))
+            .map_err(|error| self.reporter.failed(Step::Write, entry.target(), error.into()))?;
+        Ok(())
+    }
+
+    pub(crate) fn trouble(&mut self, entry: &Entry<'_>, trouble: Trouble) -> End {
+        match trouble {
+            Trouble::Read(error) => self.reporter.failed(Step::Read, entry.source(), error),
+            Trouble::Write(error) => self.reporter.failed(Step::Write, entry.target(), error),
+            Trouble::Clone(error) => {
+                self.reporter
+                    .failed_with(Step::Clone, entry.target(), Some(entry.source()), error)
+            }
+            Trouble::ReadBack(error) => self.reporter.failed(Step::Verify, entry.target(), error),
+            Trouble::Stopped => End::Stopped,
+        }
+    }
+
+    /// A difference is a failure, unless the source has changed as well: whoever calls this has looked.
+    pub(crate) fn judge(&mut self, entry: &Entry<'_>, verdict: Verdict) -> Outcome<()> {
+        match verdict {
+            Verdict::None => Ok(()),
+            Verdict::Same => {
+                self.reporter.count(|report| report.verified += 1);
+                Ok(())
+            }
+            Verdict::Differs(offset) => Err(self.reporter.tell(&Diagnostic::Differs {
+                source: entry.source(),
+                target: entry.target(),
+                offset,
+            })),
+        }
+    }
+
+    /// Opens the target that is there, a FIFO as soon as it has a reader. `None`: it is time to stop.
+    pub(crate) fn open_target(&self, entry: &Entry<'_>, follow: bool) -> io::Result<Option<OwnedFd>> {
+        let (dir, name) = (entry.at.target(), entry.target);
+        let is_fifo =
+            || sys::stat_at(dir, name, follow).is_ok_and(|there| there.file_type() == FileType::Fifo);
+        let wait = !is_fifo();
+        loop {
+            match sys::open_target(dir, name, follow, wait) {
+                Err(error) if !wait && sys::is(&error, &[Errno::NXIO]) && is_fifo() => {}
+                opened => return opened.map(Some),
+            }
+            if self.run.stopped() {
+                return Ok(None);
+            }
+            std::thread::sleep(SLICE);
+        }
+    }
+}
