@@ -131,14 +131,14 @@ impl DataCopier<'_> {
         let others = match ends.size < WORTH_PARTING_BYTES {
             true => 0,
             false => run
-                .schedule
+                .queue
                 .enter_others(MAX_PARTS - 1, run.jobs(), run.threads(Need::ColdLong)),
         };
         if others == 0 {
             return self.in_order(ends);
         }
         let done = self.in_parts(Ends { parted: true, ..ends }, others);
-        run.schedule.leave(others);
+        run.queue.leave(others);
         done
     }
 
@@ -229,7 +229,7 @@ impl DataCopier<'_> {
         moved: &mut Moved,
     ) -> Result<u64, Trouble> {
         let buffer = &mut self.buffer[..(range.end - range.start) as usize];
-        let read = self.ahead.read(ends.from, buffer, range.start);
+        let read = self.readahead.read(ends.from, buffer, range.start);
         let bytes = &self.buffer[..read.map_err(Trouble::Read)?];
         let length = bytes.len() as u64;
         let written = match range.start {

@@ -1,12 +1,12 @@
 //! What one thread needs to copy contents, and what it has learnt of the file systems.
 
 use crate::data::buffer::{Buffer, BUFFER_BYTES};
-use crate::data::copy_file_range::Offload;
+use crate::data::copy_file_range::CopyFileRange;
 use crate::data::rate_limit;
-use crate::data::reflink::Clones;
+use crate::data::reflink::Reflinks;
 use crate::job::run::Run;
 use crate::sys::FileSystem;
-use crate::walk::readahead::Ahead;
+use crate::walk::readahead::Readahead;
 use std::io;
 
 /// Copies bytes from one descriptor to another. It knows no names and tells nobody of errors: its caller does.
@@ -14,10 +14,10 @@ pub(crate) struct DataCopier<'a> {
     pub(crate) run: &'a Run<'a>,
     /// Between a read and a write; half of it for each side of a comparison.
     pub(crate) buffer: Buffer,
-    pub(crate) clones: Clones,
-    pub(crate) offload: Offload,
+    pub(crate) reflinks: Reflinks,
+    pub(crate) copy_file_range: CopyFileRange,
     pub(crate) file_system: FileSystem,
-    pub(crate) ahead: Ahead,
+    pub(crate) readahead: Readahead,
 }
 
 impl<'a> DataCopier<'a> {
@@ -26,10 +26,10 @@ impl<'a> DataCopier<'a> {
         DataCopier {
             run,
             buffer: Buffer::default(),
-            clones: Clones::default(),
-            offload: Offload::default(),
+            reflinks: Reflinks::default(),
+            copy_file_range: CopyFileRange::default(),
             file_system: FileSystem::default(),
-            ahead: Ahead::default(),
+            readahead: Readahead::default(),
         }
     }
 

@@ -17,7 +17,7 @@ const QUICK: [(u64, u64); 2] = [(sys::EXT4, BUFFER_BYTES as u64), (sys::TMPFS, u
 
 /// What a thread knows of the file systems.
 #[derive(Default)]
-pub(crate) struct Offload {
+pub(crate) struct CopyFileRange {
     /// Devices between which the kernel does not copy.
     refused: Option<(u64, u64)>,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Offload {
 impl DataCopier<'_> {
     /// Has the kernel copy a range, or its beginning. Whoever goes on from there finds what was in the way, and is told.
     pub(crate) fn offloaded(&mut self, ends: Ends<'_>, range: Range<u64>) -> u64 {
-        if !self.ahead.is_warm() || !self.offloads(ends) {
+        if !self.readahead.is_warm() || !self.offloads(ends) {
             return 0;
         }
         let length = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
@@ -36,7 +36,7 @@ impl DataCopier<'_> {
             done,
             Err(Errno::XDEV | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::PERM)
         ) {
-            self.offload.refused = Some(ends.devices);
+            self.copy_file_range.refused = Some(ends.devices);
         }
         done.unwrap_or(0) as u64
     }
@@ -47,7 +47,7 @@ impl DataCopier<'_> {
         let system = self.file_system.of(ends.to, ends.devices.1);
         let longest = QUICK.iter().find(|quick| quick.0 == system);
         !ends.parted
-            && self.offload.refused != Some(ends.devices)
+            && self.copy_file_range.refused != Some(ends.devices)
             && longest.is_some_and(|quick| ends.size <= quick.1)
     }
 }

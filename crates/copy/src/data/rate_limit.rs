@@ -13,13 +13,13 @@ const LEAST_BYTES: usize = 4096;
 const SLICE: Duration = Duration::from_millis(20);
 
 /// When the next bytes may go.
-pub(crate) struct Pace {
+pub(crate) struct RateLimit {
     free: Mutex<Instant>,
 }
 
-impl Pace {
-    pub(crate) fn new() -> Pace {
-        Pace {
+impl RateLimit {
+    pub(crate) fn new() -> RateLimit {
+        RateLimit {
             free: Mutex::new(Instant::now()),
         }
     }
@@ -50,7 +50,7 @@ impl DataCopier<'_> {
         if limit == 0 {
             return Ok(());
         }
-        let turn = self.run.pace.turn(bytes as u64, limit);
+        let turn = self.run.rate_limit.turn(bytes as u64, limit);
         loop {
             if self.run.stopped() {
                 return Err(Trouble::Stopped);
@@ -65,16 +65,16 @@ impl DataCopier<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{step, Pace};
+    use super::{step, RateLimit};
     use std::time::{Duration, Instant};
 
     #[test]
     fn turns_follow_each_other() {
-        let pace = Pace::new();
-        let first = pace.turn(500, 1000);
+        let rate_limit = RateLimit::new();
+        let first = rate_limit.turn(500, 1000);
         assert!(first <= Instant::now());
-        assert_eq!(pace.turn(1000, 1000), first + Duration::from_millis(500));
-        assert_eq!(pace.turn(1, 1000), first + Duration::from_millis(1500));
+        assert_eq!(rate_limit.turn(1000, 1000), first + Duration::from_millis(500));
+        assert_eq!(rate_limit.turn(1, 1000), first + Duration::from_millis(1500));
     }
 
     #[test]

@@ -18,14 +18,14 @@ const SHORT: u64 = sys::BTRFS;
 
 /// What a thread knows of the file systems.
 #[derive(Default)]
-pub(crate) struct Clones {
+pub(crate) struct Reflinks {
     /// Devices between which blocks cannot be shared.
     refused: Option<(u64, u64)>,
     /// The last attempt was a success.
     work: bool,
 }
 
-impl Clones {
+impl Reflinks {
     /// Whether it is known that there can be none between two devices.
     pub(crate) fn are_refused(&self, devices: (u64, u64)) -> bool {
         self.refused == Some(devices)
@@ -46,9 +46,9 @@ impl DataCopier<'_> {
             Reflink::Always => true,
             Reflink::Auto => {
                 options.sparse != Sparse::Never
-                    && !self.clones.are_refused(devices)
+                    && !self.reflinks.are_refused(devices)
                     && (size >= WORTH_CLONING_BYTES
-                        || self.ahead.is_cold()
+                        || self.readahead.is_cold()
                         || self.file_system.of(to, devices.1) == SHORT)
             }
         }
@@ -65,7 +65,7 @@ impl DataCopier<'_> {
             done = rustix::fs::ioctl_ficlone(ends.to, ends.from)
                 .and_then(|()| rustix::fs::ftruncate(ends.to, ends.size));
         }
-        self.clones.work = done.is_ok();
+        self.reflinks.work = done.is_ok();
         match done {
             Ok(()) => {
                 self.run.observer.progress(ends.size);
@@ -81,7 +81,7 @@ impl DataCopier<'_> {
                     error,
                     Errno::OPNOTSUPP | Errno::XDEV | Errno::NOTTY | Errno::NOSYS
                 ) {
-                    self.clones.refused = Some(ends.devices);
+                    self.reflinks.refused = Some(ends.devices);
                 }
                 Ok(None)
             }

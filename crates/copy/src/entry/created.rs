@@ -19,14 +19,14 @@ impl Run<'_> {
     pub(crate) fn note_created(&self, entry: &Entry<'_>, kind: Kind) {
         let is_dir = matches!(kind, Kind::Directory | Kind::Merged);
         if entry.at.dir.is_top() && !is_dir && !self.has_one_source() {
-            let place = (entry.at.dir.target.id(), entry.target.into());
-            self.created.0.lock().unwrap().insert(place);
+            let destination = (entry.at.dir.target.id(), entry.target.into());
+            self.created.0.lock().unwrap().insert(destination);
         }
     }
 
     /// Whether this copy has made what has the entry's place.
     pub(crate) fn has_created(&self, entry: &Entry<'_>) -> bool {
-        let place = (entry.at.dir.target.id(), entry.target.into());
-        self.created.0.lock().unwrap().contains(&place)
+        let destination = (entry.at.dir.target.id(), entry.target.into());
+        self.created.0.lock().unwrap().contains(&destination)
     }
 }

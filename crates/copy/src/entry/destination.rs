@@ -20,7 +20,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Where something goes.
-pub(crate) enum Place {
+pub(crate) enum Destination {
     /// Nothing is there.
     New,
     /// What is there is replaced by a rename.
@@ -31,20 +31,20 @@ pub(crate) enum Place {
 
 impl Worker<'_> {
     /// Decides about a source that is not a directory. Everything that speaks against it has been told when this fails.
-    pub(crate) fn place(&mut self, entry: &Entry<'_>, source: &Stat) -> Outcome<Place> {
+    pub(crate) fn destination(&mut self, entry: &Entry<'_>, source: &Stat) -> Outcome<Destination> {
         if entry.at.dir.state.is_private() {
-            return Ok(Place::New);
+            return Ok(Destination::New);
         }
         if entry.at.dir.state == State::Shared {
             return self.shared_place(entry);
         }
         let Some(there) = self.existing(entry)? else {
-            return Ok(Place::New);
+            return Ok(Destination::New);
         };
         let mut follow = there.is_symlink() && self.follows_target(entry, source);
         if follow {
-            if let Some(place) = self.place_behind_link(entry, source)? {
-                return Ok(place);
+            if let Some(destination) = self.place_behind_link(entry, source)? {
+                return Ok(destination);
             }
         }
         let behind = match follow {
@@ -58,27 +58,29 @@ impl Worker<'_> {
         follow &= !(self.options().preserve.links && linked);
         let there = if follow { behind } else { there };
         match self.left_half(entry, source, &there, follow) {
-            Some(Begun::Over(_)) => return Ok(Place::Into { there, follow }),
-            Some(Begun::ToBeMade | Begun::Made(_)) => return self.remove_old(entry).map(|_| Place::New),
+            Some(Begun::Over(_)) => return Ok(Destination::Into { there, follow }),
+            Some(Begun::ToBeMade | Begun::Made(_)) => {
+                return self.remove_old(entry).map(|_| Destination::New)
+            }
             None => {}
         }
         self.check_existing(entry, source, &there)?;
         if self.options().method != Method::Contents || !self.reads(source) {
-            return Ok(Place::Replace(there));
+            return Ok(Destination::Replace(there));
         }
         if self.is_in_place(&there, follow) {
-            return Ok(Place::Into { there, follow });
+            return Ok(Destination::Into { there, follow });
         }
         self.check_writable(entry, &there)?;
-        Ok(Place::Replace(there))
+        Ok(Destination::Replace(there))
     }
 
     /// In a tree that is made in parts: what is there is from another attempt, and of no use.
-    fn shared_place(&mut self, entry: &Entry<'_>) -> Outcome<Place> {
+    fn shared_place(&mut self, entry: &Entry<'_>) -> Outcome<Destination> {
         match self.shared_existing(entry)? {
-            None => Ok(Place::New),
+            None => Ok(Destination::New),
             Some(there) if there.is_dir() => Err(self.reporter.refused(Refusal::FileOverDirectory, entry)),
-            Some(there) => Ok(Place::Replace(there)),
+            Some(there) => Ok(Destination::Replace(there)),
         }
     }
 
@@ -108,7 +110,7 @@ impl Worker<'_> {
     }
 
     /// Makes an empty file where the target's link leads to nothing, if it is to be written through.
-    fn place_behind_link(&mut self, entry: &Entry<'_>, source: &Stat) -> Outcome<Option<Place>> {
+    fn place_behind_link(&mut self, entry: &Entry<'_>, source: &Stat) -> Outcome<Option<Destination>> {
         let options = self.options();
         let dangles = || {
             let behind = sys::stat_at(entry.at.target(), entry.target, true);
@@ -118,14 +120,14 @@ impl Worker<'_> {
             return Ok(None);
         }
         if options.dry_run {
-            return Ok(Some(Place::New));
+            return Ok(Some(Destination::New));
         }
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(source.permissions() & 0o777);
         rustix::fs::openat(entry.at.target(), entry.target, flags, mode)
             .map_err(io::Error::from)
             .and_then(|made| sys::stat(made.as_fd()))
-            .map(|there| Some(Place::Into { there, follow: true }))
+            .map(|there| Some(Destination::Into { there, follow: true }))
             .map_err(|error| self.reporter.failed(Step::CreateFile, entry.target(), error))
     }
 
@@ -280,7 +282,7 @@ impl Worker<'_> {
 
     /// Whether a new file stands for the one that it replaces, with its owner and permissions: not where that one was
     /// to be removed or renamed first, and is therefore another file.
-    pub(crate) fn is_heir(&self, entry: &Entry<'_>, old: &Stat) -> bool {
+    pub(crate) fn is_replaced(&self, entry: &Entry<'_>, old: &Stat) -> bool {
         let options = self.options();
         let goes = entry.at.dir.state == State::Shared || self.must_go(old);
         old.is_file() && !goes && (!options.overwrite.force || writable(entry.at, entry.target).is_ok())

@@ -7,7 +7,7 @@
 use crate::api::error::Step;
 use crate::api::observer::Paths;
 use crate::api::options::Backup;
-use crate::entry::destination::{writable, Place};
+use crate::entry::destination::{writable, Destination};
 use crate::entry::Entry;
 use crate::job::outcome::Outcome;
 use crate::job::worker::Worker;
@@ -35,10 +35,10 @@ pub(crate) fn would_make(at: &Opened, name: &CStr) -> io::Result<()> {
 impl Worker<'_> {
     /// Whether something could be made in its place, as far as permissions tell. Returns the path of the backup that
     /// would be made. `step` is what would fail, and `other` its other path.
-    pub(crate) fn rehearse(
+    pub(crate) fn dry_run(
         &mut self,
         entry: &Entry<'_>,
-        place: &Place,
+        destination: &Destination,
         (step, other): (Step, Option<PathBuf>),
     ) -> Outcome<Option<PathBuf>> {
         if entry.at.dir.state.is_private() {
@@ -47,20 +47,20 @@ impl Worker<'_> {
         let options = self.options();
         let beside = writable(entry.at, c".");
         let itself = || writable(entry.at, entry.target);
-        let (step, possible) = match place {
-            Place::New => (step, beside),
-            Place::Into { .. } if options.overwrite.force => (step, itself().or(beside)),
-            Place::Into { .. } => (step, itself()),
-            Place::Replace(_) if options.backup != Backup::None => (Step::Backup, beside),
-            Place::Replace(_) if options.overwrite.remove => (Step::Remove, beside),
+        let (step, possible) = match destination {
+            Destination::New => (step, beside),
+            Destination::Into { .. } if options.overwrite.force => (step, itself().or(beside)),
+            Destination::Into { .. } => (step, itself()),
+            Destination::Replace(_) if options.backup != Backup::None => (Step::Backup, beside),
+            Destination::Replace(_) if options.overwrite.remove => (Step::Remove, beside),
             // A file that cannot be replaced is written to.
-            Place::Replace(_) if step == Step::CreateFile => (step, beside.or_else(|_| itself())),
-            Place::Replace(_) => (step, beside),
+            Destination::Replace(_) if step == Step::CreateFile => (step, beside.or_else(|_| itself())),
+            Destination::Replace(_) => (step, beside),
         };
         possible.map_err(|error| self.reporter.failed_with(step, entry.target(), other, error))?;
-        match place {
-            Place::Replace(_) => self.back_up(entry),
-            Place::New | Place::Into { .. } => Ok(None),
+        match destination {
+            Destination::Replace(_) => self.back_up(entry),
+            Destination::New | Destination::Into { .. } => Ok(None),
         }
     }
 
@@ -79,7 +79,7 @@ impl Worker<'_> {
     pub(crate) fn imagine_dir(&mut self, entry: &Entry<'_>, source: &Stat) -> Outcome<Made> {
         let parent = &entry.at.dir;
         if !parent.state.is_private() {
-            self.rehearse(entry, &Place::New, (Step::CreateDirectory, None))?;
+            self.dry_run(entry, &Destination::New, (Step::CreateDirectory, None))?;
             self.run.makers.lock().unwrap().insert(parent.target.id());
         }
         Ok(Made {

@@ -156,7 +156,7 @@ impl Worker<'_> {
                 }
                 // What stays as it is need not be read.
                 Ok(stat) if stat.is_file() && sys::is(&error, &[Errno::ACCESS]) => {
-                    self.place(entry, &stat)?;
+                    self.destination(entry, &stat)?;
                     Err(self.reporter.failed(Step::OpenSource, entry.source(), error))
                 }
                 _ => Err(self.reporter.failed(Step::OpenSource, entry.source(), error)),

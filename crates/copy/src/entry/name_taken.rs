@@ -89,7 +89,7 @@ impl Worker<'_> {
             target: (source != target).then(|| target.into()),
             kind: FileType::Directory,
         };
-        self.call(self.run.schedule.push(&mut vec![job]));
+        self.call(self.run.queue.push(&mut vec![job]));
     }
 
     /// What has got a new file's name meanwhile, if it may be replaced. What speaks against that has been told.

@@ -5,11 +5,11 @@ use crate::api::error::{Refusal, Step};
 use crate::api::observer::{Kind, Paths};
 use crate::api::options::{Backup, Fsync};
 use crate::data::content::Moved;
-use crate::entry::destination::Place;
+use crate::entry::destination::Destination;
 use crate::entry::Entry;
 use crate::job::outcome::{End, Outcome};
 use crate::job::worker::Worker;
-use crate::metadata::apply::{Dress, Modes};
+use crate::metadata::apply::{FileMetadata, Modes};
 use crate::metadata::attributes::Names;
 use crate::resume::journal::Begun;
 use crate::sys::{self, Stat};
@@ -42,17 +42,17 @@ pub(crate) struct Prepared {
     names: Names,
     pub(crate) modes: Modes,
     /// It stands for the file that it replaces.
-    is_heir: bool,
+    is_replaced: bool,
     /// It gets its name at once.
     pub(crate) direct: bool,
 }
 
 impl Prepared {
     /// What the finished file gets. Who owns new files is known when one has been made.
-    pub(crate) fn dress<'d>(&'d self, entry: &Entry<'_>, old: Option<&'d Stat>) -> Dress<'d> {
+    pub(crate) fn metadata<'d>(&'d self, entry: &Entry<'_>, old: Option<&'d Stat>) -> FileMetadata<'d> {
         let dir = &entry.at.dir;
-        Dress {
-            old: old.filter(|_| self.is_heir),
+        FileMetadata {
+            old: old.filter(|_| self.is_replaced),
             owner: dir.owner_of_new.get().copied(),
             may_have_list: dir.inherits,
             is_new: true,
@@ -77,7 +77,7 @@ impl Worker<'_> {
             self.metadata.flags_of_finished(entry, source);
             return Ok(());
         }
-        let place = self.place(entry, &source.stat)?;
+        let destination = self.destination(entry, &source.stat)?;
         let options = self.options();
         let is_fifo = source.stat.file_type() == FileType::Fifo;
         if is_fifo && !options.dry_run && !options.attributes_only {
@@ -86,23 +86,28 @@ impl Worker<'_> {
                 .wait_for_writer(source.fd.as_fd())
                 .map_err(|trouble| self.trouble(entry, trouble))?;
         }
-        self.copy_to(entry, source, place)
+        self.copy_to(entry, source, destination)
     }
 
     /// Copies a file to where it goes.
-    pub(crate) fn copy_to(&mut self, entry: &Entry<'_>, source: &mut Source, place: Place) -> Outcome<()> {
-        let (moved, backup) = match place {
-            place if self.options().dry_run => {
-                let backup = self.rehearse(entry, &place, (Step::CreateFile, None))?;
+    pub(crate) fn copy_to(
+        &mut self,
+        entry: &Entry<'_>,
+        source: &mut Source,
+        destination: Destination,
+    ) -> Outcome<()> {
+        let (moved, backup) = match destination {
+            destination if self.options().dry_run => {
+                let backup = self.dry_run(entry, &destination, (Step::CreateFile, None))?;
                 let moved = match self.options().attributes_only {
                     true => Moved::default(),
                     false => Moved::all_of(&source.stat),
                 };
                 (moved, backup)
             }
-            Place::Into { follow, .. } => (self.write_in_place(entry, source, follow)?, None),
-            Place::New => self.create_new(entry, source, None)?,
-            Place::Replace(old) => self.create_new(entry, source, Some(&old))?,
+            Destination::Into { follow, .. } => (self.write_in_place(entry, source, follow)?, None),
+            Destination::New => self.create_new(entry, source, None)?,
+            Destination::Replace(old) => self.create_new(entry, source, Some(&old))?,
         };
         self.is_copied(entry, source, &moved, backup);
         Ok(())
@@ -123,7 +128,7 @@ impl Worker<'_> {
         let options = self.options();
         let how = (!options.dry_run && !options.attributes_only).then(|| {
             let devices = (source.stat.id.0, self.device_of(entry));
-            How::of(moved, options, self.data.clones.are_refused(devices))
+            How::of(moved, options, self.data.reflinks.are_refused(devices))
         });
         let bytes = source.stat.size.max(moved.written);
         self.reporter.copied_how(entry, Kind::File, bytes, backup, how);
@@ -149,10 +154,10 @@ impl Worker<'_> {
     ) -> Outcome<Prepared> {
         let names = self.attributes_of(entry, source)?;
         let dir = &entry.at.dir;
-        let heir = old.filter(|old| self.is_heir(entry, old));
+        let replaced = old.filter(|old| self.is_replaced(entry, old));
         Ok(Prepared {
-            modes: self.metadata.modes(dir, &source.stat, heir, names.any()),
-            is_heir: heir.is_some(),
+            modes: self.metadata.modes(dir, &source.stat, replaced, names.any()),
+            is_replaced: replaced.is_some(),
             direct: dir.state.is_private() || (self.options().in_place && old.is_none()),
             names,
         })
@@ -181,7 +186,7 @@ impl Worker<'_> {
                 return Err(self.reporter.failed(step, entry.target(), error));
             }
         };
-        match self.fill(entry, source, to, &prepared.dress(entry, old)) {
+        match self.fill(entry, source, to, &prepared.metadata(entry, old)) {
             Ok(moved) => self.named(entry, source, old, prepared, &name, moved),
             Err(end) => {
                 self.remove_own(entry, &name);
@@ -272,7 +277,7 @@ impl Worker<'_> {
         entry: &Entry<'_>,
         source: &mut Source,
         to: OwnedFd,
-        dress: &Dress<'_>,
+        metadata: &FileMetadata<'_>,
     ) -> Outcome<Moved> {
         let failures = self.reporter.failures();
         self.metadata.file_flags(entry, source, to.as_fd());
@@ -283,7 +288,7 @@ impl Worker<'_> {
             self.contents_checked(entry, source, to.as_fd(), device, 1)?
         };
         self.metadata
-            .apply_to_file(entry, source.fd.as_fd(), &source.stat, to.as_fd(), dress);
+            .apply_to_file(entry, source.fd.as_fd(), &source.stat, to.as_fd(), metadata);
         if self.options().fsync == Fsync::Each {
             rustix::fs::fsync(&to)
                 .map_err(|error| self.reporter.failed(Step::Sync, entry.target(), error.into()))?;
@@ -348,7 +353,7 @@ impl Worker<'_> {
                 .map_err(|trouble| self.trouble(entry, trouble))?
         };
         if there.is_file() {
-            let dress = Dress {
+            let metadata = FileMetadata {
                 old: None,
                 owner: Some(there.owner()),
                 may_have_list: true,
@@ -357,7 +362,7 @@ impl Worker<'_> {
                 mode: self.metadata.mode_in_place(&source.stat),
             };
             self.metadata
-                .apply_to_file(entry, source.fd.as_fd(), &source.stat, to.as_fd(), &dress);
+                .apply_to_file(entry, source.fd.as_fd(), &source.stat, to.as_fd(), &metadata);
         }
         // A link may have led to another file system, which nobody syncs in the end.
         let elsewhere = there.id.0 != entry.at.dir.target.id().0;

@@ -1,10 +1,10 @@
 //! What has no contents: symbolic links, FIFOs, sockets, devices, and further names of a file. Where others can see it,
-//! it is made under a partial name, dressed, and renamed.
+//! it is made under a partial name, gets its metadata, and is renamed.
 
 use crate::api::error::{Diagnostic, Refusal, Step, Warning};
 use crate::api::observer::{Kind, Paths};
 use crate::api::options::{Backup, Dereference, Method, When};
-use crate::entry::destination::Place;
+use crate::entry::destination::Destination;
 use crate::entry::hard_links::{Claim, First};
 use crate::entry::regular_file::NotNamed;
 use crate::entry::Entry;
@@ -76,7 +76,7 @@ impl Worker<'_> {
             whole,
         });
         let mut waiting = self.run.links.finished(stat.id, self.names_to_come(stat), first);
-        self.call(self.run.schedule.push(&mut waiting));
+        self.call(self.run.queue.push(&mut waiting));
     }
 
     fn look(&mut self, entry: &Entry<'_>) -> Outcome<Stat> {
@@ -184,7 +184,7 @@ impl Worker<'_> {
             self.remove_old(entry)?;
         }
         match self.split_before(entry, stat)? {
-            Some(there) => self.put_at(entry, stat, Place::Replace(there), step, false, link)?,
+            Some(there) => self.put_at(entry, stat, Destination::Replace(there), step, false, link)?,
             None => self.put(entry, stat, step, false, link)?,
         }
         if first.whole && stat.is_file() {
@@ -337,45 +337,45 @@ impl Worker<'_> {
         (options.attributes_only || (follows && !linked)) && !goes && entry.at.dir.state != State::Shared
     }
 
-    /// Makes something that `make` makes under a name, and dresses it unless it is only a name.
+    /// Makes something that `make` makes under a name, and gives it its metadata unless it is only a name.
     fn put(
         &mut self,
         entry: &Entry<'_>,
         stat: &Stat,
         step: (Step, Option<PathBuf>),
-        dress: bool,
+        with_metadata: bool,
         make: impl Fn(BorrowedFd<'_>, &CStr) -> rustix::io::Result<()>,
     ) -> Outcome<()> {
-        if dress && self.stays_finished(entry, stat) {
+        if with_metadata && self.stays_finished(entry, stat) {
             return Ok(());
         }
-        let place = match self.place(entry, stat)? {
-            Place::Replace(there) if dress && self.keeps_contents(entry, stat, &there) => {
+        let destination = match self.destination(entry, stat)? {
+            Destination::Replace(there) if with_metadata && self.keeps_contents(entry, stat, &there) => {
                 let error = Errno::EXIST.into();
                 return Err(self.reporter.failed_with(step.0, entry.target(), step.1, error));
             }
             // A name replaces a name, also where contents would be written into what is there.
-            Place::Into { there, .. } => Place::Replace(there),
-            place => place,
+            Destination::Into { there, .. } => Destination::Replace(there),
+            destination => destination,
         };
-        self.put_at(entry, stat, place, step, dress, make)
+        self.put_at(entry, stat, destination, step, with_metadata, make)
     }
 
     fn put_at(
         &mut self,
         entry: &Entry<'_>,
         stat: &Stat,
-        place: Place,
+        destination: Destination,
         step: (Step, Option<PathBuf>),
-        dress: bool,
+        with_metadata: bool,
         make: impl Fn(BorrowedFd<'_>, &CStr) -> rustix::io::Result<()>,
     ) -> Outcome<()> {
         let backup = if self.options().dry_run {
-            self.rehearse(entry, &place, step)?
+            self.dry_run(entry, &destination, step)?
         } else {
-            self.put_there(entry, stat, &place, step, dress, make)?
+            self.put_there(entry, stat, &destination, step, with_metadata, make)?
         };
-        let kind = match (dress, self.options().method) {
+        let kind = match (with_metadata, self.options().method) {
             (false, Method::SymbolicLink) => Kind::Symlink,
             (false, _) => Kind::HardLink,
             (true, _) => Kind::of(stat.file_type()),
@@ -394,18 +394,18 @@ impl Worker<'_> {
         &mut self,
         entry: &Entry<'_>,
         stat: &Stat,
-        place: &Place,
+        destination: &Destination,
         (step, other): (Step, Option<PathBuf>),
-        dress: bool,
+        with_metadata: bool,
         make: impl Fn(BorrowedFd<'_>, &CStr) -> rustix::io::Result<()>,
     ) -> Outcome<Option<PathBuf>> {
-        let old = match place {
-            Place::New => None,
-            Place::Replace(old) => Some(old),
-            Place::Into { .. } => unreachable!("`put` has made another one of it"),
+        let old = match destination {
+            Destination::New => None,
+            Destination::Replace(old) => Some(old),
+            Destination::Into { .. } => unreachable!("`put` has made another one of it"),
         };
         self.make_room(entry)?;
-        let keeps_names = !dress && self.options().method == Method::Contents;
+        let keeps_names = !with_metadata && self.options().method == Method::Contents;
         let dir = entry.at.target();
         let private = entry.at.dir.state.is_private();
         let made = if private {
@@ -422,10 +422,10 @@ impl Worker<'_> {
             Err(error) if keeps_names && sys::is(&error, &[Errno::MLINK]) => return Err(End::TooManyNames),
             Err(error) => return Err(self.reporter.failed_with(step, entry.target(), other, error)),
         };
-        if dress {
+        if with_metadata {
             self.metadata.apply_by_name(entry, stat, &name);
         }
-        if dress {
+        if with_metadata {
             self.journal.finished_special(entry, stat, &name);
         }
         if private {

@@ -2,7 +2,7 @@
 
 use crate::api::observer::Observer;
 use crate::api::options::{Dereference, Engine, Fsync, Method, Options};
-use crate::data::rate_limit::Pace;
+use crate::data::rate_limit::RateLimit;
 use crate::entry::created::Created;
 use crate::entry::hard_links::Links;
 use crate::entry::Entry;
@@ -15,9 +15,9 @@ use crate::shards::Part;
 use crate::sys::disk::{Disk, Disks};
 use crate::sys::{self, FileId, Stat};
 use crate::uring::{self, Lost};
-use crate::walk::block_groups::Nurseries;
+use crate::walk::block_groups::GroupDirectories;
 use crate::walk::directory_pair::Dir;
-use crate::walk::queue::{Need, Schedule};
+use crate::walk::queue::{Need, Queue};
 use crate::walk::thread_pool::{self};
 use crate::Target;
 use rustix::fd::AsFd;
@@ -50,19 +50,19 @@ pub(crate) struct Run<'a> {
     /// Partial names end in it.
     pub(crate) id: u32,
     pub(crate) links: Links,
-    pub(crate) schedule: Schedule,
+    pub(crate) queue: Queue,
     /// Where this run writes to: what the user has named, and what was made below. None of them is a source.
     pub(crate) roots: Mutex<HashSet<FileId>>,
     /// The existing directories of the target in which others are made, or in a dry run would be.
     pub(crate) makers: Mutex<HashSet<FileId>>,
     pub(crate) created: Created,
     pub(crate) claims: Claims,
-    pub(crate) nurseries: Mutex<Nurseries>,
+    pub(crate) group_directories: Mutex<GroupDirectories>,
     /// What is locked when everything has its name.
     pub(crate) locks: Mutex<Vec<Lock>>,
     /// What was in rings that may not be entered any more.
     pub(crate) lost: Mutex<Vec<Lost>>,
-    pub(crate) pace: Pace,
+    pub(crate) rate_limit: RateLimit,
     pub(crate) umask: u32,
     pub(crate) privileged: bool,
     /// Who we are: user and group.
@@ -112,15 +112,15 @@ impl<'a> Run<'a> {
             disks: Disks::default(),
             id: random_u64() as u32,
             links: Links::default(),
-            schedule: Schedule::default(),
+            queue: Queue::default(),
             roots: Mutex::default(),
             makers: Mutex::default(),
             created: Created::default(),
             claims: Claims::default(),
-            nurseries: Mutex::default(),
+            group_directories: Mutex::default(),
             locks: Mutex::default(),
             lost: Mutex::default(),
-            pace: Pace::new(),
+            rate_limit: RateLimit::new(),
             umask: sys::umask(),
             privileged: rustix::process::geteuid().is_root(),
             owner: (

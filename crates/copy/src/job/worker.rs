@@ -8,10 +8,10 @@ use crate::job::run::Run;
 use crate::metadata::MetadataCopier;
 use crate::resume::journal_writer::JournalWriter;
 use crate::uring::Ring;
-use crate::walk::block_groups::Nursery;
+use crate::walk::block_groups::GroupDirectory;
 use crate::walk::listing;
 use crate::walk::queue::Need;
-use crate::walk::thread_pool::Crew;
+use crate::walk::thread_pool::ThreadPool;
 use std::io;
 use std::mem::MaybeUninit;
 use std::rc::Rc;
@@ -21,8 +21,8 @@ use std::sync::Arc;
 pub(crate) struct Worker<'a> {
     pub(crate) run: &'a Run<'a>,
     /// None if it brings nothing that others could do.
-    pub(crate) crew: Option<Arc<dyn Crew + 'a>>,
-    pub(crate) nursery: Nursery,
+    pub(crate) thread_pool: Option<Arc<dyn ThreadPool + 'a>>,
+    pub(crate) group_directory: GroupDirectory,
     pub(crate) reporter: Rc<Reporter<'a>>,
     pub(crate) journal: JournalWriter<'a>,
     pub(crate) data: DataCopier<'a>,
@@ -41,8 +41,8 @@ impl<'a> Worker<'a> {
         let reporter = Rc::new(Reporter::new(run));
         Worker {
             run,
-            crew: None,
-            nursery: Nursery::default(),
+            thread_pool: None,
+            group_directory: GroupDirectory::default(),
             reporter: reporter.clone(),
             journal: JournalWriter::new(run),
             metadata: MetadataCopier::new(run, reporter),
@@ -61,18 +61,22 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    pub(crate) fn of_crew(run: &'a Run<'a>, crew: Arc<dyn Crew + 'a>, number: usize) -> Worker<'a> {
+    pub(crate) fn of_pool(
+        run: &'a Run<'a>,
+        thread_pool: Arc<dyn ThreadPool + 'a>,
+        number: usize,
+    ) -> Worker<'a> {
         Worker {
-            crew: Some(crew),
-            nursery: Nursery::of(number),
+            thread_pool: Some(thread_pool),
+            group_directory: GroupDirectory::of(number),
             ..Worker::new(run)
         }
     }
 
-    /// Has others start, if the schedule has said that they are needed.
+    /// Has others start, if the queue has said that they are needed.
     pub(crate) fn call(&self, needed: Option<Need>) {
-        if let (Some(need), Some(crew)) = (needed, &self.crew) {
-            crew.clone().call(need);
+        if let (Some(need), Some(thread_pool)) = (needed, &self.thread_pool) {
+            thread_pool.clone().call(need);
         }
     }
 

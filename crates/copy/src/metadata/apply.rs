@@ -34,7 +34,7 @@ pub(crate) struct Modes {
 }
 
 /// What a finished file gets.
-pub(crate) struct Dress<'a> {
+pub(crate) struct FileMetadata<'a> {
     /// The file that it replaces.
     pub(crate) old: Option<&'a Stat>,
     /// Who owns it now, where that is known.
@@ -111,27 +111,27 @@ impl MetadataCopier<'_> {
         from: BorrowedFd<'_>,
         source: &Stat,
         to: BorrowedFd<'_>,
-        dress: &Dress<'_>,
+        metadata: &FileMetadata<'_>,
     ) {
-        let lost = self.give_owner(entry, source, dress.old, dress.owner, |uid, gid| {
+        let lost = self.give_owner(entry, source, metadata.old, metadata.owner, |uid, gid| {
             rustix::fs::fchown(to, uid, gid)
         });
-        if let Some(old) = dress.old {
+        if let Some(old) = metadata.old {
             self.keep_old_attributes(entry, old, to);
         }
         let to_bearer = Bearer::Open(to);
-        if dress.names.any() {
-            if dress.is_new && (dress.may_have_list || self.run.umask & 0o200 != 0) {
+        if metadata.names.any() {
+            if metadata.is_new && (metadata.may_have_list || self.run.umask & 0o200 != 0) {
                 // Attributes may be set by who may write to the file, which the mask or a list may have taken from us.
                 // If it cannot be had, they tell.
                 let _ = rustix::fs::fchmod(to, rustix::fs::Mode::from_raw_mode(0o600));
             }
-            self.give_attributes(&entry.target(), &Bearer::Open(from), &to_bearer, dress.names);
+            self.give_attributes(&entry.target(), &Bearer::Open(from), &to_bearer, metadata.names);
         }
         self.give_context(|| entry.target(), &to_bearer);
-        let listed = !dress.may_have_list
-            || self.drop_lists(&entry.target(), &to_bearer, dress.names, &[xattr::ACCESS_LIST]);
-        if let Some(mode) = dress.mode {
+        let listed = !metadata.may_have_list
+            || self.drop_lists(&entry.target(), &to_bearer, metadata.names, &[xattr::ACCESS_LIST]);
+        if let Some(mode) = metadata.mode {
             let mode = if lost { mode & !SET_ID } else { mode };
             let set = rustix::fs::fchmod(to, rustix::fs::Mode::from_raw_mode(mode));
             if let (Err(error), true) = (set, listed) {

@@ -15,7 +15,7 @@ use crate::resume::journal::{self, Key};
 use crate::sys::{self, Stat};
 use crate::walk::directory_pair::{Dir, Parts, Side, Slot, State};
 use crate::walk::queue::Job;
-use crate::walk::thread_pool::{Crew, Threads};
+use crate::walk::thread_pool::{ThreadPool, Threads};
 use crate::Target;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::FileType;
@@ -63,7 +63,7 @@ pub(crate) fn carry_out(run: &Run<'_>, sources: &[PathBuf], target: &Target) -> 
     let begin = Instant::now();
     let mut total = Report::default();
     std::thread::scope(|scope| {
-        let mut worker = Worker::of_crew(run, Threads::new(scope, run), 0);
+        let mut worker = Worker::of_pool(run, Threads::new(scope, run), 0);
         match Plan::new(target) {
             _ if !worker.has_engine() => {}
             Ok(mut plan) => {
@@ -293,19 +293,22 @@ impl<'a> Plan<'a> {
         self.pending.clear();
         let run = worker.run;
         let is_large = run.options.recursive || self.jobs.len() > FEW;
-        run.schedule.enter();
-        let needed = run.schedule.push(&mut self.jobs);
+        run.queue.enter();
+        let needed = run.queue.push(&mut self.jobs);
         if is_large {
             worker.call(needed);
         }
-        let crew = worker.crew.clone();
+        let thread_pool = worker.thread_pool.clone();
         // A ring is in a thread that ends, see `ring/lost.rs`.
         let apart = run.options.recursive && worker.ring.is_some();
-        let first = crew.clone().filter(|_| apart).and_then(Crew::replace);
+        let first = thread_pool
+            .clone()
+            .filter(|_| apart)
+            .and_then(ThreadPool::replace);
         if first.is_none() {
             worker.work();
         }
-        let others = crew.map_or_else(Vec::new, |crew| crew.dismiss());
+        let others = thread_pool.map_or_else(Vec::new, |thread_pool| thread_pool.dismiss());
         for part in first.into_iter().chain(others) {
             report::add(total, part);
         }

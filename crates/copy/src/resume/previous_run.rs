@@ -55,7 +55,7 @@ impl Worker<'_> {
             return Ok(());
         }
         if run.options.dry_run {
-            return self.rehearse_resume(top);
+            return self.dry_run_resume(top);
         }
         let opened = top.open().and_then(|at| {
             let dir = at.target().try_clone_to_owned()?;
@@ -102,7 +102,7 @@ impl Worker<'_> {
     }
 
     /// What a copy would say of what was left.
-    fn rehearse_resume(&mut self, top: &Arc<Dir>) -> Outcome<()> {
+    fn dry_run_resume(&mut self, top: &Arc<Dir>) -> Outcome<()> {
         // A target that is not there has nothing.
         let Ok(at) = top.open() else { return Ok(()) };
         if self.options().resume {

@@ -44,7 +44,7 @@ impl Worker<'_> {
             Ok(())
         })?;
         dir.add(directories.len());
-        self.call(self.run.schedule.push(&mut directories));
+        self.call(self.run.queue.push(&mut directories));
         Ok(())
     }
 }

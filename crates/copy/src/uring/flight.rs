@@ -7,7 +7,7 @@ use crate::api::observer::Paths;
 use crate::api::options::{Fsync, Reflink, Sparse};
 use crate::data::content::{self, Moved, Trouble};
 use crate::data::verify::{self, Verdict};
-use crate::entry::destination::Place;
+use crate::entry::destination::Destination;
 use crate::entry::regular_file::{Prepared, Source};
 use crate::entry::Entry;
 use crate::job::outcome::Outcome;
@@ -226,10 +226,12 @@ impl Worker<'_> {
             return Ok(None);
         }
         let mut source = Source::new(fd, stat);
-        let old = match self.place(entry, &stat)? {
-            Place::New => None,
-            Place::Replace(old) => Some(old),
-            place @ Place::Into { .. } => return self.copy_to(entry, &mut source, place).map(|()| None),
+        let old = match self.destination(entry, &stat)? {
+            Destination::New => None,
+            Destination::Replace(old) => Some(old),
+            destination @ Destination::Into { .. } => {
+                return self.copy_to(entry, &mut source, destination).map(|()| None)
+            }
         };
         let prepared = self.prepare(entry, &mut source, old.as_ref())?;
         let task = Box::new(Task {
@@ -419,9 +421,9 @@ impl Worker<'_> {
             prepared,
             ..
         } = &*task;
-        let dress = prepared.dress(&entry, old.as_ref());
+        let metadata = prepared.metadata(&entry, old.as_ref());
         self.metadata
-            .apply_to_file(&entry, source.fd.as_fd(), &source.stat, new.to.as_fd(), &dress);
+            .apply_to_file(&entry, source.fd.as_fd(), &source.stat, new.to.as_fd(), &metadata);
         new.whole = self.reporter.failures() == failures;
         if self.options().fsync == Fsync::Each {
             let op = op::Fsync::new(handle(&new.to));

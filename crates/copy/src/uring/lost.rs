@@ -97,7 +97,7 @@ impl Worker<'_> {
             }
         }
         // They may have let others go on.
-        self.run.schedule.enter();
+        self.run.queue.enter();
         self.work();
     }
 }

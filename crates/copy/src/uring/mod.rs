@@ -55,7 +55,7 @@ struct Landing {
 
 impl Ring {
     pub(crate) fn new(depth: usize) -> io::Result<Ring> {
-        // The schedule counts descriptors itself, and `later` is for what finds none.
+        // The queue counts descriptors itself, and `later` is for what finds none.
         let config = Config::default()
             .engine(Engine::IoUring)
             .depth(depth as u32)

@@ -5,7 +5,7 @@
 //! which it sees an inode that the other thread has just taken (`__ext4_get_inode_loc`), and both wait for the disk: 50,000
 //! files of 4 KB in 500 directories took 0.60 s where they take 0.41 now (13 runs in turn, Linux 6.18).
 //!
-//! So a thread makes its directories in one that was put elsewhere, its nursery, and then moves them to their place: an inode
+//! So a thread makes its directories in one that was put elsewhere, its group directory, and then moves them to their place: an inode
 //! stays where it was made. Only in trees that nobody else can see yet, and only threads that help the first do so.
 
 use crate::api::error::Step;
@@ -35,7 +35,7 @@ const ENOUGH_LEVELS: usize = 8;
 
 /// What a thread has, or does without, in the tree that it makes directories in.
 #[derive(Default)]
-pub(crate) struct Nursery {
+pub(crate) struct GroupDirectory {
     /// The thread's number.
     number: usize,
     tree: Option<FileId>,
@@ -45,7 +45,7 @@ pub(crate) struct Nursery {
 
 /// Those of all threads.
 #[derive(Default)]
-pub(crate) struct Nurseries {
+pub(crate) struct GroupDirectories {
     opened: u32,
     left: Vec<Left>,
 }
@@ -56,19 +56,19 @@ struct Left {
     name: CString,
 }
 
-impl Nursery {
-    pub(crate) fn of(number: usize) -> Nursery {
-        Nursery {
+impl GroupDirectory {
+    pub(crate) fn of(number: usize) -> GroupDirectory {
+        GroupDirectory {
             number,
-            ..Nursery::default()
+            ..GroupDirectory::default()
         }
     }
 }
 
 impl Run<'_> {
-    /// Names for a nursery, and for what it is made in, that no other has.
+    /// Names for a group directory, and for what it is made in, that no other has.
     fn nursery_names(&self, tree: FileId) -> [CString; 2] {
-        let mut all = self.nurseries.lock().unwrap();
+        let mut all = self.group_directories.lock().unwrap();
         all.opened = all.opened.wrapping_add(1);
         let number = self.id.wrapping_add(all.opened);
         let names = [c"above", c"nursery"].map(|name| beside(name, "partial", number));
@@ -77,7 +77,7 @@ impl Run<'_> {
     }
 
     fn take_left(&self, tree: FileId) -> Vec<Left> {
-        let mut all = self.nurseries.lock().unwrap();
+        let mut all = self.group_directories.lock().unwrap();
         let (taken, kept) = all.left.drain(..).partition(|left| left.tree == tree);
         all.left = kept;
         taken
@@ -88,31 +88,31 @@ impl Worker<'_> {
     /// Makes a directory of a private tree in this thread's block groups, and says whether it has. If not, it is to be made in
     /// its place, and what speaks against it is found there.
     pub(crate) fn make_apart(&mut self, entry: &Entry<'_>) -> bool {
-        let number = self.nursery.number;
+        let number = self.group_directory.number;
         let plain = self.hands_down(&entry.at.dir) || self.options().preserve.flags;
         if number == 0 || number >= self.run.jobs() || plain || self.run.keep < ENOUGH_LEVELS {
             return false;
         }
         let tree = entry.at.dir.tree;
-        if self.nursery.tree != tree {
-            self.nursery = Nursery {
+        if self.group_directory.tree != tree {
+            self.group_directory = GroupDirectory {
                 tree,
-                ..Nursery::of(number)
+                ..GroupDirectory::of(number)
             };
         }
-        self.nursery.made += 1;
-        if self.nursery.made == MANY {
-            self.nursery.dir = self.open_nursery(&entry.at.dir).ok().flatten();
+        self.group_directory.made += 1;
+        if self.group_directory.made == MANY {
+            self.group_directory.dir = self.open_group_directory(&entry.at.dir).ok().flatten();
         }
-        let Some(nursery) = &self.nursery.dir else {
+        let Some(group_directory) = &self.group_directory.dir else {
             return false;
         };
-        self.make_in(nursery.as_fd(), entry.at.target(), entry.target)
+        self.make_in(group_directory.as_fd(), entry.at.target(), entry.target)
             .is_ok()
     }
 
     /// None where there is nothing to win, or a label to lose that directories get from the one they are made in.
-    fn open_nursery(&self, dir: &Dir) -> io::Result<Option<OwnedFd>> {
+    fn open_group_directory(&self, dir: &Dir) -> io::Result<Option<OwnedFd>> {
         let Some(tree) = dir.unfinished_tree() else {
             return Ok(None);
         };
@@ -151,7 +151,7 @@ impl Worker<'_> {
             )?)
         });
         if made.is_err() {
-            // If it was made and stays, it is told when the nursery cannot be removed.
+            // If it was made and stays, it is told when the group directory cannot be removed.
             let _ = rustix::fs::unlinkat(from, name, AtFlags::REMOVEDIR);
         }
         made

@@ -12,7 +12,7 @@ use crate::metadata::inode_flags;
 use crate::metadata::xattr;
 use crate::sys::{self, FileId, Stat};
 use crate::walk::directory_pair::{Dir, Opened, Parts, Side, Slot, State};
-use crate::walk::queue::{Job, Schedule, Work};
+use crate::walk::queue::{Job, Queue, Work};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
@@ -36,13 +36,13 @@ pub(crate) struct Made {
 impl Worker<'_> {
     /// Works until there is nothing left for anybody.
     pub(crate) fn work(&mut self) {
-        let schedule = &self.run.schedule;
-        let _end = BreakOff(schedule);
+        let queue = &self.run.queue;
+        let _end = BreakOff(queue);
         loop {
-            let work = schedule.ready().or_else(|| {
+            let work = queue.ready().or_else(|| {
                 // Nobody waits for somebody else with files in hand.
                 self.settle();
-                schedule.next()
+                queue.next()
             });
             let Some(work) = work else { break };
             match work {
@@ -473,7 +473,7 @@ impl Worker<'_> {
 }
 
 /// Lets the other threads go when one panics, as an observer may.
-struct BreakOff<'a>(&'a Schedule);
+struct BreakOff<'a>(&'a Queue);
 
 impl Drop for BreakOff<'_> {
     fn drop(&mut self) {

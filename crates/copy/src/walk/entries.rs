@@ -60,12 +60,12 @@ impl Worker<'_> {
                 let left = (mean_bytes + FILE_BYTES).saturating_mul(batch.left() as u64);
                 if own && left >= WORTH_SHARING_BYTES && worker.run.jobs() > 1 {
                     own = false;
-                    let long = mean_bytes >= LONG_BYTES || worker.data.ahead.is_cold();
+                    let long = mean_bytes >= LONG_BYTES || worker.data.readahead.is_cold();
                     let helpers = if long { usize::MAX } else { 1 };
-                    worker.call(worker.run.schedule.offer(&batch, helpers));
+                    worker.call(worker.run.queue.offer(&batch, helpers));
                 }
             });
-            self.run.schedule.withdraw(&batch);
+            self.run.queue.withdraw(&batch);
         }
     }
 
@@ -102,10 +102,10 @@ impl Worker<'_> {
             let Some(share) = in_hand.or_else(|| self.take_share(at, batch, count, mean_bytes)) else {
                 break;
             };
-            if self.data.ahead.is_cold() {
+            if self.data.readahead.is_cold() {
                 next = self.take_share(at, batch, count, mean_bytes);
             }
-            self.data.ahead.look();
+            self.data.readahead.look();
             taken += share.len() as u64;
             self.copy_share(at, batch, share, &mut directories);
             mean_bytes = (self.reporter.bytes() - before) / taken;
@@ -115,7 +115,7 @@ impl Worker<'_> {
         if directories.len() > 1 {
             directories = apart(directories, self.run.jobs());
         }
-        self.call(self.run.schedule.push(&mut directories));
+        self.call(self.run.queue.push(&mut directories));
     }
 
     /// Copies a share; its directories are for later.
@@ -153,19 +153,19 @@ impl Worker<'_> {
         mean_bytes: u64,
     ) -> Option<Range<usize>> {
         let share = batch.take(count)?;
-        if self.data.ahead.is_cold() && !self.run.stopped() {
+        if self.data.readahead.is_cold() && !self.run.stopped() {
             // Whose blocks are shared need not be read.
-            let asked = if self.data.clones.work() {
+            let asked = if self.data.reflinks.work() {
                 share.start..share.start + 1
             } else {
                 share.clone()
             };
-            self.data.ahead.ask(at.source(), &batch.listing, asked);
+            self.data.readahead.ask(at.source(), &batch.listing, asked);
             // Two looks, so not one file that happens to be gone from memory.
-            if self.data.ahead.is_cold() && self.has_use_for_more(at) {
+            if self.data.readahead.is_cold() && self.has_use_for_more(at) {
                 // Of what is shared, nothing is written.
                 let long = mean_bytes >= LONG_BYTES;
-                self.call(self.run.schedule.call_reserve(long));
+                self.call(self.run.queue.call_reserve(long));
             }
         }
         Some(share)
@@ -176,7 +176,7 @@ impl Worker<'_> {
     /// runs in turn).
     fn has_use_for_more(&self, at: &Opened) -> bool {
         let device = at.dir.target.id().0;
-        !self.data.clones.work() || self.data.file_system.of(at.target(), device) != sys::BTRFS
+        !self.data.reflinks.work() || self.data.file_system.of(at.target(), device) != sys::BTRFS
     }
 
     /// Helps whoever fills a long directory.
@@ -187,7 +187,7 @@ impl Worker<'_> {
             }
             self.release(batch.dir.clone());
         }
-        self.run.schedule.withdraw(batch);
+        self.run.queue.withdraw(batch);
     }
 }
 
@@ -208,7 +208,7 @@ fn apart<T>(neighbours: Vec<T>, threads: usize) -> Vec<T> {
 mod tests {
     use super::*;
     use crate::operands::plan;
-    use crate::walk::queue::Schedule;
+    use crate::walk::queue::Queue;
 
     #[test]
     fn threads_take_rows_of_neighbours() {
@@ -223,13 +223,13 @@ mod tests {
     #[test]
     fn as_many_help_as_may() {
         let dir = plan::open_top(std::path::Path::new("."), false).unwrap();
-        let schedule = Schedule::default();
+        let queue = Queue::default();
         for (helpers, helping) in [(1, 1), (usize::MAX, 3)] {
             let batch = Arc::new(Batch::new(dir.clone(), Listing::default()));
-            let _ = schedule.offer(&batch, helpers);
-            assert_eq!((0..3).filter_map(|_| schedule.ready()).count(), helping);
-            schedule.withdraw(&batch);
-            assert!(schedule.ready().is_none());
+            let _ = queue.offer(&batch, helpers);
+            assert_eq!((0..3).filter_map(|_| queue.ready()).count(), helping);
+            queue.withdraw(&batch);
+            assert!(queue.ready().is_none());
         }
     }
 }

@@ -98,7 +98,7 @@ pub(crate) enum Need {
 }
 
 #[derive(Default)]
-pub(crate) struct Schedule {
+pub(crate) struct Queue {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -116,7 +116,7 @@ struct State {
     broken: bool,
 }
 
-impl Schedule {
+impl Queue {
     /// Adds jobs; the first of them is taken first. Which threads are needed for that, where it is more than before.
     #[must_use]
     pub(crate) fn push(&self, jobs: &mut Vec<Job>) -> Option<Need> {
@@ -245,28 +245,28 @@ mod tests {
 
     #[test]
     fn those_in_reserve_are_needed_when_they_are_called() {
-        let schedule = Schedule::default();
-        schedule.enter();
-        assert_eq!(schedule.call_reserve(false), Some(Need::Cold));
-        assert_eq!(schedule.call_reserve(true), Some(Need::ColdLong));
+        let queue = Queue::default();
+        queue.enter();
+        assert_eq!(queue.call_reserve(false), Some(Need::Cold));
+        assert_eq!(queue.call_reserve(true), Some(Need::ColdLong));
         // What others call for is no less.
-        assert_eq!(schedule.call_reserve(false), None);
-        assert_eq!(schedule.next().map(drop), None);
+        assert_eq!(queue.call_reserve(false), None);
+        assert_eq!(queue.next().map(drop), None);
         // The next copy begins alone.
-        schedule.enter();
-        assert_eq!(schedule.call_reserve(false), Some(Need::Cold));
+        queue.enter();
+        assert_eq!(queue.call_reserve(false), Some(Need::Cold));
     }
 
     #[test]
     fn others_begin_where_there_is_room() {
-        let schedule = Schedule::default();
-        schedule.enter();
+        let queue = Queue::default();
+        queue.enter();
         // No processor is free; one is, and there are reserves; no more than are wanted.
         for (wanted, jobs, most, begun) in [(3, 1, 4, 0), (3, 2, 2, 1), (3, 2, 4, 3), (2, 8, 8, 2)] {
-            assert_eq!(schedule.enter_others(wanted, jobs, most), begun);
-            schedule.leave(begun);
+            assert_eq!(queue.enter_others(wanted, jobs, most), begun);
+            queue.leave(begun);
         }
-        assert_eq!(schedule.enter_others(2, 2, 3), 2);
-        assert_eq!(schedule.enter_others(1, 2, 4), 0);
+        assert_eq!(queue.enter_others(2, 2, 3), 2);
+        assert_eq!(queue.enter_others(1, 2, 4), 0);
     }
 }

@@ -18,7 +18,7 @@ const REQUEST_BYTES: u64 = 128 << 10;
 
 /// What a thread knows of its sources.
 #[derive(Default)]
-pub(crate) struct Ahead {
+pub(crate) struct Readahead {
     /// The last look found contents that are not in memory.
     cold: bool,
     /// The next read is to look.
@@ -27,7 +27,7 @@ pub(crate) struct Ahead {
     blind: bool,
 }
 
-impl Ahead {
+impl Readahead {
     pub(crate) fn is_cold(&self) -> bool {
         self.cold
     }
@@ -108,43 +108,46 @@ mod tests {
     /// one that answers at once always is, the contents were in memory; so no file is cold for certain.
     #[test]
     fn what_a_look_finds_tells() {
-        let mut ahead = Ahead::default();
+        let mut readahead = Readahead::default();
         for (found, length, cold) in [(None, 0, true), (Some(4096), 4096, false), (Some(100), 100, true)] {
-            assert_eq!(ahead.learn(Ok(found), 4096), length);
-            assert_eq!((ahead.is_cold(), ahead.blind), (cold, false));
+            assert_eq!(readahead.learn(Ok(found), 4096), length);
+            assert_eq!((readahead.is_cold(), readahead.blind), (cold, false));
         }
         // The next share is not looked at: this file system cannot tell.
-        assert_eq!(ahead.learn(Err(Errno::OPNOTSUPP), 4096), 0);
-        ahead.look();
-        assert_eq!((ahead.is_cold(), ahead.blind, ahead.look), (false, true, false));
+        assert_eq!(readahead.learn(Err(Errno::OPNOTSUPP), 4096), 0);
+        readahead.look();
+        assert_eq!(
+            (readahead.is_cold(), readahead.blind, readahead.look),
+            (false, true, false)
+        );
     }
 
     #[test]
     fn a_look_reads_what_a_read_would() {
         let (file, mut buffer) = (file(), [0; 5000]);
         for _ in 0..2 {
-            let mut ahead = Ahead::default();
-            ahead.look();
-            assert_eq!(ahead.read(file.as_fd(), &mut buffer, 0).unwrap(), 4096);
-            assert!(buffer[..4096] == [1; 4096] && !ahead.look);
+            let mut readahead = Readahead::default();
+            readahead.look();
+            assert_eq!(readahead.read(file.as_fd(), &mut buffer, 0).unwrap(), 4096);
+            assert!(buffer[..4096] == [1; 4096] && !readahead.look);
         }
     }
 
     /// It may have been asked for.
     #[test]
     fn nobody_looks_while_it_is_cold() {
-        let mut ahead = Ahead::default();
+        let mut readahead = Readahead::default();
         for cold in [true, false] {
-            ahead.cold = cold;
-            ahead.look();
-            assert_eq!(ahead.look, !cold);
+            readahead.cold = cold;
+            readahead.look();
+            assert_eq!(readahead.look, !cold);
         }
     }
 
     #[test]
     fn no_read_looks_unasked() {
-        let mut ahead = Ahead::default();
-        assert_eq!(ahead.read(file().as_fd(), &mut [0; 100], 4000).unwrap(), 96);
-        assert!(!ahead.is_cold());
+        let mut readahead = Readahead::default();
+        assert_eq!(readahead.read(file().as_fd(), &mut [0; 100], 4000).unwrap(), 96);
+        assert!(!readahead.is_cold());
     }
 }

@@ -41,7 +41,7 @@ pub(crate) fn cpus() -> usize {
 }
 
 /// What a worker asks of them.
-pub(crate) trait Crew: Send + Sync {
+pub(crate) trait ThreadPool: Send + Sync {
     /// Starts as many as are needed. With fewer than wished, it takes longer and is the same.
     fn call(self: Arc<Self>, need: Need);
 
@@ -70,14 +70,14 @@ impl<'scope, 'env> Threads<'scope, 'env> {
     }
 
     fn spawn(self: &Arc<Self>, number: usize) -> io::Result<Handle<'scope>> {
-        let (run, crew) = (self.run, self.clone());
+        let (run, thread_pool) = (self.run, self.clone());
         let thread = Builder::new().name(format!("copy-{number}"));
         thread.spawn_scoped(self.scope, move || {
-            let mut worker = Worker::of_crew(run, crew, number);
+            let mut worker = Worker::of_pool(run, thread_pool, number);
             worker.take_memory().and_then(|()| worker.start_engine()).ok()?;
             // The first one takes the caller's place.
             if number > 0 {
-                run.schedule.enter();
+                run.queue.enter();
             }
             worker.work();
             Some(worker.reporter.take())
@@ -85,7 +85,7 @@ impl<'scope, 'env> Threads<'scope, 'env> {
     }
 }
 
-impl Crew for Threads<'_, '_> {
+impl ThreadPool for Threads<'_, '_> {
     fn call(self: Arc<Self>, need: Need) {
         let mut started = self.started.lock().unwrap();
         let numbers = started.len() + 1..self.run.threads(need);
