@@ -7,7 +7,7 @@ use crate::data::content::Moved;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct How {
     /// Whether the kernel copied from file to file (copy_file_range).
-    pub copy_file_range: Answer,
+    pub offload: Answer,
     /// Whether blocks are shared with the source.
     pub reflink: Answer,
     /// How holes were found.
@@ -46,7 +46,7 @@ impl How {
         let shared = moved.shared > 0;
         let empty = moved.written + moved.holes == 0;
         How {
-            copy_file_range: match moved.offloaded {
+            offload: match moved.offloaded {
                 _ if shared || empty => Answer::Unknown,
                 0 => Answer::No,
                 _ => Answer::Yes,
