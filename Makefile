@@ -106,7 +106,7 @@ redis-suite: $(VENV)/.built ## Redis's own tests on it under `proactor run`; tak
 uvloop-suite: $(VENV)/.built ## uvloop's and asyncio's own tests under `proactor run` (UVLOOP_SUITE_ARGS="--smoke")
 	$(BIN)/python tools/uvloop_suite.py $(UVLOOP_SUITE_ARGS)
 
-lint: $(VENV)/.built ## formatters, clippy, rustdoc, ruff, mypy, stubtest, licences
+lint: $(VENV)/.built ## formatters, clippy, rustdoc, ruff, mypy, stubtest, licences, structure
 	cargo fmt --all --check
 	cargo clippy --locked --workspace $(CARGO_FEATURES) --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
@@ -116,6 +116,7 @@ lint: $(VENV)/.built ## formatters, clippy, rustdoc, ruff, mypy, stubtest, licen
 	$(BIN)/stubtest --allowlist tools/stubtest.allow --ignore-unused-allowlist proactor
 	$(BIN)/python tools/licences.py
 	$(BIN)/python tools/tidy.py
+	$(BIN)/python tools/structure.py
 
 check-aarch64: ## compile all of it for aarch64 (once before: rustup target add aarch64-unknown-linux-gnu)
 	PYO3_CROSS=1 PYO3_CROSS_PYTHON_VERSION=3.11 \
