@@ -1,4 +1,4 @@
-"""How the code is divided, in figures. Each has a bound, which `make lint` checks, and a figure that is wanted.
+"""How the code is divided, in figures. Each has a bound that `make lint` checks, and a wanted figure.
 
 usage: structure.py [--arrows] [--circles] [--values]
 
@@ -50,7 +50,7 @@ def sources(crate: str) -> dict[str, str]:
 
 
 def paths_in(file: str, code: str) -> set[str]:
-    """The paths in its crate that a file names, from the root, also those that begin at a module of its own."""
+    """The paths in its crate that a file names, from the root; those that begin at its own modules too."""
     found = named_paths(file, code)
     if file.endswith(("mod.rs", "lib.rs")):
         here = file.removesuffix("mod.rs").removesuffix("lib.rs").strip("/").replace("/", "::")
@@ -102,7 +102,7 @@ def arrows(graph: Graph) -> Counter[tuple[str, str]]:
 
 
 def circles(graph: Graph) -> list[set[str]]:
-    """The strongly connected parts of a graph that have several members, by Tarjan's algorithm; largest first."""
+    """The strongly connected parts of several members, by Tarjan's algorithm; the largest first."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
