@@ -20,6 +20,7 @@
 #![deny(clippy::undocumented_unsafe_blocks)]
 
 mod api;
+mod context;
 mod data;
 mod entry;
 mod job;

@@ -1,11 +1,11 @@
 //! A file's bytes, from one open file to another: as shared blocks, or in steps, in order, in parts or between holes.
 
-use crate::api::options::Sparse;
+use crate::api::copy_method::{Answer, Detection, How};
+use crate::api::options::{Options, Reflink, Sparse};
 use crate::data::buffer::Buffer;
 use crate::data::buffer::BUFFER_BYTES;
 use crate::data::DataCopier;
 use crate::sys::{self, Stat};
-use crate::walk::queue::Need;
 use rustix::fd::BorrowedFd;
 use rustix::fs::{Advice, SeekFrom};
 use rustix::io::Errno;
@@ -61,6 +61,32 @@ impl Moved {
             ..Moved::default()
         }
     }
+
+    /// Returns which way the contents took. `unsupported`: blocks cannot be shared between the two file systems.
+    pub(crate) fn how(&self, options: &Options, unsupported: bool) -> How {
+        let shared = self.shared > 0;
+        let empty = self.written + self.holes == 0;
+        How {
+            offload: match self.offloaded {
+                _ if shared || empty => Answer::Unknown,
+                0 => Answer::No,
+                _ => Answer::Yes,
+            },
+            reflink: match options.reflink {
+                _ if shared => Answer::Yes,
+                Reflink::Never => Answer::No,
+                _ if unsupported => Answer::Unsupported,
+                _ if empty => Answer::Unknown,
+                _ => Answer::No,
+            },
+            sparse: match options.sparse {
+                _ if shared || empty => Detection::Unknown,
+                Sparse::Always => Detection::SeekHoleAndZeros,
+                Sparse::Auto if self.holes > 0 => Detection::SeekHole,
+                Sparse::Auto | Sparse::Never => Detection::No,
+            },
+        }
+    }
 }
 
 /// What went wrong, and on which side.
@@ -97,7 +123,7 @@ impl DataCopier<'_> {
         if let Some(moved) = self.cloned(ends)? {
             return Ok(moved);
         }
-        match self.run.options.sparse {
+        match self.context.options.sparse {
             Sparse::Auto if !self.counts_all(ends, stat) && has_holes(from, stat, attributes) => {
                 self.data_only(ends, false)
             }
@@ -127,25 +153,23 @@ impl DataCopier<'_> {
     fn in_chunks(&mut self, ends: Ends<'_>) -> Result<Moved, Trouble> {
         // Only a hint: what it returns does not matter.
         let _ = rustix::fs::fadvise(ends.from, 0, None, Advice::Sequential);
-        let run = self.run;
         let others = match ends.size < WORTH_PARTING_BYTES {
             true => 0,
-            false => run
-                .queue
-                .enter_others(MAX_PARTS - 1, run.jobs(), run.threads(Need::ColdLong)),
+            false => self.helpers.enter(MAX_PARTS - 1),
         };
         if others == 0 {
             return self.in_order(ends);
         }
         let done = self.in_parts(Ends { parted: true, ..ends }, others);
-        run.queue.leave(others);
+        self.helpers.leave(others);
         done
     }
 
     /// Copies a long file with other threads, while there is nothing else for them to do.
     fn in_parts(&mut self, ends: Ends<'_>, others: usize) -> Result<Moved, Trouble> {
         let part = (ends.size / (others as u64 + 1)).next_multiple_of(BUFFER_BYTES as u64);
-        let (run, mut moved) = (self.run, Moved::default());
+        let (context, helpers) = (self.context, self.helpers);
+        let mut moved = Moved::default();
         std::thread::scope(|scope| {
             // The last part goes first: where there are no threads to be had, what is left is in one piece.
             let mut own = 0..ends.size;
@@ -162,7 +186,7 @@ impl DataCopier<'_> {
                         let mut moved = Moved::default();
                         let mut copier = DataCopier {
                             buffer,
-                            ..DataCopier::new(run)
+                            ..DataCopier::new(context, helpers)
                         };
                         let done = copier.span(ends, range, false, &mut moved);
                         done.map(|_| moved)
@@ -195,7 +219,7 @@ impl DataCopier<'_> {
         let mut offset = range.start;
         while offset < range.end {
             // What is over after one step is not stopped: in the place of what was there it would leave nothing.
-            if offset > 0 && self.run.stopped() {
+            if offset > 0 && self.context.stopped() {
                 return Err(Trouble::Stopped);
             }
             let chunk = (range.end - offset).min(self.buffer.len() as u64);
@@ -211,7 +235,7 @@ impl DataCopier<'_> {
                 let from = offset + offloaded;
                 done += self.through_buffer(ends, from..offset + chunk, zeros_out, moved)?;
             }
-            self.run.observer.progress(done);
+            self.context.observer.progress(done);
             offset += done;
             if done < chunk {
                 return Ok(false);
@@ -251,7 +275,7 @@ impl DataCopier<'_> {
         while offset < ends.size {
             let data = next_data(ends.from, offset, ends.size).map_err(Trouble::Read)?;
             moved.holes += data.start - offset;
-            self.run.observer.progress(data.start - offset);
+            self.context.observer.progress(data.start - offset);
             let end = data.end;
             if !self.span(ends, data, zeros_out, &mut moved)? {
                 return Ok(moved);

@@ -4,9 +4,9 @@ pub(crate) mod buffer;
 pub(crate) mod content;
 mod copier;
 pub(crate) mod copy_file_range;
-pub(crate) mod rate_limit;
+pub(crate) mod readahead;
 pub(crate) mod reflink;
 pub(crate) mod stream;
 pub(crate) mod verify;
 
-pub(crate) use copier::DataCopier;
+pub(crate) use copier::{DataCopier, Helpers};

@@ -40,7 +40,7 @@ impl Reflinks {
 impl DataCopier<'_> {
     /// Whether sharing blocks is wanted, worth it, and not known to be in vain. `to` is anything on the target's device.
     pub(crate) fn may_clone(&self, size: u64, to: BorrowedFd<'_>, devices: (u64, u64)) -> bool {
-        let options = self.run.options;
+        let options = self.context.options;
         match options.reflink {
             Reflink::Never => false,
             Reflink::Always => true,
@@ -60,7 +60,7 @@ impl DataCopier<'_> {
             return Ok(None);
         }
         let mut done = sys::clone_range(ends.to, ends.from, ends.size);
-        if done == Err(Errno::INVAL) && self.run.options.reflink == Reflink::Always {
+        if done == Err(Errno::INVAL) && self.context.options.reflink == Reflink::Always {
             // It may have grown since it was looked at: there are no ends within a block, but for a file's own.
             done = rustix::fs::ioctl_ficlone(ends.to, ends.from)
                 .and_then(|()| rustix::fs::ftruncate(ends.to, ends.size));
@@ -68,13 +68,15 @@ impl DataCopier<'_> {
         self.reflinks.work = done.is_ok();
         match done {
             Ok(()) => {
-                self.run.observer.progress(ends.size);
+                self.context.observer.progress(ends.size);
                 Ok(Some(Moved {
                     shared: ends.size,
                     ..Moved::default()
                 }))
             }
-            Err(error) if self.run.options.reflink == Reflink::Always => Err(Trouble::Clone(error.into())),
+            Err(error) if self.context.options.reflink == Reflink::Always => {
+                Err(Trouble::Clone(error.into()))
+            }
             Err(error) => {
                 // Everything else is about this file alone.
                 if matches!(

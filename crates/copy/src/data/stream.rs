@@ -43,10 +43,10 @@ impl DataCopier<'_> {
                 }
                 Err(error) => return Err(Trouble::Read(error)),
             };
-            if self.run.stopped() {
+            if self.context.stopped() {
                 return Err(Trouble::Stopped);
             }
-            if self.run.options.reflink == Reflink::Always {
+            if self.context.options.reflink == Reflink::Always {
                 // Bytes that come from no block cannot be shared. The kernel says so in its own words.
                 let refused = rustix::fs::ioctl_ficlone(to, from)
                     .err()
@@ -56,7 +56,7 @@ impl DataCopier<'_> {
             self.wait_for_turn(length)?;
             self.write_out(to, length)?;
             moved.written += length as u64;
-            self.run.observer.progress(length as u64);
+            self.context.observer.progress(length as u64);
             if limit.is_some_and(|limit| moved.written > limit) {
                 return Err(Trouble::Read(Errno::FBIG.into()));
             }
@@ -98,7 +98,7 @@ impl DataCopier<'_> {
 
     /// Whether that is so soon.
     fn is_ready(&self, fd: BorrowedFd<'_>, ready: PollFlags) -> Result<bool, Trouble> {
-        if self.run.stopped() {
+        if self.context.stopped() {
             return Err(Trouble::Stopped);
         }
         let slice = Timespec::try_from(SLICE).ok();

@@ -30,7 +30,7 @@ impl DataCopier<'_> {
     ) -> Result<Verdict, Trouble> {
         // What has no size is read to its end, and not to be read twice.
         let unsized_ = !source.is_file() || source.size == 0 && moved.written > 0;
-        if !self.run.options.verify || unsized_ {
+        if !self.context.options.verify || unsized_ {
             return Ok(Verdict::None);
         }
         // A file of the kernel's may have less than it says.
@@ -106,7 +106,7 @@ impl DataCopier<'_> {
         let (wanted, found) = self.buffer.split_at_mut(half);
         let mut offset = range.start;
         while offset < range.end {
-            if self.run.stopped() {
+            if self.context.stopped() {
                 return Err(Trouble::Stopped);
             }
             let chunk = half.min((range.end - offset).try_into().unwrap_or(usize::MAX));

@@ -85,7 +85,7 @@ fn newest_number(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<u64> {
         Err(error) if sys::is(&error, &[Errno::ACCESS]) => return Ok(0),
         dir => dir?,
     };
-    let mut buffer = buffer::room(crate::walk::listing::READ_BYTES)?;
+    let mut buffer = buffer::room(crate::sys::listing::READ_BYTES)?;
     let mut reader = RawDir::new(dir, &mut buffer);
     let mut newest = 0;
     while let Some(entry) = reader.next() {

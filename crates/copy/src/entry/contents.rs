@@ -2,11 +2,11 @@
 
 use crate::api::error::{Diagnostic, Step, Warning};
 use crate::api::observer::Paths;
+use crate::context::outcome::{End, Outcome};
 use crate::data::content::{Moved, Trouble};
 use crate::data::verify::Verdict;
 use crate::entry::regular_file::Source;
 use crate::entry::Entry;
-use crate::job::outcome::{End, Outcome};
 use crate::job::worker::Worker;
 use crate::sys::{self, Stat};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -150,7 +150,7 @@ impl Worker<'_> {
                 Err(error) if !wait && sys::is(&error, &[Errno::NXIO]) && is_fifo() => {}
                 opened => return opened.map(Some),
             }
-            if self.run.stopped() {
+            if self.run.context.stopped() {
                 return Ok(None);
             }
             std::thread::sleep(SLICE);

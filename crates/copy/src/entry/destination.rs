@@ -3,10 +3,10 @@
 use crate::api::error::{Refusal, Step};
 use crate::api::observer::{Copied, Kind, Paths, Question};
 use crate::api::options::{Backup, Method, When};
+use crate::context::outcome::{End, Outcome};
 use crate::entry::backup;
 use crate::entry::regular_file::NotNamed;
 use crate::entry::Entry;
-use crate::job::outcome::{End, Outcome};
 use crate::job::worker::Worker;
 use crate::resume::journal::Begun;
 use crate::sys::{self, Stat};
@@ -233,7 +233,7 @@ impl Worker<'_> {
             how: None,
             paths: entry,
         };
-        self.run.observer.skipped(&skipped);
+        self.run.context.observer.skipped(&skipped);
         End::Skipped
     }
 
@@ -247,7 +247,7 @@ impl Worker<'_> {
             unwritable: writable.then(|| there.permissions()),
         };
         // There is one thread, so that questions come one after the other (`thread_pool::most_threads`).
-        if self.run.observer.may_overwrite(&question) {
+        if self.run.context.observer.may_overwrite(&question) {
             return Ok(());
         }
         Err(self.skip(entry, source))
@@ -260,10 +260,10 @@ impl Worker<'_> {
             return false;
         }
         // Who may not give files away cannot make another one with the same owner and group.
-        let (ours, owner) = (self.run.owner, there.owner());
+        let (ours, owner) = (self.run.context.owner, there.owner());
         let is_ours = owner.0 == ours.0 && (owner.1 == ours.1 || sys::is_own_group(owner.1));
         let gives_up = options.preserve.ownership && owner.0 != ours.0;
-        let keeps_owner = self.run.privileged || is_ours || gives_up;
+        let keeps_owner = self.run.context.privileged || is_ours || gives_up;
         options.in_place
             || options.attributes_only
             || follow

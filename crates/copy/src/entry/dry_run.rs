@@ -7,9 +7,9 @@
 use crate::api::error::Step;
 use crate::api::observer::Paths;
 use crate::api::options::Backup;
+use crate::context::outcome::Outcome;
 use crate::entry::destination::{writable, Destination};
 use crate::entry::Entry;
-use crate::job::outcome::Outcome;
 use crate::job::worker::Worker;
 use crate::sys::{self, Stat};
 use crate::walk::directory::Made;

@@ -5,6 +5,7 @@ mod contents;
 pub(crate) mod created;
 pub(crate) mod destination;
 pub(crate) mod dry_run;
+mod excluded;
 pub(crate) mod hard_links;
 pub(crate) mod name_taken;
 pub(crate) mod regular_file;
@@ -14,7 +15,7 @@ pub(crate) mod special;
 use crate::api::error::{Refusal, Step};
 use crate::api::observer::Paths;
 use crate::api::options::Method;
-use crate::job::outcome::{End, Outcome};
+use crate::context::outcome::{End, Outcome};
 use crate::job::worker::Worker;
 use crate::sys::{self, Stat};
 use crate::walk::directory_pair::{Opened, Side};
@@ -57,7 +58,7 @@ impl Entry<'_> {
 impl Worker<'_> {
     /// Copies an entry of any kind. What goes wrong has been told when this returns.
     pub(crate) fn entry(&mut self, entry: &Entry<'_>, listed: FileType) {
-        if self.run.stopped() {
+        if self.run.context.stopped() {
             return;
         }
         let kind = self.kind_of(entry, listed);
@@ -91,7 +92,7 @@ impl Worker<'_> {
 
     /// Whether the entry is to be copied at all, of which kind it is known to be.
     pub(crate) fn is_wanted(&mut self, entry: &Entry<'_>, kind: FileType) -> bool {
-        !self.run.stopped()
+        !self.run.context.stopped()
             && !self.leaves_out(entry, Some(kind))
             && self.is_to_be_copied(entry).unwrap_or(false)
     }

@@ -3,9 +3,9 @@
 
 use crate::api::error::{Refusal, Step};
 use crate::api::observer::Paths;
+use crate::context::outcome::Outcome;
 use crate::entry::remove::remove;
 use crate::entry::Entry;
-use crate::job::outcome::Outcome;
 use crate::job::worker::Worker;
 use crate::resume::claim::{self, Claimed};
 use crate::sys::{self, Stat};

@@ -1,13 +1,12 @@
 //! One regular file, or what is read like one: where it goes, its contents, its metadata, its name, in this order.
 
-use crate::api::copy_method::How;
 use crate::api::error::{Refusal, Step};
 use crate::api::observer::{Kind, Paths};
 use crate::api::options::{Backup, Fsync};
+use crate::context::outcome::{End, Outcome};
 use crate::data::content::Moved;
 use crate::entry::destination::Destination;
 use crate::entry::Entry;
-use crate::job::outcome::{End, Outcome};
 use crate::job::worker::Worker;
 use crate::metadata::apply::{FileMetadata, Modes};
 use crate::metadata::attributes::Names;
@@ -128,10 +127,10 @@ impl Worker<'_> {
         let options = self.options();
         let how = (!options.dry_run && !options.attributes_only).then(|| {
             let devices = (source.stat.id.0, self.device_of(entry));
-            How::of(moved, options, self.data.reflinks.are_refused(devices))
+            moved.how(options, self.data.reflinks.are_refused(devices))
         });
         let bytes = source.stat.size.max(moved.written);
-        self.reporter.copied_how(entry, Kind::File, bytes, backup, how);
+        self.copied_how(entry, Kind::File, bytes, backup, how);
     }
 
     /// Makes a new file, and gives it its name when it is whole.

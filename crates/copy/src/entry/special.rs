@@ -4,11 +4,11 @@
 use crate::api::error::{Diagnostic, Refusal, Step, Warning};
 use crate::api::observer::{Kind, Paths};
 use crate::api::options::{Backup, Dereference, Method, When};
+use crate::context::outcome::{End, Outcome};
 use crate::entry::destination::Destination;
 use crate::entry::hard_links::{Claim, First};
 use crate::entry::regular_file::NotNamed;
 use crate::entry::Entry;
-use crate::job::outcome::{End, Outcome};
 use crate::job::worker::Worker;
 use crate::metadata::apply::times;
 use crate::sys::{self, Stat};
@@ -385,7 +385,7 @@ impl Worker<'_> {
             Kind::Symlink => self.reporter.count(|report| report.symlinks += 1),
             _ => self.reporter.count(|report| report.specials += 1),
         }
-        self.reporter.copied(entry, kind, backup);
+        self.copied(entry, kind, backup);
         Ok(())
     }
 

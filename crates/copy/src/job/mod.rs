@@ -1,7 +1,5 @@
 //! One copy under way: what its threads share, and what each of them owns.
 
 pub(crate) mod names;
-pub(crate) mod outcome;
-pub(crate) mod reporter;
 pub(crate) mod run;
 pub(crate) mod worker;

@@ -2,7 +2,8 @@
 
 use crate::api::observer::Observer;
 use crate::api::options::{Dereference, Engine, Fsync, Method, Options};
-use crate::data::rate_limit::RateLimit;
+use crate::context::Context;
+use crate::data::Helpers;
 use crate::entry::created::Created;
 use crate::entry::hard_links::Links;
 use crate::entry::Entry;
@@ -26,7 +27,6 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 /// Descriptors left to the rest of the process.
@@ -37,8 +37,7 @@ const DESCRIPTORS_PER_JOB: usize = 12;
 
 /// What all workers share.
 pub(crate) struct Run<'a> {
-    pub(crate) options: &'a Options,
-    pub(crate) observer: &'a dyn Observer,
+    pub(crate) context: Context<'a>,
     pub(crate) part: Part,
     sources: &'a [PathBuf],
     target: &'a Target,
@@ -62,11 +61,6 @@ pub(crate) struct Run<'a> {
     pub(crate) locks: Mutex<Vec<Lock>>,
     /// What was in rings that may not be entered any more.
     pub(crate) lost: Mutex<Vec<Lost>>,
-    pub(crate) rate_limit: RateLimit,
-    pub(crate) umask: u32,
-    pub(crate) privileged: bool,
-    /// Who we are: user and group.
-    pub(crate) owner: (u32, u32),
     /// Levels of a chain of directories that are kept open.
     pub(crate) keep: usize,
     /// Threads that copy what is in memory: looked up when it matters, for that takes a while (the files of a control
@@ -76,9 +70,6 @@ pub(crate) struct Run<'a> {
     most: usize,
     /// Files in a worker's ring; 0 where none has one.
     pub(crate) depth: usize,
-    /// What each source is of the whole, if somebody wants to know how much is done.
-    pub(crate) part_of_source: Option<f64>,
-    stopped: AtomicBool,
 }
 
 impl<'a> Run<'a> {
@@ -102,8 +93,7 @@ impl<'a> Run<'a> {
         };
         let share = if depth > 0 { share - share / 2 } else { share };
         Run {
-            options,
-            observer,
+            context: Context::new(options, observer, sources.len()),
             part: Part::Whole,
             sources,
             target,
@@ -120,33 +110,12 @@ impl<'a> Run<'a> {
             group_directories: Mutex::default(),
             locks: Mutex::default(),
             lost: Mutex::default(),
-            rate_limit: RateLimit::new(),
-            umask: sys::umask(),
-            privileged: rustix::process::geteuid().is_root(),
-            owner: (
-                rustix::process::geteuid().as_raw(),
-                rustix::process::getegid().as_raw(),
-            ),
             // Each level is two descriptors, and a worker needs a few more for what it has in hand.
             keep: (share / 2).saturating_sub(4).clamp(2, 64),
             jobs: OnceLock::new(),
             most,
             depth,
-            part_of_source: observer.measures().then(|| 1.0 / sources.len() as f64),
-            stopped: AtomicBool::new(false),
         }
-    }
-
-    /// Whether to end now. Once it is so, it stays so.
-    pub(crate) fn stopped(&self) -> bool {
-        if self.stopped.load(Ordering::Relaxed) {
-            return true;
-        }
-        let stop = self.observer.stop();
-        if stop {
-            self.stopped.store(true, Ordering::Relaxed);
-        }
-        stop
     }
 
     /// Whether a directory of the source is one in which this run makes others. What is made after a directory was opened
@@ -157,7 +126,7 @@ impl<'a> Run<'a> {
 
     /// How many threads copy what is in memory.
     pub(crate) fn jobs(&self) -> usize {
-        let bound = || match thread_pool::has_reserve(self.options) {
+        let bound = || match thread_pool::has_reserve(self.context.options) {
             true => self.most.min(thread_pool::cpus()),
             false => self.most,
         };
@@ -178,7 +147,7 @@ impl<'a> Run<'a> {
 
     /// Whether contents are copied, and not only looked at or named.
     pub(crate) fn copies_contents(&self) -> bool {
-        let options = self.options;
+        let options = self.context.options;
         options.method == Method::Contents && !options.attributes_only && !options.dry_run
     }
 
@@ -188,7 +157,7 @@ impl<'a> Run<'a> {
     }
 
     pub(crate) fn follows(&self, dir: &Dir) -> bool {
-        match self.options.dereference {
+        match self.context.options.dereference {
             Dereference::Never => false,
             Dereference::CommandLine => dir.is_top(),
             Dereference::Always => true,
@@ -197,7 +166,7 @@ impl<'a> Run<'a> {
 
     /// Whether further names of this file may come.
     pub(crate) fn tracks(&self, entry: &Entry<'_>, stat: &Stat) -> bool {
-        self.options.preserve.links && (stat.nlink > 1 || self.follows(&entry.at.dir))
+        self.context.options.preserve.links && (stat.nlink > 1 || self.follows(&entry.at.dir))
     }
 
     /// A name for something that is not finished: `NAME.partial-` and this run's id, or so many after it where that is
@@ -211,7 +180,7 @@ impl<'a> Run<'a> {
 impl Run<'_> {
     /// Whether finished files are worth being written down, as they are but in a dry run.
     pub(crate) fn is_journaled(&self) -> bool {
-        let options = self.options;
+        let options = self.context.options;
         let moves = options.method == Method::Contents && !options.attributes_only;
         options.journal && moves && (options.recursive || self.sources.len() > 1)
     }
@@ -238,7 +207,8 @@ impl Run<'_> {
 
     /// Whether everything is to be on the disk in the end. A shard that is done is done on another machine as well.
     pub(crate) fn syncs(&self) -> bool {
-        !self.options.dry_run && (self.options.fsync != Fsync::None || self.part.shard().is_some())
+        !self.context.options.dry_run
+            && (self.context.options.fsync != Fsync::None || self.part.shard().is_some())
     }
 
     /// Waits until what was written is on the disk. If it is not, nothing that is written
@@ -285,7 +255,7 @@ impl Run<'_> {
         let targets = names
             .iter()
             .fold(Digest::new(), |all, name| all.bytes(name.to_bytes()));
-        let follow = self.options.dereference != Dereference::Never;
+        let follow = self.context.options.dereference != Dereference::Never;
         let mut sources = Digest::new();
         for source in self.sources {
             let path = absolute(&self.here, source);
@@ -296,7 +266,7 @@ impl Run<'_> {
                 .bytes(path.as_os_str().as_bytes())
                 .word(found.map_or(0, |found| found.id.1));
         }
-        let options = format!("{:?}", self.options.meaning());
+        let options = format!("{:?}", self.context.options.meaning());
         let asked = Asked {
             targets: targets.value(),
             sources: sources.value(),
@@ -310,4 +280,15 @@ impl Run<'_> {
 /// Without dots and doubled or final slashes.
 fn absolute(here: &Path, path: &Path) -> PathBuf {
     here.join(path).components().collect()
+}
+
+impl Helpers for Run<'_> {
+    fn enter(&self, most: usize) -> usize {
+        let all = self.threads(Need::ColdLong);
+        self.queue.enter_others(most, self.jobs(), all)
+    }
+
+    fn leave(&self, count: usize) {
+        self.queue.leave(count);
+    }
 }

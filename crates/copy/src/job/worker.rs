@@ -1,19 +1,23 @@
 //! What each thread of a copy has of its own.
 
+use crate::api::copy_method::How;
+use crate::api::observer::{Copied, Kind};
 use crate::api::options::Options;
+use crate::context::reporter::Reporter;
 use crate::data::buffer::{self};
 use crate::data::DataCopier;
-use crate::job::reporter::Reporter;
+use crate::entry::Entry;
 use crate::job::run::Run;
 use crate::metadata::MetadataCopier;
 use crate::resume::journal_writer::JournalWriter;
+use crate::sys::listing;
 use crate::uring::Ring;
 use crate::walk::block_groups::GroupDirectory;
-use crate::walk::listing;
 use crate::walk::queue::Need;
 use crate::walk::thread_pool::ThreadPool;
 use std::io;
 use std::mem::MaybeUninit;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -38,17 +42,17 @@ pub(crate) struct Worker<'a> {
 
 impl<'a> Worker<'a> {
     pub(crate) fn new(run: &'a Run<'a>) -> Worker<'a> {
-        let reporter = Rc::new(Reporter::new(run));
+        let reporter = Rc::new(Reporter::new(&run.context));
         Worker {
             run,
             thread_pool: None,
             group_directory: GroupDirectory::default(),
             reporter: reporter.clone(),
             journal: JournalWriter::new(run),
-            metadata: MetadataCopier::new(run, reporter),
+            metadata: MetadataCopier::new(&run.context, &run.locks, reporter),
             entries: Vec::new(),
             part: 0.0,
-            data: DataCopier::new(run),
+            data: DataCopier::new(&run.context, run),
             ring: None,
             ring_lost: None,
         }
@@ -81,6 +85,30 @@ impl<'a> Worker<'a> {
     }
 
     pub(crate) fn options(&self) -> &'a Options {
-        self.run.options
+        self.run.context.options
+    }
+
+    /// Something without contents is copied.
+    pub(crate) fn copied(&self, entry: &Entry<'_>, kind: Kind, backup: Option<PathBuf>) {
+        self.copied_how(entry, kind, 0, backup, None);
+    }
+
+    pub(crate) fn copied_how(
+        &self,
+        entry: &Entry<'_>,
+        kind: Kind,
+        bytes: u64,
+        backup: Option<PathBuf>,
+        how: Option<How>,
+    ) {
+        self.run.note_created(entry, kind);
+        let copied = Copied {
+            kind,
+            bytes,
+            backup,
+            how,
+            paths: entry,
+        };
+        self.reporter.copied(&copied);
     }
 }

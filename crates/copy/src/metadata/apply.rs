@@ -50,7 +50,7 @@ pub(crate) struct FileMetadata<'a> {
 impl MetadataCopier<'_> {
     /// The rule for new files, see above.
     pub(crate) fn modes(&self, dir: &Dir, source: &Stat, old: Option<&Stat>, attributes: bool) -> Modes {
-        let preserve = self.run.options.preserve;
+        let preserve = self.context.options.preserve;
         let free = match preserve.mode {
             Mode::Fresh => 0o666,
             Mode::Preserve | Mode::Inherit => source.mode & 0o777,
@@ -58,7 +58,7 @@ impl MetadataCopier<'_> {
         let last = match (preserve.mode, old) {
             (Mode::Preserve, _) => source.permissions(),
             (_, Some(old)) => self.kept_permissions(old, source),
-            (_, None) => free & !self.run.umask,
+            (_, None) => free & !self.context.umask,
         };
         let stays = !preserve.ownership || dir.owner_of_new.get() == Some(&source.owner());
         let closed = Modes {
@@ -80,7 +80,7 @@ impl MetadataCopier<'_> {
                 closed
             };
         }
-        let created = free & !self.run.umask;
+        let created = free & !self.context.umask;
         Modes {
             create: free,
             set: (created != last).then_some(last),
@@ -90,8 +90,8 @@ impl MetadataCopier<'_> {
     /// What a file that is written to keeps: not its set-id bits, unless we may set them for anybody and its owner stays.
     /// As the kernel does, which leaves a file that its group may not execute its set-group-id bit.
     fn kept_permissions(&self, old: &Stat, source: &Stat) -> u32 {
-        let gives_away = self.run.options.preserve.ownership && old.owner() != source.owner();
-        let lost = match (self.run.privileged, gives_away) {
+        let gives_away = self.context.options.preserve.ownership && old.owner() != source.owner();
+        let lost = match (self.context.privileged, gives_away) {
             (true, false) => 0,
             (true, true) if old.mode & 0o010 == 0 => SET_ID & 0o4000,
             _ => SET_ID,
@@ -101,7 +101,7 @@ impl MetadataCopier<'_> {
 
     /// The permissions of a file that was written in place.
     pub(crate) fn mode_in_place(&self, source: &Stat) -> Option<u32> {
-        (self.run.options.preserve.mode == Mode::Preserve).then(|| source.permissions())
+        (self.context.options.preserve.mode == Mode::Preserve).then(|| source.permissions())
     }
 
     /// Gives a file everything but its contents. What fails is told, and the rest is done.
@@ -121,7 +121,7 @@ impl MetadataCopier<'_> {
         }
         let to_bearer = Bearer::Open(to);
         if metadata.names.any() {
-            if metadata.is_new && (metadata.may_have_list || self.run.umask & 0o200 != 0) {
+            if metadata.is_new && (metadata.may_have_list || self.context.umask & 0o200 != 0) {
                 // Attributes may be set by who may write to the file, which the mask or a list may have taken from us.
                 // If it cannot be had, they tell.
                 let _ = rustix::fs::fchmod(to, rustix::fs::Mode::from_raw_mode(0o600));
@@ -138,7 +138,7 @@ impl MetadataCopier<'_> {
                 self.reporter.failed(Step::SetMode, entry.target(), error.into());
             }
         }
-        if self.run.options.preserve.timestamps {
+        if self.context.options.preserve.timestamps {
             if let Err(error) = rustix::fs::futimens(to, &times(source)) {
                 self.reporter.failed(Step::SetTimes, entry.target(), error.into());
             }
@@ -153,7 +153,7 @@ impl MetadataCopier<'_> {
         to: BorrowedFd<'_>,
         path: PathBuf,
     ) {
-        let preserve = self.run.options.preserve;
+        let preserve = self.context.options.preserve;
         let made = dir.state != crate::walk::directory_pair::State::Existing;
         let owned =
             dir.state.is_private() && !dir.resumed && dir.owner_of_new.get() == Some(&dir.stat.owner());
@@ -175,8 +175,8 @@ impl MetadataCopier<'_> {
                 let own = dir.stat.mode & xattr::owner_in_list(to);
                 sys::stat(to).ok().map(|now| now.mode & (0o7077 | own))
             }
-            Mode::Inherit => Some(dir.stat.mode & 0o1777 & !self.run.umask),
-            Mode::Fresh => Some(0o777 & !self.run.umask),
+            Mode::Inherit => Some(dir.stat.mode & 0o1777 & !self.context.umask),
+            Mode::Fresh => Some(0o777 & !self.context.umask),
         };
         if let Some(mode) = mode {
             if let (Err(error), true) = (self.dir_mode(to, &bearer, mode, lost), listed) {
@@ -220,7 +220,7 @@ impl MetadataCopier<'_> {
 
     /// A directory keeps the set-group-id bit that it has inherited, unless permissions are preserved.
     fn dir_mode(&self, to: BorrowedFd<'_>, bearer: &Bearer<'_>, mode: u32, lost: bool) -> io::Result<()> {
-        let mode = if self.run.options.preserve.mode == Mode::Preserve {
+        let mode = if self.context.options.preserve.mode == Mode::Preserve {
             if lost {
                 mode & !SET_ID
             } else {
@@ -258,7 +258,7 @@ impl MetadataCopier<'_> {
         if !source.is_symlink() {
             self.mode_by_name(entry, source, name, lost);
         }
-        if self.run.options.preserve.timestamps {
+        if self.context.options.preserve.timestamps {
             let flags = AtFlags::SYMLINK_NOFOLLOW;
             if let Err(error) = rustix::fs::utimensat(dir, name, &times(source), flags) {
                 self.reporter.failed(Step::SetTimes, entry.target(), error.into());
@@ -269,13 +269,13 @@ impl MetadataCopier<'_> {
     /// Whether something keeps the permissions that it was made with: what its directory hands down is cut by these, and
     /// not by the umask.
     fn keeps_inherited(&self, dir: &Dir) -> bool {
-        let preserve = self.run.options.preserve;
+        let preserve = self.context.options.preserve;
         dir.inherits && preserve.mode != Mode::Preserve && !preserve.ownership
     }
 
     /// What a FIFO, a socket or a device is made with: closed, if anything is still to be changed.
     pub(crate) fn mode_of_special(&self, dir: &Dir, source: &Stat) -> u32 {
-        match self.run.options.preserve.mode {
+        match self.context.options.preserve.mode {
             _ if !self.keeps_inherited(dir) => 0o600,
             Mode::Fresh => fresh_special(source),
             Mode::Preserve | Mode::Inherit => source.mode & 0o777,
@@ -286,11 +286,11 @@ impl MetadataCopier<'_> {
         if self.keeps_inherited(&entry.at.dir) {
             return;
         }
-        let mode = match self.run.options.preserve.mode {
+        let mode = match self.context.options.preserve.mode {
             Mode::Preserve if lost => source.permissions() & !SET_ID,
             Mode::Preserve => source.permissions(),
-            Mode::Inherit => source.mode & 0o777 & !self.run.umask,
-            Mode::Fresh => fresh_special(source) & !self.run.umask,
+            Mode::Inherit => source.mode & 0o777 & !self.context.umask,
+            Mode::Fresh => fresh_special(source) & !self.context.umask,
         };
         let set = || {
             let fd = sys::open_path(entry.at.target(), name)?;
@@ -317,7 +317,7 @@ impl MetadataCopier<'_> {
         chown: impl Fn(Option<Uid>, Option<Gid>) -> rustix::io::Result<()>,
     ) -> bool {
         let owner = match old {
-            _ if self.run.options.preserve.ownership => source.owner(),
+            _ if self.context.options.preserve.ownership => source.owner(),
             Some(old) => old.owner(),
             None => return false,
         };
@@ -336,7 +336,7 @@ impl MetadataCopier<'_> {
         let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
         match chown(Some(uid), Some(gid)) {
             Ok(()) => false,
-            Err(Errno::PERM | Errno::INVAL) if !self.run.privileged => {
+            Err(Errno::PERM | Errno::INVAL) if !self.context.privileged => {
                 // Giving files away needs a privilege; one of our own groups does not.
                 let group = group.map(Gid::from_raw);
                 let _ = chown(None, Some(gid)).or_else(|_| chown(None, group));

@@ -3,8 +3,8 @@
 use crate::api::error::Step;
 use crate::api::observer::Paths;
 use crate::api::options::{Mode, Wish};
+use crate::context::outcome::Outcome;
 use crate::entry::Entry;
-use crate::job::outcome::Outcome;
 use crate::metadata::xattr::{self, Bearer, Class};
 use crate::metadata::MetadataCopier;
 use crate::sys::{self, Stat};
@@ -37,7 +37,7 @@ impl MetadataCopier<'_> {
     }
 
     pub(crate) fn names_of(&mut self, bearer: &Bearer<'_>) -> io::Result<Names> {
-        let options = self.run.options;
+        let options = self.context.options;
         let preserve = &options.preserve;
         if preserve.mode != Mode::Preserve && preserve.xattr == Wish::No && preserve.context == Wish::No {
             return Ok(Names::default());
@@ -68,7 +68,7 @@ impl MetadataCopier<'_> {
                 Ok(()) => {}
                 // It is gone by now.
                 Err(error) if sys::is(&error, &[Errno::NODATA]) => {}
-                Err(error) if class.wish(self.run.options) == Wish::Must => {
+                Err(error) if class.wish(self.context.options) == Wish::Must => {
                     let step = if class == Class::AccessList {
                         Step::SetMode
                     } else {
@@ -83,7 +83,7 @@ impl MetadataCopier<'_> {
 
     /// The context that was asked for by name.
     pub(crate) fn give_context(&mut self, path: impl FnOnce() -> PathBuf, to: &Bearer<'_>) {
-        let Some(context) = &self.run.options.context else {
+        let Some(context) = &self.context.options.context else {
             return;
         };
         // As the kernel keeps it: with a zero at its end.
@@ -102,7 +102,7 @@ impl MetadataCopier<'_> {
         names: &Names,
         lists: &[&CStr],
     ) -> bool {
-        if self.run.options.preserve.mode != Mode::Preserve {
+        if self.context.options.preserve.mode != Mode::Preserve {
             return true;
         }
         let mut missing = lists.iter().filter(|list| !names.has(list));
@@ -130,7 +130,7 @@ impl MetadataCopier<'_> {
         if held.list(&mut names).is_err() {
             return;
         }
-        let preserves = self.run.options.preserve.mode == Mode::Preserve;
+        let preserves = self.context.options.preserve.mode == Mode::Preserve;
         for name in xattr::each_to_set(&names) {
             let class = Class::of(name);
             if class == Class::Capability || (class == Class::AccessList && preserves) {

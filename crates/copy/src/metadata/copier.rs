@@ -1,12 +1,16 @@
 //! What one thread needs to copy metadata.
 
-use crate::job::reporter::Reporter;
-use crate::job::run::Run;
+use crate::context::reporter::Reporter;
+use crate::context::Context;
+use crate::metadata::inode_flags::Lock;
 use std::rc::Rc;
+use std::sync::Mutex;
 
 /// Gives copies everything but their contents. What fails is reported, and the rest is done.
 pub(crate) struct MetadataCopier<'a> {
-    pub(super) run: &'a Run<'a>,
+    pub(super) context: &'a Context<'a>,
+    /// What is locked when everything has its name.
+    pub(super) locks: &'a Mutex<Vec<Lock>>,
     pub(super) reporter: Rc<Reporter<'a>>,
     /// Names and one value of extended attributes, for the file in hand.
     pub(super) names: Vec<u8>,
@@ -14,9 +18,14 @@ pub(crate) struct MetadataCopier<'a> {
 }
 
 impl<'a> MetadataCopier<'a> {
-    pub(crate) fn new(run: &'a Run<'a>, reporter: Rc<Reporter<'a>>) -> MetadataCopier<'a> {
+    pub(crate) fn new(
+        context: &'a Context<'a>,
+        locks: &'a Mutex<Vec<Lock>>,
+        reporter: Rc<Reporter<'a>>,
+    ) -> MetadataCopier<'a> {
         MetadataCopier {
-            run,
+            context,
+            locks,
             reporter,
             names: Vec::new(),
             value: Vec::new(),

@@ -97,7 +97,7 @@ impl MetadataCopier<'_> {
     /// Gives a file that is still empty the flags of its source.
     pub(crate) fn file_flags(&mut self, entry: &Entry<'_>, source: &Source, to: BorrowedFd<'_>) {
         // What a device makes of such a call nobody knows.
-        if !self.run.options.preserve.flags || !source.stat.is_file() {
+        if !self.context.options.preserve.flags || !source.stat.is_file() {
             return;
         }
         let locks = self.plain_flags(source.fd.as_fd(), to, || entry.target());
@@ -109,7 +109,7 @@ impl MetadataCopier<'_> {
 
     /// The locks of a file that an earlier run has finished.
     pub(crate) fn flags_of_finished(&mut self, entry: &Entry<'_>, source: &Source) {
-        if !self.run.options.preserve.flags || !source.stat.is_file() {
+        if !self.context.options.preserve.flags || !source.stat.is_file() {
             return;
         }
         match get(source.fd.as_fd(), LOCKS) {
@@ -127,7 +127,7 @@ impl MetadataCopier<'_> {
 
     /// Gives a directory in which all is done the flags of its source.
     pub(crate) fn dir_flags(&mut self, dir: &Arc<Dir>, from: Option<BorrowedFd<'_>>, to: BorrowedFd<'_>) {
-        let Some(from) = from.filter(|_| self.run.options.preserve.flags) else {
+        let Some(from) = from.filter(|_| self.context.options.preserve.flags) else {
             return;
         };
         let locks = self.plain_flags(from, to, || own_path(dir, Side::Target));
@@ -138,7 +138,7 @@ impl MetadataCopier<'_> {
 
     /// The same for one that is held open until the end.
     pub(crate) fn held_dir_flags(&mut self, from: BorrowedFd<'_>, to: OwnedFd, path: PathBuf) {
-        if !self.run.options.preserve.flags {
+        if !self.context.options.preserve.flags {
             return;
         }
         let locks = self.plain_flags(from, to.as_fd(), || path.clone());
@@ -167,7 +167,7 @@ impl MetadataCopier<'_> {
 
     fn lock_later(&mut self, what: What, id: io::Result<FileId>, flags: IFlags) {
         match id {
-            Ok(id) => self.run.locks.lock().unwrap().push(Lock { what, id, flags }),
+            Ok(id) => self.locks.lock().unwrap().push(Lock { what, id, flags }),
             Err(error) => {
                 self.reporter.failed(Step::SetFlags, what.path(), error);
             }
@@ -176,9 +176,9 @@ impl MetadataCopier<'_> {
 
     /// Locks what is to be locked and chosen, now that everything has its name.
     pub(crate) fn lock_all(&mut self, chosen: impl Fn(FileId) -> bool) {
-        let locks = std::mem::take(&mut *self.run.locks.lock().unwrap());
+        let locks = std::mem::take(&mut *self.locks.lock().unwrap());
         let (now, later) = locks.into_iter().partition(|lock: &Lock| chosen(lock.id));
-        *self.run.locks.lock().unwrap() = later;
+        *self.locks.lock().unwrap() = later;
         for Lock { what, id, flags } in now {
             if what.is_partial() {
                 continue;

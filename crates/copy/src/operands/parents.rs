@@ -4,9 +4,9 @@
 
 use crate::api::error::{Diagnostic, Refusal, Step};
 use crate::api::observer::Kind;
+use crate::context::outcome::Outcome;
 use crate::entry::dry_run::would_make;
 use crate::entry::Entry;
-use crate::job::outcome::Outcome;
 use crate::job::worker::Worker;
 use crate::metadata::xattr;
 use crate::operands::plan::parts_of_top;
@@ -166,7 +166,7 @@ impl Parents {
                 target: &name,
             };
             worker.reporter.count(|report| report.directories += 1);
-            worker.reporter.copied(&entry, Kind::Directory, None);
+            worker.copied(&entry, Kind::Directory, None);
         } else if ours || !self.found.insert(below.into()) {
             return Ok(next);
         }

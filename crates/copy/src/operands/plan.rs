@@ -74,7 +74,8 @@ pub(crate) fn carry_out(run: &Run<'_>, sources: &[PathBuf], target: &Target) -> 
                     let is_told = !total.partial.is_empty() || worker.reporter.has_partial();
                     plan.finish(&mut worker, is_told);
                 }
-                let is_left = run.stopped() || !total.partial.is_empty() || worker.reporter.has_partial();
+                let is_left =
+                    run.context.stopped() || !total.partial.is_empty() || worker.reporter.has_partial();
                 if let Err((name, error)) = run.end_journal(!run.part.is_whole() || is_left) {
                     worker
                         .reporter
@@ -91,7 +92,7 @@ pub(crate) fn carry_out(run: &Run<'_>, sources: &[PathBuf], target: &Target) -> 
         }
         report::add(&mut total, worker.reporter.take());
     });
-    total.stopped = run.stopped();
+    total.stopped = run.context.stopped();
     total.duration = begin.elapsed();
     total
 }
@@ -292,7 +293,7 @@ impl<'a> Plan<'a> {
     fn copy(&mut self, worker: &mut Worker<'_>, total: &mut Report) {
         self.pending.clear();
         let run = worker.run;
-        let is_large = run.options.recursive || self.jobs.len() > FEW;
+        let is_large = run.context.options.recursive || self.jobs.len() > FEW;
         run.queue.enter();
         let needed = run.queue.push(&mut self.jobs);
         if is_large {
@@ -300,7 +301,7 @@ impl<'a> Plan<'a> {
         }
         let thread_pool = worker.thread_pool.clone();
         // A ring is in a thread that ends, see `ring/lost.rs`.
-        let apart = run.options.recursive && worker.ring.is_some();
+        let apart = run.context.options.recursive && worker.ring.is_some();
         let first = thread_pool
             .clone()
             .filter(|_| apart)

@@ -67,11 +67,11 @@ impl<'a> JournalWriter<'a> {
     /// Whether to do it twice is not the same as once: there would be a backup of the new file, a failure or a question; or
     /// it would be left alone, and its other names would not know of it.
     fn counts_twice(&self, entry: &Entry<'_>, source: &Stat) -> bool {
-        let overwrite = self.run.options.overwrite;
+        let overwrite = self.run.context.options.overwrite;
         let follows = !source.is_file() && self.run.follows(&entry.at.dir);
         let fails = overwrite.ask || overwrite.when == When::NoneFail || follows;
         let splits = overwrite.when != When::All && self.run.tracks(entry, source);
-        self.run.options.backup != Backup::None || fails || splits
+        self.run.context.options.backup != Backup::None || fails || splits
     }
 
     /// Writes down that a file that others can see is being written, where the half of one would be taken for what
@@ -103,8 +103,9 @@ impl<'a> JournalWriter<'a> {
 
     /// Whether half of a file would be left alone or backed up.
     fn keeps_halves(&self, entry: &Entry<'_>) -> bool {
-        let overwrite = self.run.options.overwrite;
-        let keeps = self.run.options.backup != Backup::None || overwrite.ask || overwrite.when != When::All;
+        let overwrite = self.run.context.options.overwrite;
+        let keeps =
+            self.run.context.options.backup != Backup::None || overwrite.ask || overwrite.when != When::All;
         keeps && !entry.at.dir.state.is_private() && self.is_noted(entry)
     }
 
@@ -139,7 +140,7 @@ impl<'a> JournalWriter<'a> {
             let run = self.run;
             let key = entry.at.dir.key.child(entry.target);
             // Who does not ask to go on will hardly do so: then it is written with the first files.
-            journal.entered(key, there, run.options.resume, &|| run.asked());
+            journal.entered(key, there, run.context.options.resume, &|| run.asked());
         }
     }
 

@@ -5,15 +5,15 @@
 use crate::api::error::{Diagnostic, Refusal, Step, Warning};
 use crate::api::observer::{Copied, Kind, Paths};
 use crate::api::options::{Dereference, Fsync, Options};
+use crate::context::outcome::Outcome;
 use crate::entry::remove::remove;
 use crate::entry::Entry;
 use crate::job::names::partial_name;
-use crate::job::outcome::Outcome;
 use crate::job::worker::Worker;
 use crate::resume::journal::{self, Begun, Durable, Journal, Key, Partial, Search, Unfit};
+use crate::sys::listing::Listing;
 use crate::sys::{self, Stat};
 use crate::walk::directory_pair::{Dir, Side};
-use crate::walk::listing::Listing;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
@@ -54,7 +54,7 @@ impl Worker<'_> {
         if !run.is_journaled() {
             return Ok(());
         }
-        if run.options.dry_run {
+        if run.context.options.dry_run {
             return self.dry_run_resume(top);
         }
         let opened = top.open().and_then(|at| {
@@ -62,19 +62,19 @@ impl Worker<'_> {
             let partial = run.partial_name(&run.first_name(), 0);
             let disk = run.disks.of(at.target()).ok();
             Ok((
-                Journal::new(dir, &partial, run.id, durable(run.options), disk)?,
+                Journal::new(dir, &partial, run.id, durable(run.context.options), disk)?,
                 at,
             ))
         });
         let (mut journal, at) = match opened {
             Ok(opened) => opened,
-            Err(error) if run.options.resume => {
+            Err(error) if run.context.options.resume => {
                 return Err(self.reporter.failed(Step::Journal, shown(top, c""), error));
             }
             // Without descriptors for it, the copy says what fails.
             Err(_) => return Ok(()),
         };
-        if run.options.resume {
+        if run.context.options.resume {
             let found = journal::find(at.target(), &run.asked().0, true);
             match found.map_err(|error| self.reporter.failed(Step::Journal, shown(top, c""), error))? {
                 Search::Nothing => {}
@@ -91,7 +91,7 @@ impl Worker<'_> {
         let _ = run.journal.set(journal);
         if begins {
             self.hint(top, at.target());
-            if run.options.resume {
+            if run.context.options.resume {
                 // Who asks for it wants whatever is made to be found again.
                 self.journal.write();
             }
@@ -117,7 +117,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    fn unfit(&mut self, top: &Dir, name: &CStr, unfit: Unfit, source: &[u8]) -> crate::job::outcome::End {
+    fn unfit(&mut self, top: &Dir, name: &CStr, unfit: Unfit, source: &[u8]) -> crate::context::outcome::End {
         let refusal = match unfit {
             Unfit::Busy => Refusal::ResumeBusy,
             Unfit::OtherSource => Refusal::ResumeOtherSource,
@@ -236,7 +236,7 @@ impl Worker<'_> {
         if stays {
             self.reporter.count(|report| report.resumed += 1);
             self.run.note_created(entry, Kind::of(source.file_type()));
-            self.run.observer.resumed(&Copied {
+            self.run.context.observer.resumed(&Copied {
                 kind: Kind::of(source.file_type()),
                 bytes: if source.is_file() { source.size } else { 0 },
                 backup: None,
@@ -459,7 +459,7 @@ impl Worker<'_> {
         mut visit: impl FnMut(&mut Self, &CStr, FileType) -> io::Result<()>,
     ) -> io::Result<()> {
         let mut more = true;
-        while more && !self.run.stopped() {
+        while more && !self.run.context.stopped() {
             let mut listing = Listing::default();
             more = listing.read(dir, &mut self.entries)?;
             for (name, kind) in (0..listing.len()).map(|index| listing.get(index)) {

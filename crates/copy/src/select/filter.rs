@@ -1,11 +1,6 @@
 //! What is left out of a copy: rules, of which the first that matches an entry decides. An excluded directory is not read.
 
-use crate::api::observer::{Copied, Kind};
-use crate::entry::Entry;
-use crate::job::outcome::Outcome;
-use crate::job::worker::Worker;
 use crate::select::glob::{BadPattern, Glob, Subject};
-use rustix::fs::FileType;
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -65,58 +60,8 @@ impl From<Rule> for (Action, OsString) {
     }
 }
 
-impl Worker<'_> {
-    /// Whether the entry is excluded; this has been told. Where its kind is not known it is no directory.
-    pub(crate) fn leaves_out(&mut self, entry: &Entry<'_>, kind: Option<FileType>) -> bool {
-        let rules = &self.options().filter;
-        if rules.is_empty() || !is_excluded(rules, entry, kind == Some(FileType::Directory)) {
-            return false;
-        }
-        self.reporter.count(|report| report.excluded += 1);
-        let excluded = Copied {
-            kind: kind.map_or(Kind::Special, Kind::of),
-            bytes: 0,
-            backup: None,
-            how: None,
-            paths: entry,
-        };
-        self.run.observer.excluded(&excluded);
-        // What was copied by an earlier run, when it was none of these, goes; what cannot is told.
-        let _: Outcome<()> = self.make_room(entry);
-        true
-    }
-}
-
-fn is_excluded(rules: &[Rule], entry: &Entry<'_>, is_dir: bool) -> bool {
-    let named = entry.at.dir.is_top();
-    let is_name = |name: &&[u8]| !matches!(*name, b"" | b"." | b"..");
-    let (source, names) = match named {
-        true => (Some(entry.source), Vec::new()),
-        false => {
-            let source = entry.at.dir.named().map(|dir| dir.source.name());
-            (source, entry.at.dir.names_below_named(entry.source))
-        }
-    };
-    let source = source.map(|path| last_name(path.to_bytes())).filter(is_name);
-    if named && source.is_none() {
-        return false;
-    }
-    let subject = Subject {
-        source,
-        names: &names,
-        is_dir,
-    };
-    let decides = |rule: &&Rule| rule.glob.matches(&subject);
-    rules
-        .iter()
-        .find(decides)
-        .is_some_and(|rule| rule.action == Action::Exclude)
-}
-
-fn last_name(path: &[u8]) -> &[u8] {
-    let end = path.iter().rposition(|&byte| byte != b'/').map_or(0, |at| at + 1);
-    path[..end]
-        .rsplit(|&byte| byte == b'/')
-        .next()
-        .unwrap_or_default()
+/// Returns true if the first rule that matches excludes this.
+pub(crate) fn is_excluded(rules: &[Rule], subject: &Subject<'_>) -> bool {
+    let first = rules.iter().find(|rule| rule.glob.matches(subject));
+    first.is_some_and(|rule| rule.action == Action::Exclude)
 }

@@ -3,8 +3,8 @@
 //!
 //! Two shards may copy a file at the same time. Only one of them can put it there, and the other one takes that.
 
+use crate::context::outcome::Outcome;
 use crate::entry::Entry;
-use crate::job::outcome::Outcome;
 use crate::job::run::Run;
 use crate::job::worker::Worker;
 use crate::sys::{self, Stat};
@@ -81,8 +81,7 @@ impl Worker<'_> {
         let taken = self.take(entry, farm, &Farm::name(entry, stat))?;
         if taken {
             self.reporter.count(|report| report.hard_links += 1);
-            self.reporter
-                .copied(entry, crate::api::observer::Kind::HardLink, None);
+            self.copied(entry, crate::api::observer::Kind::HardLink, None);
         }
         Ok(taken)
     }

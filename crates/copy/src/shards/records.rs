@@ -82,7 +82,10 @@ impl Records {
         let name = CString::new(format!("{shard}")).expect("digits");
         let opened = (|| {
             let dir = self.dir.try_clone()?;
-            let (partial, durable) = (run.partial_name(&name, 0), previous_run::durable(run.options));
+            let (partial, durable) = (
+                run.partial_name(&name, 0),
+                previous_run::durable(run.context.options),
+            );
             let disk = run.disks.of(dir.as_fd()).ok();
             let journal = Journal::new(dir, &partial, run.id, durable, disk)?;
             match journal::take(self.dir.as_fd(), name.to_bytes())? {

@@ -4,6 +4,7 @@
 //! slash, and no link is followed unless the caller says so.
 
 pub(crate) mod disk;
+pub(crate) mod listing;
 
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use rustix::fs::{

@@ -5,12 +5,12 @@ use super::{Landing, MOST_BYTES};
 use crate::api::error::Step;
 use crate::api::observer::Paths;
 use crate::api::options::{Fsync, Reflink, Sparse};
+use crate::context::outcome::Outcome;
 use crate::data::content::{self, Moved, Trouble};
 use crate::data::verify::{self, Verdict};
 use crate::entry::destination::Destination;
 use crate::entry::regular_file::{Prepared, Source};
 use crate::entry::Entry;
-use crate::job::outcome::Outcome;
 use crate::job::worker::Worker;
 use crate::resume::journal::Begun;
 use crate::sys::{self, Stat};
@@ -140,7 +140,7 @@ impl Worker<'_> {
     /// Goes on with a file whose op has completed.
     pub(super) fn landed(&mut self, mut flight: Flight, landing: Landing) {
         let stage = std::mem::replace(&mut flight.stage, Stage::Open);
-        let stopped = self.run.stopped();
+        let stopped = self.run.context.stopped();
         match stage {
             Stage::Close(task, new) => self.closed(flight, *task, new, landing),
             stage if stopped => self.take_back(flight, stage, landing),
@@ -345,7 +345,7 @@ impl Worker<'_> {
             self.reporter.failed(Step::Write, flight.entry().target(), error);
             return self.discard(flight, &new.name);
         }
-        self.run.observer.progress(new.moved.written);
+        self.run.context.observer.progress(new.moved.written);
         if self.options().verify {
             let op = op::Fsync::data(handle(&new.to));
             self.launch(flight.with(Stage::Flush(task, new)), op);
@@ -473,7 +473,7 @@ impl Worker<'_> {
     pub(super) fn do_later(&mut self, later: Later) {
         let Later { at, name, task } = later;
         let entry = entry(&at, &name);
-        if !self.run.stopped() {
+        if !self.run.context.stopped() {
             // What goes wrong has been told.
             let _: Outcome<()> = match task {
                 Some(task) => self.copy_prepared(&entry, task),

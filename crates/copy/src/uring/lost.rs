@@ -88,7 +88,7 @@ impl Worker<'_> {
             if let Some(made) = made {
                 self.remove_own(&of, &made);
             }
-            if self.options().engine == Engine::Uring && !self.run.stopped() {
+            if self.options().engine == Engine::Uring && !self.run.context.stopped() {
                 let error = io::Error::from_raw_os_error(errno);
                 self.reporter.failed(Step::Engine, of.source(), error);
                 self.release(later.at.dir);

@@ -129,7 +129,7 @@ impl Worker<'_> {
 
     /// Makes a directory in block groups that have few directories. Another one is there for that meanwhile.
     fn place_apart(&self, tree: BorrowedFd<'_>, above: &CStr, name: &CStr) -> io::Result<OwnedFd> {
-        sys::make_own_dir(tree, above, CLOSED, self.run.umask & CLOSED != 0)?;
+        sys::make_own_dir(tree, above, CLOSED, self.run.context.umask & CLOSED != 0)?;
         let held = sys::open_own_dir(tree, above)?;
         // Those that are made in one with this flag are spread as the topmost directories of a file system are.
         let flags = rustix::fs::ioctl_getflags(&held)?;
@@ -141,15 +141,16 @@ impl Worker<'_> {
 
     /// Makes a directory in one, and moves it to another where nothing has its name.
     fn make_in(&self, from: BorrowedFd<'_>, to: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
-        let made = sys::make_own_dir(from, name, CLOSED, self.run.umask & CLOSED != 0).and_then(|()| {
-            Ok(rustix::fs::renameat_with(
-                from,
-                name,
-                to,
-                name,
-                RenameFlags::NOREPLACE,
-            )?)
-        });
+        let made =
+            sys::make_own_dir(from, name, CLOSED, self.run.context.umask & CLOSED != 0).and_then(|()| {
+                Ok(rustix::fs::renameat_with(
+                    from,
+                    name,
+                    to,
+                    name,
+                    RenameFlags::NOREPLACE,
+                )?)
+            });
         if made.is_err() {
             // If it was made and stays, it is told when the group directory cannot be removed.
             let _ = rustix::fs::unlinkat(from, name, AtFlags::REMOVEDIR);

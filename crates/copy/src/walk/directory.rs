@@ -3,9 +3,9 @@
 use crate::api::error::{Diagnostic, Refusal, Step};
 use crate::api::observer::{Kind, Paths};
 use crate::api::options::{Dereference, Fsync, Mode, When};
+use crate::context::outcome::{End, Outcome};
 use crate::entry::destination::rename_to_free;
 use crate::entry::Entry;
-use crate::job::outcome::{End, Outcome};
 use crate::job::worker::Worker;
 use crate::metadata::apply;
 use crate::metadata::inode_flags;
@@ -55,7 +55,7 @@ impl Worker<'_> {
 
     fn job(&mut self, job: Job) {
         let target = job.target.as_ref().unwrap_or(&job.source);
-        if !self.run.stopped() {
+        if !self.run.context.stopped() {
             match job.dir.open() {
                 Ok(at) => {
                     let (source, target) = (job.source.as_c_str(), target.as_c_str());
@@ -65,7 +65,7 @@ impl Worker<'_> {
                         target,
                     };
                     self.part = match job.dir.is_top() {
-                        true => self.run.part_of_source.unwrap_or(0.0),
+                        true => self.run.context.part_of_source.unwrap_or(0.0),
                         false => job.dir.part(),
                     };
                     self.entry(&entry, job.kind);
@@ -125,7 +125,7 @@ impl Worker<'_> {
         }
         if own {
             self.reporter.count(|report| report.directories += 1);
-            self.reporter.copied(entry, kind, None);
+            self.copied(entry, kind, None);
         }
         let crossed = self.options().one_file_system && dir.stat.id.0 != dir.root_device;
         self.tidy(&dir);
@@ -314,7 +314,7 @@ impl Worker<'_> {
             Mode::Fresh => 0o777,
             _ => source.mode & 0o1777 | 0o700,
         };
-        let masked = self.run.umask & 0o700 != 0 || at.dir.inherits;
+        let masked = self.run.context.umask & 0o700 != 0 || at.dir.inherits;
         sys::make_own_dir(at.target(), name, mode, masked)
     }
 
@@ -396,7 +396,7 @@ impl Worker<'_> {
         if self.options().dry_run {
             return;
         }
-        if self.run.stopped() {
+        if self.run.context.stopped() {
             self.reporter
                 .count(|report| report.partial.extend(dir.partial_path()));
             return;

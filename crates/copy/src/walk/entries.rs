@@ -4,9 +4,9 @@ use crate::api::error::Step;
 use crate::entry::Entry;
 use crate::job::worker::Worker;
 use crate::sys;
+use crate::sys::listing::{self, Listing};
 use crate::walk::directory::own_path;
 use crate::walk::directory_pair::{Dir, Opened, Side};
-use crate::walk::listing::{self, Listing};
 use crate::walk::queue::{Batch, Job, SHARE};
 use rustix::fs::FileType;
 use std::ops::Range;
@@ -43,7 +43,7 @@ impl Worker<'_> {
         };
         let mut more = true;
         let part = std::mem::take(&mut self.part);
-        while more && !self.run.stopped() {
+        while more && !self.run.context.stopped() {
             let mut listing = Listing::default();
             more = listing
                 .read(opened.source(), &mut self.entries)
@@ -71,7 +71,7 @@ impl Worker<'_> {
 
     /// Shares out a directory's part of the whole among its entries, when the first of them have been read.
     fn measure(&mut self, at: &Opened, part: f64, read: usize, more: bool) {
-        if self.run.part_of_source.is_none() || at.dir.part_of_entry.get().is_some() {
+        if self.run.context.part_of_source.is_none() || at.dir.part_of_entry.get().is_some() {
             return;
         }
         let all = match more {
@@ -122,7 +122,7 @@ impl Worker<'_> {
     fn copy_share(&mut self, at: &Opened, batch: &Batch, share: Range<usize>, directories: &mut Vec<Job>) {
         let (entries, before) = (share.len(), directories.len());
         for index in share {
-            if self.run.stopped() {
+            if self.run.context.stopped() {
                 break;
             }
             let (name, kind) = batch.listing.get(index);
@@ -153,7 +153,7 @@ impl Worker<'_> {
         mean_bytes: u64,
     ) -> Option<Range<usize>> {
         let share = batch.take(count)?;
-        if self.data.readahead.is_cold() && !self.run.stopped() {
+        if self.data.readahead.is_cold() && !self.run.context.stopped() {
             // Whose blocks are shared need not be read.
             let asked = if self.data.reflinks.work() {
                 share.start..share.start + 1

@@ -5,7 +5,5 @@ pub(crate) mod directory;
 pub(crate) mod directory_pair;
 pub(crate) mod engine;
 pub(crate) mod entries;
-pub(crate) mod listing;
 pub(crate) mod queue;
-pub(crate) mod readahead;
 pub(crate) mod thread_pool;

@@ -7,8 +7,8 @@
 //! Threads start when there is something for them to do: a copy of a few files needs none but its own. Some are in
 //! reserve for cold sources, where threads wait for the device and not for a processor.
 
+use crate::sys::listing::Listing;
 use crate::walk::directory_pair::Dir;
-use crate::walk::listing::Listing;
 use rustix::fs::FileType;
 use std::collections::VecDeque;
 use std::ffi::CString;

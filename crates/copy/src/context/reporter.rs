@@ -1,26 +1,24 @@
 //! What becomes of entries: told to the observer, and counted.
 
-use crate::api::copy_method::How;
 use crate::api::error::{Diagnostic, Refusal, Step};
-use crate::api::observer::{Copied, Kind, Paths};
+use crate::api::observer::{Copied, Paths};
 use crate::api::report::Report;
-use crate::entry::Entry;
-use crate::job::outcome::End;
-use crate::job::run::Run;
+use crate::context::outcome::End;
+use crate::context::Context;
 use std::cell::RefCell;
 use std::io;
 use std::path::PathBuf;
 
 /// One thread's part of the report. All that the thread copies with shares it.
 pub(crate) struct Reporter<'a> {
-    run: &'a Run<'a>,
+    context: &'a Context<'a>,
     report: RefCell<Report>,
 }
 
 impl<'a> Reporter<'a> {
-    pub(crate) fn new(run: &'a Run<'a>) -> Reporter<'a> {
+    pub(crate) fn new(context: &'a Context<'a>) -> Reporter<'a> {
         Reporter {
-            run,
+            context,
             report: RefCell::default(),
         }
     }
@@ -65,7 +63,7 @@ impl<'a> Reporter<'a> {
 
     pub(crate) fn tell(&self, diagnostic: &Diagnostic) -> End {
         self.count(|report| report.failures += u64::from(diagnostic.is_failure()));
-        self.run.observer.diagnostic(diagnostic);
+        self.context.observer.diagnostic(diagnostic);
         End::Failed
     }
 
@@ -89,7 +87,7 @@ impl<'a> Reporter<'a> {
         self.tell(&failed)
     }
 
-    pub(crate) fn refused(&self, refusal: Refusal, entry: &Entry<'_>) -> End {
+    pub(crate) fn refused(&self, refusal: Refusal, entry: &dyn Paths) -> End {
         let refused = Diagnostic::Refused {
             refusal,
             source: entry.source(),
@@ -99,32 +97,13 @@ impl<'a> Reporter<'a> {
     }
 
     pub(crate) fn advance(&self, part: f64) {
-        if self.run.part_of_source.is_some() && part > 0.0 {
-            self.run.observer.advanced(part);
+        if self.context.part_of_source.is_some() && part > 0.0 {
+            self.context.observer.advanced(part);
         }
     }
 
-    /// Something without contents is copied.
-    pub(crate) fn copied(&self, entry: &Entry<'_>, kind: Kind, backup: Option<PathBuf>) {
-        self.copied_how(entry, kind, 0, backup, None);
-    }
-
-    pub(crate) fn copied_how(
-        &self,
-        entry: &Entry<'_>,
-        kind: Kind,
-        bytes: u64,
-        backup: Option<PathBuf>,
-        how: Option<How>,
-    ) {
-        self.run.note_created(entry, kind);
-        let copied = Copied {
-            kind,
-            bytes,
-            backup,
-            how,
-            paths: entry,
-        };
-        self.run.observer.copied(&copied);
+    /// One entry is copied.
+    pub(crate) fn copied(&self, copied: &Copied<'_>) {
+        self.context.observer.copied(copied);
     }
 }

@@ -1,7 +1,6 @@
 //! `Options::bwlimit`: all threads of a copy together write so many bytes a second.
 
-use crate::data::content::Trouble;
-use crate::data::DataCopier;
+use crate::context::Context;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -43,20 +42,20 @@ pub(crate) fn step(bwlimit: u64, most: usize) -> usize {
     }
 }
 
-impl DataCopier<'_> {
-    /// Waits until so many bytes may be written.
-    pub(crate) fn wait_for_turn(&self, bytes: usize) -> Result<(), Trouble> {
-        let limit = self.run.options.bwlimit;
+impl Context<'_> {
+    /// Waits until this many bytes may be written. Returns false if the copy is to stop.
+    pub(crate) fn wait_for_turn(&self, bytes: usize) -> bool {
+        let limit = self.options.bwlimit;
         if limit == 0 {
-            return Ok(());
+            return true;
         }
-        let turn = self.run.rate_limit.turn(bytes as u64, limit);
+        let turn = self.rate_limit.turn(bytes as u64, limit);
         loop {
-            if self.run.stopped() {
-                return Err(Trouble::Stopped);
+            if self.stopped() {
+                return false;
             }
             match turn.saturating_duration_since(Instant::now()) {
-                Duration::ZERO => return Ok(()),
+                Duration::ZERO => return true,
                 left => std::thread::sleep(left.min(SLICE)),
             }
         }

@@ -6,7 +6,7 @@
 //! not wait: from files in memory it costs nothing more than any other read. Knows nothing of what is copied how.
 
 use crate::sys;
-use crate::walk::listing::Listing;
+use crate::sys::listing::Listing;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::FileType;
 use std::io;

@@ -1,0 +1,55 @@
+//! What everything that copies needs to know: options, the observer, who we are, and whether to stop.
+
+pub(crate) mod outcome;
+pub(crate) mod rate_limit;
+pub(crate) mod reporter;
+
+use crate::api::observer::Observer;
+use crate::api::options::Options;
+use crate::sys;
+use rate_limit::RateLimit;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Shared by all threads of a copy, and the same from its beginning to its end.
+pub(crate) struct Context<'a> {
+    pub(crate) options: &'a Options,
+    pub(crate) observer: &'a dyn Observer,
+    pub(crate) rate_limit: RateLimit,
+    pub(crate) umask: u32,
+    pub(crate) privileged: bool,
+    /// User and group of this process.
+    pub(crate) owner: (u32, u32),
+    /// The part of the whole that each source is, if the observer wants to know how much is done.
+    pub(crate) part_of_source: Option<f64>,
+    stopped: AtomicBool,
+}
+
+impl<'a> Context<'a> {
+    pub(crate) fn new(options: &'a Options, observer: &'a dyn Observer, sources: usize) -> Context<'a> {
+        Context {
+            options,
+            observer,
+            rate_limit: RateLimit::new(),
+            umask: sys::umask(),
+            privileged: rustix::process::geteuid().is_root(),
+            owner: (
+                rustix::process::geteuid().as_raw(),
+                rustix::process::getegid().as_raw(),
+            ),
+            part_of_source: observer.measures().then(|| 1.0 / sources as f64),
+            stopped: AtomicBool::new(false),
+        }
+    }
+
+    /// Returns true once the observer has asked to stop.
+    pub(crate) fn stopped(&self) -> bool {
+        if self.stopped.load(Ordering::Relaxed) {
+            return true;
+        }
+        let stop = self.observer.stop();
+        if stop {
+            self.stopped.store(true, Ordering::Relaxed);
+        }
+        stop
+    }
+}
