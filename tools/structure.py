@@ -42,7 +42,7 @@ def sources(crate: str) -> dict[str, str]:
     prefix = f"crates/{crate}/src/"
     found = {}
     for path in tracked(ROOT):
-        is_test = path.endswith(("/tests.rs", "_fuzz.rs", "/fuzz.rs"))
+        is_test = path.endswith(("/tests.rs", "_fuzz.rs", "/fuzz.rs", "/random.rs"))
         if path.startswith(prefix) and path.endswith(".rs") and not is_test:
             text = without_tests((ROOT / path).read_text())
             found[path.removeprefix(prefix)] = code_of(text)
@@ -169,11 +169,11 @@ def rows() -> Iterator[Row]:
     folders: Graph = defaultdict(set)
     for one, other in arrows(copy):
         folders[one].add(other)
-    yield Row("copy: modules directly under src", len(modules("copy")), 13, 14)
-    yield Row("copy: arrows between them", len(arrows(copy)), 70, 75)
-    yield Row("copy: modules in one circle", largest_circle(folders), 11, 0)
-    yield Row("copy: files in one circle", largest_circle(without_entry_points(copy)), 40, 3)
-    yield Row("copy: methods of the value that has the most", largest_value("copy"), 198, MAX_METHODS)
+    yield Row("copy: modules directly under src", len(modules("copy")), 14, 14)
+    yield Row("copy: arrows between them", len(arrows(copy)), 75, 75)
+    yield Row("copy: modules in one circle", largest_circle(folders), 7, 0)
+    yield Row("copy: files in one circle", largest_circle(without_entry_points(copy)), 20, 3)
+    yield Row("copy: methods of the value that has the most", largest_value("copy"), 200, MAX_METHODS)
     yield Row("engine: files in one circle", largest_circle(without_entry_points(engine)), 50, 0)
     yield Row("results of comparisons, lines", result_lines(), 150_000, 9_000)
     yield Row("README, words", len((ROOT / "README.md").read_text().split()), 1_200, 500)

@@ -48,14 +48,9 @@ ENGINE = "crates/engine/src/"
 BACKENDS = ("uring", "linux_aio", "posix_aio", "threads", "sim")
 
 COPY = "crates/copy/src/"
-ABOVE_DIRECTORIES = (
-    "job",
-    "operands",
-    "metadata::apply",
-    "metadata::attributes",
-    "walk::directory",
-    *(f"entry::{name}" for name in ("Entry", "destination", "regular_file", "special")),
-)
+# From the bottom upwards. A folder of the copier names only what stands before it here, and itself.
+COPY_LAYERS = ("select", "api", "sys", "context", "pair", "data", "metadata")
+COPY_FOLDERS = (*COPY_LAYERS, "resume", "entry", "walk", "operands", "uring", "shards", "job")
 
 # What each room of the engine, a file or a directory, must not name: modules as paths from the crate's root.
 WALLS: dict[str, tuple[str, ...]] = {
@@ -73,27 +68,11 @@ WALLS: dict[str, tuple[str, ...]] = {
 for _name in BACKENDS:
     WALLS[f"backend/{_name}"] = tuple(f"backend::{other}" for other in BACKENDS if other != _name)
 
-# The same for the copier: what has no contents of its own to look after knows nothing of what uses it.
-PAIR = "walk::directory_pair"
-OPTIONS, OBSERVER, ERROR = "api::options", "api::observer", "api::error"
-COPY_WALLS: dict[str, tuple[str, ...]] = {
-    "sys": (*ABOVE_DIRECTORIES, "api", "data::content", "metadata", "walk"),
-    "api/options": (*ABOVE_DIRECTORIES, PAIR, "sys"),
-    "api/report": (*ABOVE_DIRECTORIES, PAIR, "sys"),
-    "api/error": (*ABOVE_DIRECTORIES, PAIR, "sys"),
-    "api/observer": (*ABOVE_DIRECTORIES, PAIR, "sys"),
-    "walk/listing": (*ABOVE_DIRECTORIES, PAIR),
-    "metadata/xattr": (*ABOVE_DIRECTORIES, PAIR),
-    "entry/backup": (*ABOVE_DIRECTORIES, PAIR),
-    PAIR.replace("::", "/"): (*ABOVE_DIRECTORIES, OPTIONS, OBSERVER, "walk::queue"),
-    "walk/queue": (*ABOVE_DIRECTORIES, OPTIONS, OBSERVER),
-    "select/glob": (*ABOVE_DIRECTORIES, PAIR, OPTIONS, OBSERVER, "sys"),
-    "entry/hard_links": (*ABOVE_DIRECTORIES, OPTIONS, OBSERVER),
-    "resume/journal": (*ABOVE_DIRECTORIES, "resume::previous_run", PAIR, "api", "walk::queue"),
-    "entry/remove": (*ABOVE_DIRECTORIES, "resume::previous_run", PAIR, OPTIONS),
-    # It gets two open files, and says what it did with them.
-    "data/content": ("entry", "walk::directory", PAIR, "operands", "metadata", ERROR),
-}
+COPY_WALLS = {folder: COPY_FOLDERS[place + 1 :] for place, folder in enumerate(COPY_LAYERS)}
+COPY_WALLS["sys"] += ("api", "select")
+# It gets two open files, and says what it did with them.
+COPY_WALLS["data"] += ("pair", "api::error")
+COPY_WALLS["resume/journal"] = ("api", "context", "entry", "walk", "operands", "uring", "shards", "job")
 INSIDE = {ENGINE: WALLS, COPY: COPY_WALLS}
 
 # Where a size that a file or a caller gives must not abort the process: memory for it is reserved fallibly.

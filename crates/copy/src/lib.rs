@@ -26,6 +26,7 @@ mod entry;
 mod job;
 mod metadata;
 mod operands;
+mod pair;
 mod resume;
 mod select;
 pub mod shards;

@@ -3,8 +3,8 @@
 //! Directories are not among it: they are merged. Neither is what was left as it was.
 
 use crate::api::observer::Kind;
-use crate::entry::Entry;
 use crate::job::run::Run;
+use crate::pair::Entry;
 use crate::sys::FileId;
 use std::collections::HashSet;
 use std::ffi::CString;

@@ -6,11 +6,11 @@ use crate::api::options::{Backup, Method, When};
 use crate::context::outcome::{End, Outcome};
 use crate::entry::backup;
 use crate::entry::regular_file::NotNamed;
-use crate::entry::Entry;
 use crate::job::worker::Worker;
+use crate::pair::directory::{Opened, State};
+use crate::pair::Entry;
 use crate::resume::journal::Begun;
 use crate::sys::{self, Stat};
-use crate::walk::directory_pair::{Opened, State};
 use rustix::fd::AsFd as _;
 use rustix::fs::{Access, AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -389,10 +389,7 @@ impl Worker<'_> {
         let backup = name(entry.at.target(), entry.target, options);
         match backup {
             Ok(name) => Ok(Some(
-                entry
-                    .at
-                    .dir
-                    .path(crate::walk::directory_pair::Side::Target, &name),
+                entry.at.dir.path(crate::pair::directory::Side::Target, &name),
             )),
             Err(error) => Err(self.reporter.failed(Step::Backup, entry.target(), error)),
         }

@@ -2,8 +2,8 @@
 
 use crate::api::observer::{Copied, Kind};
 use crate::context::outcome::Outcome;
-use crate::entry::Entry;
 use crate::job::worker::Worker;
+use crate::pair::Entry;
 use crate::select::filter::{self, Rule};
 use crate::select::glob::Subject;
 use rustix::fs::FileType;

@@ -2,8 +2,8 @@
 //!
 //! A file is forgotten when all of its names have been seen, so only those with names outside the source stay.
 
+use crate::pair::directory::Dir;
 use crate::sys::FileId;
-use crate::walk::directory_pair::Dir;
 use crate::walk::queue::Job;
 use std::collections::HashMap;
 use std::ffi::CString;

@@ -17,43 +17,11 @@ use crate::api::observer::Paths;
 use crate::api::options::Method;
 use crate::context::outcome::{End, Outcome};
 use crate::job::worker::Worker;
+use crate::pair::Entry;
 use crate::sys::{self, Stat};
-use crate::walk::directory_pair::{Opened, Side};
-use crate::walk::queue::Job;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::FileType;
 use rustix::io::Errno;
-use std::ffi::CStr;
-use std::path::PathBuf;
-
-/// A name in a directory of the source, and the name that its copy gets.
-pub(crate) struct Entry<'e> {
-    pub(crate) at: &'e Opened,
-    pub(crate) source: &'e CStr,
-    pub(crate) target: &'e CStr,
-}
-
-impl Paths for Entry<'_> {
-    fn source(&self) -> PathBuf {
-        self.at.dir.path(Side::Source, self.source)
-    }
-
-    fn target(&self) -> PathBuf {
-        self.at.dir.path(Side::Target, self.target)
-    }
-}
-
-impl Entry<'_> {
-    /// The entry put aside. Its directory must know of it.
-    pub(crate) fn later(&self, kind: FileType) -> Job {
-        Job {
-            dir: self.at.dir.clone(),
-            source: self.source.into(),
-            target: (self.source != self.target).then(|| self.target.into()),
-            kind,
-        }
-    }
-}
 
 impl Worker<'_> {
     /// Copies an entry of any kind. What goes wrong has been told when this returns.

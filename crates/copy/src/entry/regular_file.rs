@@ -6,10 +6,10 @@ use crate::api::options::{Backup, Fsync};
 use crate::context::outcome::{End, Outcome};
 use crate::data::content::Moved;
 use crate::entry::destination::Destination;
-use crate::entry::Entry;
 use crate::job::worker::Worker;
 use crate::metadata::apply::{FileMetadata, Modes};
 use crate::metadata::attributes::Names;
+use crate::pair::{Entry, Source};
 use crate::resume::journal::Begun;
 use crate::sys::{self, Stat};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,24 +17,6 @@ use rustix::fs::{FileType, SeekFrom};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::path::PathBuf;
-
-/// A source that is open.
-pub(crate) struct Source {
-    pub(crate) fd: OwnedFd,
-    pub(crate) stat: Stat,
-    /// Whether it is known to have attributes.
-    pub(crate) attributes: bool,
-}
-
-impl Source {
-    pub(crate) fn new(fd: OwnedFd, stat: Stat) -> Source {
-        Source {
-            fd,
-            stat,
-            attributes: false,
-        }
-    }
-}
 
 /// How a new file is to be made.
 pub(crate) struct Prepared {

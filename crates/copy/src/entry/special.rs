@@ -8,11 +8,12 @@ use crate::context::outcome::{End, Outcome};
 use crate::entry::destination::Destination;
 use crate::entry::hard_links::{Claim, First};
 use crate::entry::regular_file::NotNamed;
-use crate::entry::Entry;
 use crate::job::worker::Worker;
 use crate::metadata::apply::times;
+use crate::pair::directory::{Side, State};
+use crate::pair::Entry;
 use crate::sys::{self, Stat};
-use crate::walk::directory_pair::{Side, State};
+use crate::walk::queue::Job;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
@@ -98,7 +99,7 @@ impl Worker<'_> {
         }
         let later = || {
             entry.at.dir.add(1);
-            entry.later(stat.file_type())
+            Job::of(entry, stat.file_type())
         };
         let claim = self.run.links.claim(stat.id, later);
         if matches!(claim, Claim::Later) {

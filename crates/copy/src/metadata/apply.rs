@@ -11,12 +11,12 @@
 use crate::api::error::Step;
 use crate::api::observer::Paths;
 use crate::api::options::Mode;
-use crate::entry::Entry;
 use crate::metadata::attributes::Names;
 use crate::metadata::xattr::{self, Bearer};
 use crate::metadata::MetadataCopier;
+use crate::pair::directory::Dir;
+use crate::pair::Entry;
 use crate::sys::{self, Stat};
-use crate::walk::directory_pair::Dir;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{AtFlags, FileType, Gid, Timestamps, Uid};
 use rustix::io::Errno;
@@ -154,7 +154,7 @@ impl MetadataCopier<'_> {
         path: PathBuf,
     ) {
         let preserve = self.context.options.preserve;
-        let made = dir.state != crate::walk::directory_pair::State::Existing;
+        let made = dir.state != crate::pair::directory::State::Existing;
         let owned =
             dir.state.is_private() && !dir.resumed && dir.owner_of_new.get() == Some(&dir.stat.owner());
         let lost = preserve.ownership && !owned && {

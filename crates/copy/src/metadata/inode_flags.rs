@@ -6,12 +6,12 @@
 
 use crate::api::error::Step;
 use crate::api::observer::Paths;
-use crate::entry::regular_file::Source;
-use crate::entry::Entry;
 use crate::metadata::MetadataCopier;
+use crate::pair::directory::own_path;
+use crate::pair::directory::{Dir, Side};
+use crate::pair::Entry;
+use crate::pair::Source;
 use crate::sys::{self, FileId};
-use crate::walk::directory::own_path;
-use crate::walk::directory_pair::{Dir, Side};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{ioctl_getflags, ioctl_setflags, IFlags};
 use rustix::io::Errno;

@@ -5,15 +5,16 @@ use crate::api::observer::{Observer, Paths as _};
 use crate::api::options::{Backup, Options};
 use crate::api::report::{self, Report};
 use crate::entry::backup;
-use crate::entry::Entry;
 use crate::job::run::Run;
 use crate::job::worker::Worker;
 use crate::metadata::xattr;
 use crate::operands::missing_target;
 use crate::operands::parents::Parents;
-use crate::resume::journal::{self, Key};
+use crate::pair::digest::Key;
+use crate::pair::directory::{Dir, Parts, Side, Slot, State};
+use crate::pair::Entry;
+use crate::resume::journal::{self};
 use crate::sys::{self, Stat};
-use crate::walk::directory_pair::{Dir, Parts, Side, Slot, State};
 use crate::walk::queue::Job;
 use crate::walk::thread_pool::{ThreadPool, Threads};
 use crate::Target;
@@ -212,7 +213,7 @@ impl<'a> Plan<'a> {
             }
         }
         dir.add(1);
-        self.jobs.push(entry.later(kind));
+        self.jobs.push(Job::of(&entry, kind));
         Ok(())
     }
 

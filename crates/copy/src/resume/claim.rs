@@ -7,7 +7,7 @@
 //! Where there are no locks there is no claim, and the copies meet when the tree is to get its name (`tree.rs`).
 
 use crate::job::run::Run;
-use crate::resume::journal::Digest;
+use crate::pair::digest::Digest;
 use crate::sys::{self, FileId, NAME_MAX};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};

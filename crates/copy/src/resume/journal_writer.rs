@@ -2,11 +2,12 @@
 //! taken for it.
 
 use crate::api::options::{Backup, When};
-use crate::entry::Entry;
 use crate::job::run::Run;
-use crate::resume::journal::{Batch, Begun, Key};
+use crate::pair::digest::Key;
+use crate::pair::directory::Dir;
+use crate::pair::Entry;
+use crate::resume::journal::{Batch, Begun};
 use crate::sys::{self, Stat};
-use crate::walk::directory_pair::Dir;
 use std::ffi::CStr;
 use std::io;
 

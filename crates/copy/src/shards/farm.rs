@@ -4,9 +4,9 @@
 //! Two shards may copy a file at the same time. Only one of them can put it there, and the other one takes that.
 
 use crate::context::outcome::Outcome;
-use crate::entry::Entry;
 use crate::job::run::Run;
 use crate::job::worker::Worker;
+use crate::pair::Entry;
 use crate::sys::{self, Stat};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::AtFlags;

@@ -12,13 +12,11 @@ mod observers;
 mod part;
 mod place;
 mod plan;
-mod range;
 mod records;
 mod steps;
 mod sweep;
-mod weight;
 
 pub use error::Error;
-pub(crate) use part::{DirPart, Part};
+pub(crate) use part::Part;
 pub use plan::{Plan, Shard};
 pub use steps::{finish, plan, run_shard};

@@ -2,16 +2,17 @@
 //! asks. A whole copy is part of nothing, and pays for none of this.
 
 use super::farm::Farm;
-use super::range::{Bounds, Range, Reached};
-use super::weight::{Pieces, Weight};
 use crate::api::error::Step;
 use crate::api::observer::Paths as _;
 use crate::context::outcome::{End, Outcome};
-use crate::entry::Entry;
 use crate::job::worker::Worker;
-use crate::resume::journal::Digest;
+use crate::pair::digest::Digest;
+use crate::pair::directory::Dir;
+use crate::pair::part::{below, DirPart};
+use crate::pair::range::{Bounds, Range, Reached};
+use crate::pair::weight::{Pieces, Weight};
+use crate::pair::Entry;
 use crate::sys::{self, Stat};
-use crate::walk::directory_pair::Dir;
 use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Mutex;
@@ -68,19 +69,6 @@ pub(crate) struct Shard {
     pub(crate) farm: Farm,
 }
 
-/// Of a directory on the way.
-#[derive(Default)]
-pub(crate) struct DirPart {
-    /// It is counted here, and not by the shard that has the range before.
-    pub(crate) own: bool,
-    bounds: Bounds,
-    /// Of its path below the top.
-    path: u64,
-    /// Tells the file systems that a tree spans apart, and is the same on all machines.
-    pub(crate) volume: u64,
-    pieces: Mutex<Pieces>,
-}
-
 /// A sum over all entries, the same in any order and in any parts: another one means that something has changed.
 #[derive(Default)]
 pub(crate) struct Checksum(AtomicU64);
@@ -103,34 +91,6 @@ impl Checksum {
             .word(seconds)
             .word(nanoseconds);
         self.0.fetch_add(digest.value(), Relaxed);
-    }
-}
-
-/// A number for a path, from that of its directory.
-fn below(directory: u64, name: &CStr) -> u64 {
-    Digest::new().word(directory).bytes(name.to_bytes()).value()
-}
-
-impl DirPart {
-    fn new(reached: Reached, entry: &Entry<'_>, device: u64) -> DirPart {
-        let above = entry.at.dir.part.as_deref();
-        let path = above.map_or(0, |above| below(above.path, entry.source));
-        let volume = match above {
-            Some(above) if entry.at.dir.source.id().0 == device => above.volume,
-            _ => path,
-        };
-        DirPart {
-            own: reached.own,
-            bounds: reached.bounds,
-            path,
-            volume,
-            pieces: Mutex::default(),
-        }
-    }
-
-    /// A number for an entry, by its path.
-    pub(crate) fn place(&self, name: &CStr) -> u64 {
-        below(self.path, name)
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::part::{Part, Top};
 use super::place::Place;
-use super::range::Range;
 use super::records::name_of;
 use super::steps::of_new_tree;
 use super::Error;
@@ -13,6 +12,7 @@ use crate::api::report::Report;
 use crate::job::names::beside;
 use crate::job::run::Run;
 use crate::operands::plan::carry_out;
+use crate::pair::range::Range;
 use crate::sys::Stat;
 use crate::Target;
 use serde::{Deserialize, Serialize};

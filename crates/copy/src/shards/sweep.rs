@@ -2,11 +2,12 @@
 //! that were killed, and comes to each directory, which then gets its metadata.
 
 use crate::api::error::Step;
-use crate::entry::Entry;
 use crate::job::worker::Worker;
+use crate::pair::directory::Dir;
+use crate::pair::Entry;
 use crate::resume::journal::Partial;
 use crate::sys;
-use crate::walk::directory_pair::Dir;
+use crate::walk::queue::Job;
 use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
@@ -18,7 +19,7 @@ impl Worker<'_> {
     /// Makes jobs of a directory's directories, and removes what is in the middle.
     pub(crate) fn sweep_dir(&mut self, dir: &Arc<Dir>) {
         if let Err(error) = self.try_to_sweep(dir) {
-            let path = dir.path(crate::walk::directory_pair::Side::Target, c"");
+            let path = dir.path(crate::pair::directory::Side::Target, c"");
             self.reporter.failed(Step::OpenTargetDirectory, path, error);
         }
     }
@@ -37,7 +38,7 @@ impl Worker<'_> {
                     source: name,
                     target: name,
                 };
-                directories.push(entry.later(kind));
+                directories.push(Job::of(&entry, kind));
             } else if Partial::parse(name).is_some() && is_nowhere(at.source().as_fd(), name) {
                 rustix::fs::unlinkat(at.target(), name, AtFlags::empty())?;
             }

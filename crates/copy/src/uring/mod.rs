@@ -9,8 +9,8 @@ mod lost;
 
 pub(crate) use lost::Lost;
 
-use crate::entry::Entry;
 use crate::job::worker::Worker;
+use crate::pair::Entry;
 use flight::{Flight, Later};
 use proactor::buffer::{AlignedBuf, Buf};
 use proactor::op::Op;

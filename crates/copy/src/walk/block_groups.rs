@@ -9,12 +9,12 @@
 //! stays where it was made. Only in trees that nobody else can see yet, and only threads that help the first do so.
 
 use crate::api::error::Step;
-use crate::entry::Entry;
 use crate::job::names::beside;
 use crate::job::run::Run;
 use crate::job::worker::Worker;
+use crate::pair::directory::{Dir, Side, State};
+use crate::pair::Entry;
 use crate::sys::{self, FileId};
-use crate::walk::directory_pair::{Dir, Side, State};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, IFlags, RenameFlags};
 use rustix::io::Errno;

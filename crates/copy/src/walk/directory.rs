@@ -5,13 +5,13 @@ use crate::api::observer::{Kind, Paths};
 use crate::api::options::{Dereference, Fsync, Mode, When};
 use crate::context::outcome::{End, Outcome};
 use crate::entry::destination::rename_to_free;
-use crate::entry::Entry;
 use crate::job::worker::Worker;
 use crate::metadata::apply;
 use crate::metadata::inode_flags;
 use crate::metadata::xattr;
+use crate::pair::directory::{own_path, Dir, Opened, Parts, Side, Slot, State};
+use crate::pair::Entry;
 use crate::sys::{self, FileId, Stat};
-use crate::walk::directory_pair::{Dir, Opened, Parts, Side, Slot, State};
 use crate::walk::queue::{Job, Queue, Work};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::AtFlags;
@@ -481,14 +481,4 @@ impl Drop for BreakOff<'_> {
             self.0.break_off();
         }
     }
-}
-
-/// The path of a directory itself.
-pub(crate) fn own_path(dir: &Dir, side: Side) -> std::path::PathBuf {
-    let name = match side {
-        Side::Source => dir.source.name(),
-        Side::Target => dir.target.name(),
-    };
-    dir.parent()
-        .map_or_else(Default::default, |parent| parent.path(side, name))
 }

@@ -4,8 +4,8 @@
 use crate::api::error::{Diagnostic, Step};
 use crate::api::observer::Paths;
 use crate::api::options::Engine;
-use crate::entry::Entry;
 use crate::job::worker::Worker;
+use crate::pair::Entry;
 use crate::uring::Ring;
 use rustix::fs::FileType;
 use rustix::io::Errno;

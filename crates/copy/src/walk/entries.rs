@@ -1,12 +1,12 @@
 //! What is in a directory: read, taken in shares, copied by one thread or with another's help.
 
 use crate::api::error::Step;
-use crate::entry::Entry;
 use crate::job::worker::Worker;
+use crate::pair::directory::own_path;
+use crate::pair::directory::{Dir, Opened, Side};
+use crate::pair::Entry;
 use crate::sys;
 use crate::sys::listing::{self, Listing};
-use crate::walk::directory::own_path;
-use crate::walk::directory_pair::{Dir, Opened, Side};
 use crate::walk::queue::{Batch, Job, SHARE};
 use rustix::fs::FileType;
 use std::ops::Range;
@@ -135,7 +135,7 @@ impl Worker<'_> {
                 target: name,
             };
             if kind == FileType::Directory && self.options().recursive {
-                directories.push(entry.later(kind));
+                directories.push(Job::of(&entry, kind));
             } else {
                 self.begin(&entry, kind);
             }

@@ -2,7 +2,6 @@
 
 pub(crate) mod block_groups;
 pub(crate) mod directory;
-pub(crate) mod directory_pair;
 pub(crate) mod engine;
 pub(crate) mod entries;
 pub(crate) mod queue;

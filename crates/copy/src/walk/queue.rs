@@ -7,8 +7,9 @@
 //! Threads start when there is something for them to do: a copy of a few files needs none but its own. Some are in
 //! reserve for cold sources, where threads wait for the device and not for a processor.
 
+use crate::pair::directory::Dir;
+use crate::pair::Entry;
 use crate::sys::listing::Listing;
-use crate::walk::directory_pair::Dir;
 use rustix::fs::FileType;
 use std::collections::VecDeque;
 use std::ffi::CString;
@@ -22,6 +23,18 @@ pub(crate) struct Job {
     /// Its name in the target, where it is another one.
     pub(crate) target: Option<CString>,
     pub(crate) kind: FileType,
+}
+
+impl Job {
+    /// Returns an entry put aside. Its directory must know of it.
+    pub(crate) fn of(entry: &Entry<'_>, kind: FileType) -> Job {
+        Job {
+            dir: entry.at.dir.clone(),
+            source: entry.source.into(),
+            target: (entry.source != entry.target).then(|| entry.target.into()),
+            kind,
+        }
+    }
 }
 
 /// A batch of a directory's entries, shared between its owner and those who help.

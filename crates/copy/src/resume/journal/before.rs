@@ -1,7 +1,8 @@
 //! What earlier runs have written down, as far as it can be believed.
 
-use super::format::{self, Begun, Key, RECORD_BYTES};
+use super::format::{self, Begun, RECORD_BYTES};
 use crate::data::buffer;
+use crate::pair::digest::{Key, RESERVED};
 use crate::sys::{self, Stat};
 use rustix::fd::BorrowedFd;
 use rustix::fs::Timespec;
@@ -57,7 +58,7 @@ impl Before {
             });
             // Where a directory is ours, its inode says so, whenever that was written down. To take something back is
             // always believed, and so is that it was begun.
-            if key >= format::RESERVED && (is_true || value == 0 || (key | value) & 1 == 1) {
+            if key >= RESERVED && (is_true || value == 0 || (key | value) & 1 == 1) {
                 known.push((key, value));
             }
         })?;

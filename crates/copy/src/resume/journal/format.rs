@@ -16,8 +16,8 @@
 //! | odd | digest | the directory at this place was made by us ([`made`]), or is merged into ([`entered`]) |
 //! | either | 0 | not any more |
 
+use crate::pair::digest::{Digest, Key};
 use crate::sys::Stat;
-use std::ffi::CStr;
 
 pub(crate) const RECORD_BYTES: usize = 16;
 pub(crate) const HEAD_BYTES: usize = 64;
@@ -33,62 +33,6 @@ pub(crate) const LIFE_SYNCED: u64 = 2;
 pub(crate) const BARRIER: u64 = 3;
 pub(crate) const RUN: u64 = 4;
 pub(crate) const LOST: u64 = 5;
-/// Keys below this have a meaning of their own.
-pub(crate) const RESERVED: u64 = 16;
-
-/// A number made of many, the same on every machine: 64 bits in which each bit of what went in counts.
-#[derive(Clone, Copy)]
-pub(crate) struct Digest(u64);
-
-impl Digest {
-    pub(crate) const fn new() -> Digest {
-        Digest(0x9e37_79b9_7f4a_7c15)
-    }
-
-    /// The finalizer of SplitMix64.
-    pub(crate) const fn word(self, word: u64) -> Digest {
-        let mut x = (self.0.rotate_left(23) ^ word).wrapping_add(0x9e37_79b9_7f4a_7c15);
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        Digest(x ^ (x >> 31))
-    }
-
-    pub(crate) fn bytes(self, bytes: &[u8]) -> Digest {
-        let mut digest = self.word(bytes.len() as u64);
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            digest = digest.word(u64::from_le_bytes(word));
-        }
-        digest
-    }
-
-    pub(crate) const fn value(self) -> u64 {
-        self.0
-    }
-}
-
-/// A place in the target: a digest of the path from the journal's directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Key(u64);
-
-impl Key {
-    /// The journal's own directory.
-    pub(crate) const TOP: Key = Key(0);
-
-    pub(crate) fn child(self, name: &CStr) -> Key {
-        Key(Digest(self.0).bytes(name.to_bytes()).value())
-    }
-
-    pub(crate) fn of_file(self) -> u64 {
-        (self.0 & !1).max(RESERVED)
-    }
-
-    pub(crate) fn of_directory(self) -> u64 {
-        self.of_file() | 1
-    }
-}
-
 /// The value for a file that is finished at this place: what its source was, and what it is itself where others may
 /// have put another one there.
 pub(crate) fn finished(at: Key, source: &Stat, there: Option<&Stat>) -> u64 {
@@ -237,7 +181,9 @@ fn number(bytes: &[u8], at: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pair::digest::RESERVED;
     use rustix::fd::AsFd;
+    use std::ffi::CStr;
 
     fn head(source: &[u8]) -> Head {
         Head {

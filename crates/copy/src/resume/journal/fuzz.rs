@@ -1,8 +1,9 @@
 //! Journals of random records, torn and damaged, against what the table in `format.rs` says about them.
 
 use super::before::Before;
-use super::format::{record, BARRIER, HEAD_BYTES, LIFE, LIFE_SYNCED, LOST, RESERVED, RUN};
+use super::format::{record, BARRIER, HEAD_BYTES, LIFE, LIFE_SYNCED, LOST, RUN};
 use super::{Asked, Head};
+use crate::pair::digest::RESERVED;
 use crate::random::Random;
 use std::io::Write;
 use std::os::fd::AsFd;

@@ -1,7 +1,7 @@
 //! How long what is written stays as it is without reaching the disk: as long as the machine runs and the file system
 //! stays mounted.
 
-use super::format::Digest;
+use crate::pair::digest::Digest;
 use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, StatxFlags};
 

@@ -17,8 +17,9 @@ mod tests;
 pub(crate) use before::Before;
 use find::Found;
 pub(crate) use find::{each_name, each_partial, find, is_busy, name_of, take, Partial, Search, Unfit};
-pub(crate) use format::{Asked, Begun, Digest, Head, Key};
+pub(crate) use format::{Asked, Begun, Head};
 
+use crate::pair::digest::Key;
 use crate::sys::disk::Disk;
 use crate::sys::{self, FileId, Stat};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};

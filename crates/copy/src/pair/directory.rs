@@ -5,8 +5,8 @@
 //! link, and only if what is there is still the same directory. So neither PATH_MAX nor RLIMIT_NOFILE bounds a tree's
 //! depth, and a directory that is swapped for a link is noticed and not followed.
 
-use crate::resume::journal::Key;
-use crate::shards::DirPart;
+use crate::pair::digest::Key;
+use crate::pair::part::DirPart;
 use crate::sys::{self, FileId, Stat};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ffi::{CStr, CString, OsStr};
@@ -417,4 +417,14 @@ impl Drop for Dir {
             next = dir.parent.take();
         }
     }
+}
+
+/// The path of a directory itself.
+pub(crate) fn own_path(dir: &Dir, side: Side) -> PathBuf {
+    let name = match side {
+        Side::Source => dir.source.name(),
+        Side::Target => dir.target.name(),
+    };
+    dir.parent()
+        .map_or_else(Default::default, |parent| parent.path(side, name))
 }

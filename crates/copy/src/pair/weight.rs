@@ -4,8 +4,8 @@
 //! and a directory that is light altogether is one piece of its parent's. So the memory depends on the number of
 //! shards and not on the tree. The sums are exact; which piece they stand at is not quite.
 
-use super::range::Place;
 use crate::api::json::Name;
+use crate::pair::range::Place;
 use std::ffi::CStr;
 
 /// What an entry costs besides its bytes, in bytes: on a shared file system, creating a file takes about as long as

@@ -1,0 +1,22 @@
+//! An open source.
+
+use crate::sys::Stat;
+use rustix::fd::OwnedFd;
+
+/// A source that is open.
+pub(crate) struct Source {
+    pub(crate) fd: OwnedFd,
+    pub(crate) stat: Stat,
+    /// Whether it is known to have attributes.
+    pub(crate) attributes: bool,
+}
+
+impl Source {
+    pub(crate) fn new(fd: OwnedFd, stat: Stat) -> Source {
+        Source {
+            fd,
+            stat,
+            attributes: false,
+        }
+    }
+}
