@@ -236,11 +236,10 @@ def groups(data: lib.Measured) -> Iterator[tables.Group]:
 # With its figures: it is a part of docs/speed.md.
 SHARES = """\
 Reading a cached file takes three system calls and a sixteenth of one; `open().read()` makes nine. They are
-most of the CPU time, of which `read_many` takes 0.50 times what `open().read()` does on Python 3.13, and
-0.52 on 3.11 (2026-11-26, on a machine with much else to do, both by turns in one process; 0.56 and 0.57
-before). The tables are older. The cause is that each file's name, inode and page have to be found in memory
-that no processor has in its cache: the kernel's part of both is the same there. Three attempts, with the
-CPU time that a C program takes which makes nothing but the calls for 20,000 files (89 ms as it was):
+most of the CPU time, of which `read_many` takes 0.49 times what `open().read()` does. The rest cannot be
+saved by fewer calls: each file's name, inode and page have to be found in memory that no processor has in
+its cache. Three attempts, with the CPU time that a C program takes which makes nothing but the calls for
+20,000 files (89 ms as it was):
 
 - to open 16 files, read them and close all by one `close_range`: 80, kept for paths in a list or a tuple;
 - to let io_uring open, read and close each file as a chain, 16 at once: 69, not kept, for nothing in a
