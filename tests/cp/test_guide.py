@@ -1,11 +1,13 @@
-"""What docs/copy.md shows happens: every console block, in one directory, from top to bottom."""
+"""What docs/copy.md and the README show happens: every console block, from top to bottom."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from guides import check_console_blocks
 
 
-def test_console_blocks(tmp_path: Path) -> None:
-    check_console_blocks("copy.md", tmp_path)
+@pytest.mark.parametrize("page", ["copy.md", "../README.md"])
+def test_console_blocks(page: str, tmp_path: Path) -> None:
+    check_console_blocks(page, tmp_path)
