@@ -1,5 +1,4 @@
-//! What a run has finished, written down for the one that goes on after it was killed (ARCHITECTURE.md, "What was
-//! interrupted goes on").
+//! Records what a run has finished, for the run that continues after it was killed (docs/internals/resume.md).
 //!
 //! It knows places, files and directories, and nothing of how they are copied. Invariant: a record is written when
 //! what it says is true, or becomes true by a rename that it names the outcome of.
