@@ -167,8 +167,8 @@ def _undo(undo: Callable[[T], object], made: Future[T]) -> None:
         undo(made.result())
 
 
-def threaded(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """A coroutine function that does what `function` does, in a thread."""
+def threaded(function: Callable[P, T], module: str | None = None) -> Callable[P, Coroutine[Any, Any, T]]:
+    """A coroutine function that does what `function` does, in a thread; `module`'s, or its caller's."""
 
     async def call(*args: P.args, **kwargs: P.kwargs) -> T:
         return await run(function, *args, **kwargs)
@@ -178,17 +178,18 @@ def threaded(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
         call,
         "A coroutine: the call is made in a thread. Cancelled before a thread has begun, nothing is done;\n"
         "later it runs to its end, unheard.",
-        sys._getframe(1).f_globals["__name__"],
+        module or sys._getframe(1).f_globals["__name__"],
     )
 
 
-def in_place(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """A coroutine function that does what `function` does, which never waits."""
+def in_place(function: Callable[P, T], module: str | None = None) -> Callable[P, Coroutine[Any, Any, T]]:
+    """A coroutine function that does what `function` does, which never waits; of a module as `threaded`."""
 
     async def call(*args: P.args, **kwargs: P.kwargs) -> T:
         return function(*args, **kwargs)
 
-    return _like(function, call, "A coroutine, which never suspends.", sys._getframe(1).f_globals["__name__"])
+    owner = module or sys._getframe(1).f_globals["__name__"]
+    return _like(function, call, "A coroutine, which never suspends.", owner)
 
 
 def _like(

@@ -80,11 +80,16 @@ class Settings:
         newline: str | None,
         engine: str | None,
     ) -> None:
-        self.mode, self.buffering, self.newline, self.engine = mode, buffering, newline, engine
-        self.is_text = isinstance(mode, str) and "b" not in mode
+        self.mode: str = mode
+        self.buffering: int = buffering
+        self.newline: str | None = newline
+        self.engine: str | None = engine
+        self.is_text: bool = isinstance(mode, str) and "b" not in mode
         if self.is_text:
             encoding = io.text_encoding(encoding, 3)  # type: ignore[attr-defined]
         open_file(os.curdir, mode, buffering, encoding, errors, newline, engine=engine).close()
+        self.encoding: str
+        self.errors: str
         self.encoding, self.errors = resolve(encoding, errors, newline) if self.is_text else ("", "")
 
     async def open(self, created: CreatedFile, name: str | bytes | None = None) -> Any:

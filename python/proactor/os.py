@@ -65,7 +65,49 @@ from typing import TYPE_CHECKING, Any, AnyStr, overload
 
 from proactor import ospath as path
 from proactor._native import DirEntry, ScandirIterator, fstat, lstat, stat
-from proactor._pool import in_place, run, threaded
+from proactor._os_calls import (
+    access,
+    chmod,
+    chown,
+    copy_file_range,
+    fchmod,
+    fchown,
+    fdatasync,
+    fpathconf,
+    fstatvfs,
+    fsync,
+    ftruncate,
+    getcwd,
+    getcwdb,
+    getxattr,
+    lchown,
+    link,
+    listxattr,
+    makedirs,
+    mkdir,
+    mkfifo,
+    mknod,
+    pathconf,
+    posix_fadvise,
+    posix_fallocate,
+    readlink,
+    remove,
+    removedirs,
+    removexattr,
+    rename,
+    renames,
+    replace,
+    rmdir,
+    sendfile,
+    setxattr,
+    statvfs,
+    symlink,
+    sync,
+    truncate,
+    unlink,
+    utime,
+)
+from proactor._pool import run
 from proactor._walk import fwalk, walk
 
 if TYPE_CHECKING:
@@ -171,56 +213,6 @@ __all__ = [
     "utime",
     "walk",
 ]
-
-# What a file is
-access = threaded(_os.access)
-statvfs = threaded(_os.statvfs)
-fstatvfs = threaded(_os.fstatvfs)
-pathconf = threaded(_os.pathconf)
-fpathconf = threaded(_os.fpathconf)
-readlink = threaded(_os.readlink)
-
-# Changing what it is
-chmod = threaded(_os.chmod)
-fchmod = threaded(_os.fchmod)
-chown = threaded(_os.chown)
-fchown = threaded(_os.fchown)
-lchown = threaded(_os.lchown)
-utime = threaded(_os.utime)
-getxattr = threaded(_os.getxattr)
-listxattr = threaded(_os.listxattr)
-removexattr = threaded(_os.removexattr)
-setxattr = threaded(_os.setxattr)
-
-# Names
-link = threaded(_os.link)
-symlink = threaded(_os.symlink)
-mkfifo = threaded(_os.mkfifo)
-mknod = threaded(_os.mknod)
-remove = threaded(_os.remove)
-unlink = threaded(_os.unlink)
-rename = threaded(_os.rename)
-renames = threaded(_os.renames)
-replace = threaded(_os.replace)
-
-# Directories
-mkdir = threaded(_os.mkdir)
-makedirs = threaded(_os.makedirs)
-rmdir = threaded(_os.rmdir)
-removedirs = threaded(_os.removedirs)
-getcwd = in_place(_os.getcwd)
-getcwdb = in_place(_os.getcwdb)
-
-# What a file holds
-truncate = threaded(_os.truncate)
-ftruncate = threaded(_os.ftruncate)
-posix_fallocate = threaded(_os.posix_fallocate)
-posix_fadvise = threaded(_os.posix_fadvise)
-copy_file_range = threaded(_os.copy_file_range)
-sendfile = threaded(_os.sendfile)
-fsync = threaded(_os.fsync)
-fdatasync = threaded(_os.fdatasync)
-sync = threaded(_os.sync)
 
 
 @overload

@@ -37,7 +37,7 @@ from os.path import (
 from typing import TYPE_CHECKING, Any, AnyStr, overload
 
 from proactor._native import exists, fstat, isdir, isfile, islink, lexists, stat
-from proactor._pool import in_place, run, threaded
+from proactor._pool import in_place, run
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -85,7 +85,10 @@ __all__ = [
     "supports_unicode_filenames",
 ]
 
-ismount = threaded(_path.ismount)
+
+async def ismount(path: FileDescriptorOrPath) -> bool:
+    """Returns True if `path` is a mount point, as `os.path.ismount`, which is called in a thread."""
+    return await run(_path.ismount, path)
 
 
 async def getsize(filename: FileDescriptorOrPath) -> int:

@@ -34,7 +34,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from proactor import _copy
 from proactor._copytree import Tree, by_copier
 from proactor._native import BinaryFile, Reservation
-from proactor._pool import MOST_THREADS, run, threaded
+from proactor._pool import MOST_THREADS, run
+from proactor._shutil_calls import (
+    chown,
+    copymode,
+    copystat,
+    disk_usage,
+    make_archive,
+    unpack_archive,
+    which,
+)
 from proactor._steps import in_steps, once
 from proactor._text import TextFile
 from proactor._turns import Turns
@@ -80,15 +89,6 @@ COPY_BYTES = 256 << 10
 
 # More removals at once than there are threads for would only keep directories open.
 _removals = Turns(MOST_THREADS)
-
-
-copymode = threaded(_shutil.copymode)
-copystat = threaded(_shutil.copystat)
-disk_usage = threaded(_shutil.disk_usage)
-make_archive = threaded(_shutil.make_archive)
-unpack_archive = threaded(_shutil.unpack_archive)
-which = threaded(_shutil.which)
-chown = threaded(_shutil.chown)
 
 
 async def copyfile(src: StrOrBytesPath, dst: D, *, follow_symlinks: bool = True) -> D:

@@ -152,7 +152,7 @@ class AIOFile:
             warn_of_no_effect("executor", "opening and closing take no thread of it")
         self._name: Any = os.fspath(filename)
         self._mode_text = mode
-        self.mode = parse_mode(mode)
+        self.mode: FileMode = parse_mode(mode)
         self._encoding = encoding
         self._context = context
         # What was opened here, or given by `from_fp`.

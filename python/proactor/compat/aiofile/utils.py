@@ -77,8 +77,8 @@ class Reader(AsyncIterable[Any]):
     __slots__ = ("_chunk_size", "_decoder", "_lock", "_offset", "encoding", "file")
 
     def __init__(self, aio_file: AIOFile, offset: int = 0, chunk_size: int = CHUNK_SIZE) -> None:
-        self.file = aio_file
-        self.encoding = aio_file.encoding
+        self.file: AIOFile = aio_file
+        self.encoding: str = aio_file.encoding
         self._chunk_size = int(chunk_size)
         self._offset = int(offset)
         self._lock = asyncio.Lock()
@@ -329,7 +329,7 @@ class TextFileWrapper(FileIOWrapperBase[str]):
         if afp.mode.binary:
             raise ValueError("Expected file in text mode")
         super().__init__(afp)
-        self.encoding = afp.encoding
+        self.encoding: str = afp.encoding
 
     async def read(self, length: int = -1) -> str:
         """Reads so many characters, fewer only at the end; all that are left if it is -1."""

@@ -13,10 +13,10 @@ __all__ = [
     "version_info",
 ]
 
-version_info = (3, 12, 3)
+version_info: tuple[int, int, int] = (3, 12, 3)
 __version__ = ".".join(map(str, version_info))
 __author__ = "The proactor developers"
-author_info = [(__author__, "")]
+author_info: list[tuple[str, str]] = [(__author__, "")]
 package_info = "The public names of aiofile over proactor."
 package_license = "MIT OR Apache-2.0"
 project_home = ""

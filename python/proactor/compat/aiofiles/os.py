@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, AnyStr, Generic
 
 from proactor.compat.aiofiles import ospath as path
@@ -38,24 +38,24 @@ __all__ = [
     "wrap",
 ]
 
-access = wrap(os.access)
-getcwd = wrap(os.getcwd)
-link = wrap(os.link)
-listdir = wrap(os.listdir)
-makedirs = wrap(os.makedirs)
-mkdir = wrap(os.mkdir)
-readlink = wrap(os.readlink)
-remove = wrap(os.remove)
-removedirs = wrap(os.removedirs)
-rename = wrap(os.rename)
-renames = wrap(os.renames)
-replace = wrap(os.replace)
-rmdir = wrap(os.rmdir)
-sendfile = wrap(os.sendfile)
-stat = wrap(os.stat)
-statvfs = wrap(os.statvfs)
-symlink = wrap(os.symlink)
-unlink = wrap(os.unlink)
+access: Callable[..., Coroutine[Any, Any, bool]] = wrap(os.access)
+getcwd: Callable[..., Coroutine[Any, Any, str]] = wrap(os.getcwd)
+link: Callable[..., Coroutine[Any, Any, None]] = wrap(os.link)
+listdir: Callable[..., Coroutine[Any, Any, list[str] | list[bytes]]] = wrap(os.listdir)
+makedirs: Callable[..., Coroutine[Any, Any, None]] = wrap(os.makedirs)
+mkdir: Callable[..., Coroutine[Any, Any, None]] = wrap(os.mkdir)
+readlink: Callable[..., Coroutine[Any, Any, Any]] = wrap(os.readlink)
+remove: Callable[..., Coroutine[Any, Any, None]] = wrap(os.remove)
+removedirs: Callable[..., Coroutine[Any, Any, None]] = wrap(os.removedirs)
+rename: Callable[..., Coroutine[Any, Any, None]] = wrap(os.rename)
+renames: Callable[..., Coroutine[Any, Any, None]] = wrap(os.renames)
+replace: Callable[..., Coroutine[Any, Any, None]] = wrap(os.replace)
+rmdir: Callable[..., Coroutine[Any, Any, None]] = wrap(os.rmdir)
+sendfile: Callable[..., Coroutine[Any, Any, int]] = wrap(os.sendfile)
+stat: Callable[..., Coroutine[Any, Any, os.stat_result]] = wrap(os.stat)
+statvfs: Callable[..., Coroutine[Any, Any, os.statvfs_result]] = wrap(os.statvfs)
+symlink: Callable[..., Coroutine[Any, Any, None]] = wrap(os.symlink)
+unlink: Callable[..., Coroutine[Any, Any, None]] = wrap(os.unlink)
 
 
 class Entries(Generic[AnyStr]):

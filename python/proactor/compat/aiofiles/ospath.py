@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from os import path
+from typing import Any
 
 from proactor.compat.aiofiles.base import wrap
 
@@ -21,15 +23,15 @@ __all__ = [
     "sameopenfile",
 ]
 
-abspath = wrap(path.abspath)
-exists = wrap(path.exists)
-getatime = wrap(path.getatime)
-getctime = wrap(path.getctime)
-getmtime = wrap(path.getmtime)
-getsize = wrap(path.getsize)
-isdir = wrap(path.isdir)
-isfile = wrap(path.isfile)
-islink = wrap(path.islink)
-ismount = wrap(path.ismount)
-samefile = wrap(path.samefile)
-sameopenfile = wrap(path.sameopenfile)
+abspath: Callable[..., Coroutine[Any, Any, Any]] = wrap(path.abspath)
+exists: Callable[..., Coroutine[Any, Any, bool]] = wrap(path.exists)
+getatime: Callable[..., Coroutine[Any, Any, float]] = wrap(path.getatime)
+getctime: Callable[..., Coroutine[Any, Any, float]] = wrap(path.getctime)
+getmtime: Callable[..., Coroutine[Any, Any, float]] = wrap(path.getmtime)
+getsize: Callable[..., Coroutine[Any, Any, int]] = wrap(path.getsize)
+isdir: Callable[..., Coroutine[Any, Any, bool]] = wrap(path.isdir)
+isfile: Callable[..., Coroutine[Any, Any, bool]] = wrap(path.isfile)
+islink: Callable[..., Coroutine[Any, Any, bool]] = wrap(path.islink)
+ismount: Callable[..., Coroutine[Any, Any, bool]] = wrap(path.ismount)
+samefile: Callable[..., Coroutine[Any, Any, bool]] = wrap(path.samefile)
+sameopenfile: Callable[..., Coroutine[Any, Any, bool]] = wrap(path.sameopenfile)

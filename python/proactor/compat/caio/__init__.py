@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import os
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from proactor.compat.caio import (
     linux_aio,
@@ -88,7 +88,7 @@ class _AutomaticContext(QueueContext):
 class _AutomaticAsyncioContext(AsyncioContextBase):
     """On proactor's own choice of engine."""
 
-    CONTEXT_CLASS = _AutomaticContext
+    CONTEXT_CLASS: ClassVar[type[AbstractContext]] = _AutomaticContext
     _LOOP_CONTEXT = _AutomaticContext
 
 

@@ -44,10 +44,10 @@ class AsyncioContextBase:
     ) -> None:
         # First, so that `__del__` may ask.
         self._closed = True
-        self.loop = loop or asyncio.get_event_loop()
+        self.loop: asyncio.AbstractEventLoop = loop or asyncio.get_event_loop()
         self.deferred = deferred
-        self.context = self._create_context(max_requests or self.MAX_REQUESTS_DEFAULT, **kwargs)
-        self.semaphore = asyncio.BoundedSemaphore(self.context.max_requests)
+        self.context: QueueContext = self._create_context(max_requests or self.MAX_REQUESTS_DEFAULT, **kwargs)
+        self.semaphore: asyncio.BoundedSemaphore = asyncio.BoundedSemaphore(self.context.max_requests)
         self._waiting: dict[Operation, asyncio.Future[None]] = {}
         self._deferred: list[Operation] = []
         # Of those who wait for the end of operations.

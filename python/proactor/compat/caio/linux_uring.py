@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from proactor import aio
 from proactor.compat.caio.context import QueueContext as _Base
@@ -14,7 +14,7 @@ __all__ = ["SQPOLL_ALLOWED", "Context", "Operation"]
 class Context(_Base):
     """A ring."""
 
-    ENGINE = "io_uring"
+    ENGINE: ClassVar[str | None] = "io_uring"
 
 
 def _sqpoll_allowed() -> bool:

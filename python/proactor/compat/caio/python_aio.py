@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from proactor.compat.caio.context import ThreadContext as _Base
 from proactor.compat.caio.operation import Operation
 
@@ -11,7 +13,7 @@ __all__ = ["Context", "Operation"]
 class Context(_Base):
     """A pool."""
 
-    ENGINE = "threads"
+    ENGINE: ClassVar[str | None] = "threads"
 
     def __init__(self, max_requests: int = 32, pool_size: int = 8) -> None:
         if max_requests < 1:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from proactor.compat.caio.context import ThreadContext as _Base
 from proactor.compat.caio.operation import Operation
 
@@ -11,4 +13,4 @@ __all__ = ["Context", "Operation"]
 class Context(_Base):
     """A pool."""
 
-    ENGINE = "threads"
+    ENGINE: ClassVar[str | None] = "threads"

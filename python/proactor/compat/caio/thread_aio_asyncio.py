@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+from proactor.compat.caio.abstract import AbstractContext
 from proactor.compat.caio.asyncio_base import AsyncioContextBase
 from proactor.compat.caio.context import QueueContext
 from proactor.compat.caio.thread_aio import Context, Operation
@@ -17,5 +20,5 @@ class AsyncioContext(AsyncioContextBase):
     """Operations on the threads engine, awaited."""
 
     OPERATION_CLASS = Operation
-    CONTEXT_CLASS = Context
+    CONTEXT_CLASS: ClassVar[type[AbstractContext]] = Context
     _LOOP_CONTEXT = _LoopContext

@@ -202,9 +202,19 @@ def _(file: BinaryFile, *, loop: Any = None, executor: Executor | None = None) -
     return AsyncBufferedReader(file) if file.readable() else AsyncBufferedIOBase(file)
 
 
-stdin = AsyncTextIndirectIOWrapper("sys.stdin", None, None, lambda: _stdio.stdin)
-stdout = AsyncTextIndirectIOWrapper("sys.stdout", None, None, lambda: _stdio.stdout)
-stderr = AsyncTextIndirectIOWrapper("sys.stderr", None, None, lambda: _stdio.stderr)
-stdin_bytes = AsyncIndirectBufferedIOBase("sys.stdin.buffer", None, None, lambda: _stdio.stdin_bytes)
-stdout_bytes = AsyncIndirectBufferedIOBase("sys.stdout.buffer", None, None, lambda: _stdio.stdout_bytes)
-stderr_bytes = AsyncIndirectBufferedIOBase("sys.stderr.buffer", None, None, lambda: _stdio.stderr_bytes)
+stdin: AsyncTextIndirectIOWrapper = AsyncTextIndirectIOWrapper("sys.stdin", None, None, lambda: _stdio.stdin)
+stdout: AsyncTextIndirectIOWrapper = AsyncTextIndirectIOWrapper(
+    "sys.stdout", None, None, lambda: _stdio.stdout
+)
+stderr: AsyncTextIndirectIOWrapper = AsyncTextIndirectIOWrapper(
+    "sys.stderr", None, None, lambda: _stdio.stderr
+)
+stdin_bytes: AsyncIndirectBufferedIOBase = AsyncIndirectBufferedIOBase(
+    "sys.stdin.buffer", None, None, lambda: _stdio.stdin_bytes
+)
+stdout_bytes: AsyncIndirectBufferedIOBase = AsyncIndirectBufferedIOBase(
+    "sys.stdout.buffer", None, None, lambda: _stdio.stdout_bytes
+)
+stderr_bytes: AsyncIndirectBufferedIOBase = AsyncIndirectBufferedIOBase(
+    "sys.stderr.buffer", None, None, lambda: _stdio.stderr_bytes
+)

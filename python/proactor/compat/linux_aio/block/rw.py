@@ -130,8 +130,8 @@ class Memory:
 
     def __init__(self, given: Buffer | str, writes: bool) -> None:
         self.given: Any = given.encode() if isinstance(given, str) else given
-        self.own = not writes and isinstance(self.given, bytes)
-        self.view = _bytes_view(bytearray(self.given) if self.own else self.given)
+        self.own: bool = not writes and isinstance(self.given, bytes)
+        self.view: memoryview[int] = _bytes_view(bytearray(self.given) if self.own else self.given)
         if not writes and self.view.readonly:
             raise TypeError(f"cannot read into a read-only {type(given).__name__}")
 
