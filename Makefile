@@ -114,6 +114,7 @@ lint: $(VENV)/.built ## formatters, clippy, rustdoc, ruff, mypy, stubtest, licen
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/stubtest --allowlist tools/stubtest.allow --ignore-unused-allowlist proactor
+	$(BIN)/python tools/stub_docs.py --check
 	$(BIN)/python tools/licences.py
 	$(BIN)/python tools/tidy.py
 	$(BIN)/python tools/structure.py
