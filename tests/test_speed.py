@@ -115,7 +115,7 @@ def test_every_comparison_is_in_the_page_and_the_bench() -> None:
     scripts = {
         path.stem for path in (ROOT / "comparisons").glob("*.py") if "tables.finish(" in path.read_text()
     }
-    # What is measured beside fio stands in docs/bench.md.
+    # What is measured beside fio is in docs/bench-fio.md.
     assert scripts - {"bench_fio"} == set(bench.RUNS)
     for name in scripts:
         assert callable(importlib.import_module(name).groups)
