@@ -23,6 +23,7 @@ from pathlib import Path
 
 import lib
 import report
+import rust_programs
 import servers_lib
 import servers_peers
 import tables
@@ -51,6 +52,7 @@ RUNS = {
     "linux_aio_rounds": Run(50, ("--files", "1", "--files", "24")),
     "perop": Run(90, needs="cargo"),
     "randread": Run(21, ("--seconds", "2"), "fio"),
+    "rust_programs": Run(20, ("--rounds", "9"), "cargo"),
     "servers_lockstep": Run(40, ("--rounds", "9"), needs="cc"),
     "servers_live": Run(90, ("--rounds", "9"), needs="cc"),
     "servers_redis": Run(60, ("--rounds", "9", "--seconds", "0.7", "--live-seconds", "1.5"), "redis-server"),
@@ -109,6 +111,11 @@ def build(names: list[str]) -> None:
         servers_lib.cargo_build(*servers_lib.PRELOAD)
     if "servers_live" in wanted:
         servers_peers.build()
+    if "rust_programs" in wanted:
+        rust_programs.build_ours("release")
+        servers_peers.build(
+            workspace=rust_programs.WORKSPACE, target=rust_programs.TARGET, names=rust_programs.PEERS
+        )
     if "copier" in wanted:
         subprocess.run(["make", "native"], cwd=lib.ROOT, check=True)
 

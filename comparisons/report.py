@@ -34,6 +34,7 @@ COMPARISONS = {
     "perop": "One op",
     "randread": "Random reads, from Rust",
     "randread_zram": "Random reads, from Rust, of a file in memory",
+    "rust_programs": "Programs in Rust",
     "copier": "Trees, copied",
     "servers_lockstep": "Echo servers at an exact batch",
     "servers_live": "Echo servers under load",

@@ -1,10 +1,14 @@
-"""Builds the echo servers of other libraries, in comparisons/servers/peers. What cannot be built says why."""
+"""Builds programs on other libraries: the echo servers in comparisons/servers/peers, or another workspace's.
+
+What cannot be built says why.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,19 +28,25 @@ class Built:
     missing: dict[str, str] = field(default_factory=dict)
 
 
-def versions() -> dict[str, str]:
+def versions(workspace: Path = WORKSPACE, names: Sequence[str] = NAMES) -> dict[str, str]:
     """Of the libraries, as the lock file has them."""
-    lock = (WORKSPACE / "Cargo.lock").read_text()
-    found = dict(re.findall(r'^name = "(\w+)"\nversion = "([^"]+)"', lock, re.MULTILINE))
-    return {name: found[name] for name in NAMES}
+    lock = (workspace / "Cargo.lock").read_text()
+    found = dict(re.findall(r'^name = "([\w-]+)"\nversion = "([^"]+)"', lock, re.MULTILINE))
+    return {name: found[name] for name in names}
 
 
-def build(cargo: str = os.environ.get("CARGO", "cargo")) -> Built:
+def build(
+    cargo: str = os.environ.get("CARGO", "cargo"),
+    *,
+    workspace: Path = WORKSPACE,
+    target: Path = TARGET,
+    names: Sequence[str] = NAMES,
+) -> Built:
     """Each by itself, so that one that fails takes no other with it."""
     built = Built()
-    for name in NAMES:
+    for name in names:
         command = [cargo, "build", "--release", "--locked", "--quiet"]
-        command += ["--manifest-path", str(WORKSPACE / "Cargo.toml"), "--target-dir", str(TARGET)]
+        command += ["--manifest-path", str(workspace / "Cargo.toml"), "--target-dir", str(target)]
         command += ["--features", name, "--bin", name]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
@@ -44,7 +54,7 @@ def build(cargo: str = os.environ.get("CARGO", "cargo")) -> Built:
             built.missing[name] = str(error)
             continue
         if done.returncode == 0:
-            built.programs[name] = TARGET / "release" / name
+            built.programs[name] = target / "release" / name
         else:
             said = [line for line in done.stderr.splitlines() if line.strip()]
             built.missing[name] = said[0] if said else f"cargo exited with {done.returncode}"

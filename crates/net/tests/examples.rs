@@ -7,6 +7,10 @@ use std::process::{Child, Command, Stdio};
 
 /// An example that cargo has built beside this test, and where it listens.
 fn start_at(name: &str) -> (Child, String) {
+    start_with(name, &[])
+}
+
+fn start_with(name: &str, args: &[&str]) -> (Child, String) {
     let test = std::env::current_exe().unwrap();
     let folder: PathBuf = test
         .parent()
@@ -14,6 +18,7 @@ fn start_at(name: &str) -> (Child, String) {
         .unwrap()
         .join("examples");
     let mut child = Command::new(folder.join(name))
+        .args(args)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -73,4 +78,22 @@ fn datagrams() {
     assert_eq!(&back[..3], b"abc");
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+#[test]
+fn proxy() {
+    let (mut server, target) = start_at("echo");
+    let (mut child, address) = start_with("proxy", &[&target]);
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"abc").unwrap();
+    let mut back = [0; 3];
+    stream.read_exact(&mut back).unwrap();
+    assert_eq!(&back, b"abc");
+    // An end goes through, and that of the other side comes back.
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(stream.read(&mut back).unwrap(), 0);
+    for child in [&mut server, &mut child] {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
 }

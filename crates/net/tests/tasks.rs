@@ -304,3 +304,28 @@ fn outside_it_is_an_error() {
     let (listener, _) = Group::block_on(Config::default(), async { listener() }).unwrap();
     drop(listener);
 }
+
+/// Each half in a task of its own; the peer reads the end while the other direction goes on.
+#[test]
+fn both_directions_at_once() {
+    for kind in kinds() {
+        Group::block_on(kind.config(), async {
+            let (mut listener, address) = listener();
+            let connecting = task::Stream::connect(&address).await.unwrap();
+            let mut peer = listener.accept().await.unwrap();
+            let (mut reader, mut writer) = connecting.into_split();
+            task::spawn(async move {
+                writer.write_all(b"there").await.unwrap();
+            });
+            assert_eq!(read_all(&mut peer).await.unwrap(), b"there", "and then the end");
+            peer.write_all(b"back").await.unwrap();
+            let mut buffer = [0; 10];
+            let count = reader.read(&mut buffer).await.unwrap();
+            assert_eq!(&buffer[..count], b"back");
+            drop(reader);
+            // Both halves are gone: it closes, and the peer can.
+            peer.close().await.unwrap();
+        })
+        .unwrap();
+    }
+}

@@ -35,6 +35,8 @@ pub(super) struct Local {
     next_timer: Cell<u64>,
     /// Sockets that were dropped in the middle of a turn.
     dropped: RefCell<Vec<SocketId>>,
+    /// Those whose sending side was.
+    ended: RefCell<Vec<SocketId>>,
 }
 
 /// Futures that are to be polled.
@@ -134,6 +136,7 @@ pub(crate) fn block_on<F: Future>(config: Config, main: F) -> io::Result<F::Outp
         timers: RefCell::default(),
         next_timer: Cell::new(0),
         dropped: RefCell::default(),
+        ended: RefCell::default(),
     });
     let main_waker = Arc::new(TaskWaker {
         number: MAIN,
@@ -192,9 +195,8 @@ impl Local {
         self.sockets
             .borrow_mut()
             .turn(&mut *self.office.borrow_mut(), timeout)?;
-        for id in self.dropped.take() {
-            self.close(id);
-        }
+        self.ended.take().into_iter().for_each(|id| self.shutdown(id));
+        self.dropped.take().into_iter().for_each(|id| self.close(id));
         if next.is_some() {
             self.fire();
         }
@@ -236,6 +238,14 @@ impl Local {
                 sockets.with(|cx| cx.close(id));
             }
             _ => self.dropped.borrow_mut().push(id),
+        }
+    }
+
+    /// Ends the sending side of a socket, from anywhere as [`close`](Self::close) does.
+    pub(super) fn shutdown(&self, id: SocketId) {
+        match self.sockets.try_borrow_mut() {
+            Ok(mut sockets) => sockets.with(|cx| cx.shutdown(id)),
+            Err(_) => self.ended.borrow_mut().push(id),
         }
     }
 

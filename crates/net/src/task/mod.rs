@@ -30,6 +30,6 @@ mod mail;
 mod sockets;
 
 pub use executor::{sleep, spawn};
-pub use sockets::{Datagram, Listener, Stream};
+pub use sockets::{Datagram, Listener, ReadHalf, Stream, WriteHalf};
 
 pub(crate) use executor::block_on;

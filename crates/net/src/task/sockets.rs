@@ -63,6 +63,45 @@ impl Held {
         };
         self.wait(|mail| &mut mail.writer, room).await
     }
+
+    async fn read(&self, into: &mut [u8]) -> io::Result<usize> {
+        if into.is_empty() {
+            return Ok(0);
+        }
+        let next = |mail: &mut Mail| {
+            if let Some(count) = mail.take(into) {
+                return Some(Ok(count));
+            }
+            if mail.is_closed && mail.error.is_some() {
+                return Some(Err(mail.end()));
+            }
+            (mail.has_ended || mail.is_closed).then_some(Ok(0))
+        };
+        let count = self.wait(|mail| &mut mail.reader, next).await?;
+        self.resume();
+        Ok(count)
+    }
+
+    async fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
+        self.room().await?;
+        let Held { local, id, mail } = self;
+        if mail.borrow().is_shut {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        let (has_room, is_open) = local.with(|cx| (cx.send(*id, bytes), cx.is_open(*id)));
+        if is_open {
+            mail.borrow_mut().is_full = !has_room;
+            return Ok(());
+        }
+        // What has ended it is known when it is closed.
+        let closed = |mail: &mut Mail| mail.is_closed.then(|| mail.end());
+        Err(self.wait(|mail| &mut mail.writer, closed).await)
+    }
+
+    fn shutdown(&self) {
+        self.mail.borrow_mut().is_shut = true;
+        self.local.shutdown(self.id);
+    }
 }
 
 impl Drop for Held {
@@ -155,21 +194,7 @@ impl Stream {
     /// # Errors
     /// What has ended the connection, after all that came before was read.
     pub async fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if into.is_empty() {
-            return Ok(0);
-        }
-        let next = |mail: &mut Mail| {
-            if let Some(count) = mail.take(into) {
-                return Some(Ok(count));
-            }
-            if mail.is_closed && mail.error.is_some() {
-                return Some(Err(mail.end()));
-            }
-            (mail.has_ended || mail.is_closed).then_some(Ok(0))
-        };
-        let count = self.0.wait(|mail| &mut mail.reader, next).await?;
-        self.0.resume();
-        Ok(count)
+        self.0.read(into).await
     }
 
     /// Writes all bytes, after it has waited until fewer are unsent than the bound ([`Limits`](crate::Limits)). They are sent
@@ -178,25 +203,18 @@ impl Stream {
     /// # Errors
     /// What has ended the connection; `BrokenPipe` after [`shutdown`](Self::shutdown).
     pub async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.room().await?;
-        let Held { local, id, mail } = &self.0;
-        if mail.borrow().is_shut {
-            return Err(io::ErrorKind::BrokenPipe.into());
-        }
-        let (has_room, is_open) = local.with(|cx| (cx.send(*id, bytes), cx.is_open(*id)));
-        if is_open {
-            mail.borrow_mut().is_full = !has_room;
-            return Ok(());
-        }
-        // What has ended it is known when it is closed.
-        let closed = |mail: &mut Mail| mail.is_closed.then(|| mail.end());
-        Err(self.0.wait(|mail| &mut mail.writer, closed).await)
+        self.0.write_all(bytes).await
     }
 
     /// Ends the sending side once everything is sent. It can still be read from.
     pub fn shutdown(&mut self) {
-        self.0.mail.borrow_mut().is_shut = true;
-        self.0.local.with(|cx| cx.shutdown(self.0.id));
+        self.0.shutdown();
+    }
+
+    /// Both directions, each for a task of its own. It is closed when both halves are dropped.
+    pub fn into_split(self) -> (ReadHalf, WriteHalf) {
+        let held = Rc::new(self.0);
+        (ReadHalf(Rc::clone(&held)), WriteHalf(held))
     }
 
     /// Closes it, and waits until everything is sent and the peer has ended, too, or time is over ([`Limits`](crate::Limits)).
@@ -217,6 +235,41 @@ impl Stream {
     /// The address of the peer, if it has one.
     pub fn peer(&self) -> Option<Address> {
         self.0.local.with(|cx| cx.peer(self.0.id))
+    }
+}
+
+/// The receiving side of a connection. Made by [`Stream::into_split`].
+#[derive(Debug)]
+pub struct ReadHalf(Rc<Held>);
+
+impl ReadHalf {
+    /// As [`Stream::read`].
+    ///
+    /// # Errors
+    /// As [`Stream::read`].
+    pub async fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.0.read(into).await
+    }
+}
+
+/// The sending side of a connection. Made by [`Stream::into_split`]. When it is dropped, the peer hears of the end once
+/// everything is sent.
+#[derive(Debug)]
+pub struct WriteHalf(Rc<Held>);
+
+impl WriteHalf {
+    /// As [`Stream::write_all`].
+    ///
+    /// # Errors
+    /// What has ended the connection.
+    pub async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all(bytes).await
+    }
+}
+
+impl Drop for WriteHalf {
+    fn drop(&mut self) {
+        self.0.local.shutdown(self.0.id);
     }
 }
 
