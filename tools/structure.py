@@ -164,6 +164,27 @@ def result_lines() -> int:
     return sum((ROOT / path).read_bytes().count(b"\n") for path in paths)
 
 
+# What a program writes, or a list of changes, is not counted.
+PAGES_ASIDE = ("comparisons/results/", "docs/speed.md", "CHANGELOG.md")
+MAX_COLUMNS = 100
+VAGUE = re.compile(r"\b(somebody|nobody|whoever|anybody|everybody|so many|is told|told of)\b", re.IGNORECASE)
+
+
+def prose() -> Iterator[str]:
+    """The lines of the Markdown pages that are not code."""
+    for path in tracked(ROOT):
+        if path.endswith(".md") and not path.startswith(PAGES_ASIDE):
+            fenced = False
+            for line in (ROOT / path).read_text().splitlines():
+                fenced ^= line.startswith("```")
+                if not fenced:
+                    yield line
+
+
+def wide(line: str) -> bool:
+    return len(line) > MAX_COLUMNS and not line.lstrip().startswith("|") and "](" not in line
+
+
 def rows() -> Iterator[Row]:
     copy, engine = graph_of("copy"), graph_of("engine")
     folders: Graph = defaultdict(set)
@@ -178,6 +199,8 @@ def rows() -> Iterator[Row]:
     yield Row("results of comparisons, lines", result_lines(), 150_000, 9_000)
     yield Row("README, words", len((ROOT / "README.md").read_text().split()), 500, 500)
     yield Row("ARCHITECTURE, lines", len((ROOT / "ARCHITECTURE.md").read_text().splitlines()), 110, 150)
+    yield Row("pages: prose over 100 columns", sum(map(wide, prose())), 0, 0)
+    yield Row("pages: vague pronouns", sum(len(VAGUE.findall(line)) for line in prose()), 0, 0)
 
 
 def show(title: str, lines: Iterator[str]) -> None:
