@@ -44,6 +44,7 @@ impl Socket {
         let has = |events: i16| found & i32::from(events) != 0;
         self.half_closed |= has(libc::POLLRDHUP);
         self.readable |= self.released && has(libc::POLLIN);
+        self.eof |= self.released && has(libc::POLLRDHUP);
         if has(libc::POLLOUT | libc::POLLERR | libc::POLLHUP) {
             self.blocked = false;
         }
@@ -66,7 +67,8 @@ impl Socket {
         self.broken = is & libc::POLLERR != 0;
         self.readable = self.released && is & libc::POLLIN != 0;
         self.hung_up |= is & libc::POLLHUP != 0;
-        self.eof |= is & libc::POLLHUP != 0 || self.is_stopped() && is & libc::POLLRDHUP != 0;
+        let is_in_kernel = self.released || self.is_stopped();
+        self.eof |= is & libc::POLLHUP != 0 || is_in_kernel && is & libc::POLLRDHUP != 0;
         self.broken && !before.0 || self.hung_up && !before.1 || self.eof && !before.2
     }
 }

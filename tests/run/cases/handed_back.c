@@ -244,10 +244,10 @@ CASE(nested_edge) {
     // What is there may be told once more.
     epoll_wait(ep, &(struct epoll_event){0}, 1, SHORT);
     wait_and_say("none", SHORT);
-    // Mostly while it sleeps.
+    // Mostly while it sleeps. A wait that ends with its time would look again.
     pthread_t thread;
     pthread_create(&thread, 0, put_later, 0);
-    wait_and_say("in", LONG);
+    wait_and_say("in", -1);
     pthread_join(thread, 0);
     CHECK(!setsockopt(a, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof low));
     epoll_wait(ep, &(struct epoll_event){0}, 1, SHORT);
@@ -256,6 +256,52 @@ CASE(nested_edge) {
     say_read("read", a, 10);
     close(outer);
 }
+
+// Something happens to a socket of which bytes are left here, mostly while a wait without an end sleeps.
+static void asleep(int nested, unsigned events, const char *bytes, void *(*happens)(void *)) {
+    int outer = epoll_create1(0);
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = 8};
+    pthread_t thread;
+    ctl(EPOLL_CTL_ADD, a, events, 1);
+    put(b, bytes);
+    epoll_wait(ep, &(struct epoll_event){0}, 1, SHORT);
+    if (nested) SAY("add %d", epoll_ctl(outer, EPOLL_CTL_ADD, ep, &event));
+    else SAY("poll %d", poll(&(struct pollfd){.fd = a, .events = POLLOUT}, 1, 0));
+    // What is there may be told once more.
+    epoll_wait(ep, &(struct epoll_event){0}, 1, SHORT);
+    wait_and_say("none", SHORT);
+    pthread_create(&thread, 0, happens, 0);
+    wait_and_say("news", -1);
+    pthread_join(thread, 0);
+    say_read("read", a, 10);
+    close(outer);
+}
+
+static void *end_later(void *arg) {
+    usleep(30000);
+    shutdown(b, SHUT_WR);
+    return arg;
+}
+
+static void *reset_later(void *arg) {
+    usleep(30000);
+    reset(b);
+    b = -1;
+    return arg;
+}
+
+static void low_water_asleep(int nested) {
+    int low = 5;
+    CHECK(!setsockopt(a, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof low));
+    asleep(nested, EPOLLIN, "abc", put_later);
+}
+
+CASE(nested_low_water) { low_water_asleep(1); }
+CASE(polled_low_water) { low_water_asleep(0); }
+CASE(nested_end) { asleep(1, EPOLLIN | EPOLLRDHUP | EPOLLET, "abc", end_later); }
+CASE(polled_end) { asleep(0, EPOLLIN | EPOLLRDHUP | EPOLLET, "abc", end_later); }
+CASE(nested_reset) { asleep(1, EPOLLIN | EPOLLET, "abc", reset_later); }
+CASE(polled_reset) { asleep(0, EPOLLIN | EPOLLET, "abc", reset_later); }
 
 CASE(nested_before) {
     int outer = epoll_create1(0);
