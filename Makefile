@@ -21,6 +21,8 @@ UVLOOP_SUITE_ARGS ?=
 JOBS ?= 1
 # More interpreters for `test-all`, beside those it finds; ENDS=1 takes only the oldest and the newest.
 PYTHONS ?=
+# What `make release-check` compares with; empty: the last tag.
+BASELINE ?=
 ENDS ?=
 # Of the extension and all below it: FEATURES=bpf takes clang (docs/bench.md).
 FEATURES ?=
@@ -48,7 +50,7 @@ export FEATURES
 .DELETE_ON_ERROR:
 .PRECIOUS: %/.installed
 .PHONY: help demo test test-rust test-python test-all native gnu-tests asan lint check-aarch64 dropin-suites bench bench-servers
-.PHONY: docs clean fuzz soak redis-suite uvloop-suite
+.PHONY: release-check docs clean fuzz soak redis-suite uvloop-suite
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -118,6 +120,9 @@ lint: $(VENV)/.built ## formatters, clippy, rustdoc, ruff, mypy, stubtest, licen
 	$(BIN)/python tools/licences.py
 	$(BIN)/python tools/tidy.py
 	$(BIN)/python tools/structure.py
+
+release-check: $(VENV)/.built ## packages, docs.rs, the oldest Rust, the interface against the last tag (BASELINE=REVISION)
+	$(BIN)/python tools/release_check.py $(if $(BASELINE),--baseline $(BASELINE))
 
 check-aarch64: ## compile all of it for aarch64 (once before: rustup target add aarch64-unknown-linux-gnu)
 	PYO3_CROSS=1 PYO3_CROSS_PYTHON_VERSION=3.11 \

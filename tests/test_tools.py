@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import licences
 import pytest
+import release_check
 import test_parts
 import tidy
 
@@ -192,3 +194,22 @@ class TestParts:
         Path(other).symlink_to(python)
         assert test_parts.run_all([python, other], ["a-0", "b-0"], [], 3)
         assert capfd.readouterr().out.count("called: ") == 2 * 2 + 2
+
+
+def test_a_release_check_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[tuple[str, ...]] = []
+    monkeypatch.setattr(release_check, "run", lambda *command, **_: ran.append(command))
+    assert "no tag" in str(release_check.check_interface(""))
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    assert "no rustup" in str(release_check.check_oldest([]))
+    with pytest.raises(SystemExit, match="cargo install --locked cargo-semver-checks"):
+        release_check.check_interface("v1")
+    monkeypatch.setattr(shutil, "which", lambda name: name)
+    assert release_check.check_interface("v1") is None
+    assert ran[0][-2:] == ("--baseline-rev", "v1")
+
+
+def test_each_library_says_the_oldest_rust_that_it_needs() -> None:
+    found = release_check.oldest(release_check.crates())
+    assert {name for names in found.values() for name in names} == set(release_check.LIBRARIES)
+    assert found["1.82"] == ["proactor", "proactor-net"]

@@ -1,12 +1,13 @@
-//! Polls a pipe, with a timeout beside it: whichever comes first.
+//! Polls a socket, with a timeout beside it: whichever comes first.
 
 use proactor::op::{File, Poll, Timeout};
 use proactor::Driver;
 use std::io::Write;
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let (reader, mut writer) = std::io::pipe()?;
+    let (reader, mut writer) = UnixStream::pair()?;
     let mut driver = Driver::new()?;
 
     let poll = driver.submit(Poll::new(File::new(reader), libc::POLLIN))?;
@@ -16,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut done = Vec::new();
     driver.wait(1, 1, None, &mut done)?;
     assert_eq!(done[0].token, poll, "the writer is faster than five seconds");
-    println!("the pipe is ready: events {:#x}", done[0].count()?);
+    println!("the socket is ready: events {:#x}", done[0].count()?);
     println!("the timeout was stopped: {:?}", driver.cancel(timeout));
     sender.join().expect("the writer does not panic")?;
     Ok(())

@@ -324,7 +324,7 @@ pub fn report(engine: Engine) -> Report {
 /// through its own queue (io_submit, `aio_fsync`) or a worker thread, kernel's or ours.
 fn try_op(engine: Engine) -> Result<(), String> {
     let attempt = || -> io::Result<Vec<u8>> {
-        let (reader, writer) = io::pipe()?;
+        let (reader, writer) = sys::pipe()?;
         // SAFETY: a static name.
         let memory = sys::check(unsafe { libc::memfd_create(c"proactor".as_ptr(), libc::MFD_CLOEXEC) });
         // As large as a program gets it: a smaller one may fit where that does not.

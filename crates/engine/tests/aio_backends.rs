@@ -1,6 +1,9 @@
 //! What is special about the two AIO backends: which ops they do themselves, and that the two ways in which each of them
 //! waits never lose a completion. What every backend must do is in the conformance suite.
 
+// Tests run on the newest Rust.
+#![allow(clippy::incompatible_msrv)]
+
 use proactor::buffer::{AlignedBuf, Buf};
 use proactor::op::{File, Fsync, Handle, Nop, Op, OpKind, Poll, Read, ReadV, RwFlags, Write, WriteV};
 use proactor::{CancelOutcome, Completion, Config, Driver, Engine, Options, Support, Token};

@@ -1,5 +1,8 @@
 //! The ring that a driver lends: entries of a borrower's own beside the driver's ops.
 
+// Tests run on the newest Rust.
+#![allow(clippy::incompatible_msrv)]
+
 use proactor::op::{Nop, Read};
 use proactor::ring::{opcode, squeue, types, Event};
 use proactor::{Config, Driver, Engine, SqPoll};

@@ -2,6 +2,9 @@
 //! other engine without. A failing seed names itself; `PROACTOR_SEED=n` runs that one alone. `fuzz_programs` tries new
 //! seeds; one that fails becomes one of `FOUND`.
 
+// Tests run on the newest Rust.
+#![allow(clippy::incompatible_msrv)]
+
 #[path = "simulator/model.rs"]
 mod model;
 #[path = "../../../fuzz/seeds.rs"]

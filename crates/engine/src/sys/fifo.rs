@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, RawFd};
 /// Whether somebody has it open for writing, or has left something in it. (False as well if there is no descriptor left to
 /// find out.)
 pub(crate) fn has_writer(fd: RawFd) -> bool {
-    let Ok((_reader, writer)) = std::io::pipe() else {
+    let Ok((_reader, writer)) = super::pipe() else {
         return false;
     };
     // It takes nothing out. 0 is the end of the file: nobody is there. EAGAIN: somebody, and nothing to read yet.

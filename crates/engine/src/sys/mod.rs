@@ -125,6 +125,14 @@ pub(crate) fn eventfd() -> io::Result<OwnedFd> {
     })
 }
 
+/// The ends to read from and to write to. std has it since Rust 1.87.
+pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut ends = [-1; 2];
+    // SAFETY: the kernel writes two descriptors into the live array.
+    check(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) })?;
+    Ok((owned(ends[0]), owned(ends[1])))
+}
+
 /// Adds one to an eventfd. It can only fail by overflow, and then it is readable anyway.
 pub(crate) fn eventfd_signal(fd: RawFd) {
     let one = 1u64;

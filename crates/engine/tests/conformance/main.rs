@@ -4,6 +4,9 @@
 //! A test is named `family::engine::test`. What a machine lacks is skipped with the reason on stderr, or fails if
 //! `PROACTOR_REQUIRE` (a comma-separated list of capabilities) names it.
 
+// Tests run on the newest Rust.
+#![allow(clippy::incompatible_msrv)]
+
 #[macro_use]
 mod testkit;
 

@@ -292,7 +292,7 @@ unsafe fn notify_by_thread(event: *mut libc::sigevent, value: libc::sigval) {
     }
     const AT: usize = offset_of!(libc::sigevent, sigev_notify_thread_id);
     const { assert!(AT + size_of::<ByThread>() <= size_of::<libc::sigevent>()) };
-    const { assert!(AT.is_multiple_of(align_of::<ByThread>())) };
+    const { assert!(AT % align_of::<ByThread>() == 0) };
     // SAFETY: within the struct, aligned (both asserted), and the caller vouches for the struct.
     unsafe {
         (*event).sigev_value = value;

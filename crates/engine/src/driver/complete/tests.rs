@@ -6,9 +6,10 @@ use crate::driver::*;
 use crate::error::Error;
 use crate::inflight::Slot;
 use crate::op::{Close, Fsync, Handle, OpKind, Poll, Read, Write};
+use crate::sys;
 use std::cell::RefCell;
-use std::io::{PipeReader, Read as _};
-use std::os::fd::AsRawFd;
+use std::io::Read as _;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
 
 /// What a test and its backend share.
@@ -109,15 +110,15 @@ fn errno(completion: &Completion) -> Option<i32> {
     completion.result.as_ref().err().map(Error::errno)
 }
 
-fn is_closed(mut pipe: PipeReader) -> bool {
+fn is_closed(pipe: OwnedFd) -> bool {
     // SAFETY: no pointers.
     unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
-    matches!(pipe.read(&mut [0]), Ok(0))
+    matches!(std::fs::File::from(pipe).read(&mut [0]), Ok(0))
 }
 
 #[test]
 fn a_cancelled_close_keeps_the_descriptor_for_the_caller() {
-    let (reader, writer) = io::pipe().expect("a pipe");
+    let (reader, writer) = sys::pipe().expect("a pipe");
     let done = completion(Close::new(writer), 0, true, -libc::ECANCELED);
     assert_eq!(errno(&done), Some(libc::ECANCELED));
     assert!(matches!(&done.op, Some(Op::Close(close)) if close.fd.is_some()));
@@ -127,7 +128,7 @@ fn a_cancelled_close_keeps_the_descriptor_for_the_caller() {
 
 #[test]
 fn an_interrupted_close_has_closed_and_says_so() {
-    let (_reader, writer) = io::pipe().expect("a pipe");
+    let (_reader, writer) = sys::pipe().expect("a pipe");
     let done = completion(Close::new(writer), 0, true, -libc::EINTR);
     assert_eq!(errno(&done), Some(libc::EINTR));
     let Some(Op::Close(close)) = done.op else {
