@@ -136,6 +136,10 @@ impl<R: Runner> File<R> {
         async move { Ok(Metadata::new(run.await?)) }
     }
 
+    pub(super) fn runner(&self) -> &R {
+        &self.io
+    }
+
     /// The file, for ops of one's own.
     pub fn as_op_file(&self) -> &op::File {
         &self.file

@@ -2,7 +2,39 @@
 
 use crate::op::Statx;
 use std::fmt;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, SystemTime};
+
+/// What a name is: a regular file, a directory, a link or something else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FileType(libc::mode_t);
+
+impl FileType {
+    pub(super) fn of(mode: libc::mode_t) -> Self {
+        FileType(mode & libc::S_IFMT)
+    }
+
+    /// Whether it is a regular file.
+    pub fn is_file(self) -> bool {
+        self.0 == libc::S_IFREG
+    }
+
+    /// Whether it is a directory.
+    pub fn is_dir(self) -> bool {
+        self.0 == libc::S_IFDIR
+    }
+
+    /// Whether it is a symbolic link.
+    pub fn is_symlink(self) -> bool {
+        self.0 == libc::S_IFLNK
+    }
+
+    /// The type bits of a mode, such as `S_IFIFO`.
+    pub fn bits(self) -> u32 {
+        self.0
+    }
+}
 
 /// What a file is, how long, whose and from when.
 #[derive(Clone)]
@@ -19,23 +51,29 @@ impl Metadata {
         statx
     }
 
-    fn is(&self, kind: libc::mode_t) -> bool {
-        self.mode() & libc::S_IFMT == kind
+    /// What it is.
+    pub fn file_type(&self) -> FileType {
+        FileType::of(self.mode())
     }
 
     /// Whether it is a regular file.
     pub fn is_file(&self) -> bool {
-        self.is(libc::S_IFREG)
+        self.file_type().is_file()
     }
 
     /// Whether it is a directory.
     pub fn is_dir(&self) -> bool {
-        self.is(libc::S_IFDIR)
+        self.file_type().is_dir()
     }
 
     /// Whether it is a symbolic link, which only [`symlink_metadata`](super::symlink_metadata) tells of.
     pub fn is_symlink(&self) -> bool {
-        self.is(libc::S_IFLNK)
+        self.file_type().is_symlink()
+    }
+
+    /// The permission bits, for [`set_permissions`](super::set_permissions).
+    pub fn permissions(&self) -> Permissions {
+        Permissions::from_mode(self.mode() & 0o7777)
     }
 
     /// The size in bytes.

@@ -28,16 +28,22 @@
 //! # Ok(()) }
 //! ```
 //!
+//! What no op does, such as [`read_dir`], [`copy`] and [`set_permissions`], a worker does, on every engine.
+//!
 //! There is no position: reads and writes name their offset, so that many may be in flight on one file. The futures do not
 //! borrow what runs them or the file: with a path that is owned, `tokio::spawn(fs::read(&remote, path))` is fine.
 
+mod calls;
+mod dir;
 mod exact;
 mod file;
 mod metadata;
 mod options;
 
+pub use calls::{canonicalize, copy, create_dir_all, read_link, remove_dir_all, set_permissions, try_exists};
+pub use dir::{read_dir, DirEntry, ReadDir};
 pub use file::File;
-pub use metadata::Metadata;
+pub use metadata::{FileType, Metadata};
 pub use options::OpenOptions;
 
 use crate::buffer::{Buffer, IntoBuffer};
@@ -148,7 +154,7 @@ pub fn remove_dir<R: Runner>(io: &R, path: impl Into<Name>) -> impl Future<Outpu
     done(io, Unlink::directory(path))
 }
 
-/// Makes a directory that all may use, but for the umask.
+/// Makes a directory that all may use, but for the umask. With other permission bits: [`Mkdir`].
 ///
 /// # Errors
 /// What mkdirat says, such as EEXIST.

@@ -6,6 +6,7 @@
 
 mod blocking;
 mod check;
+pub(crate) mod directory;
 mod event;
 mod fd;
 mod file;

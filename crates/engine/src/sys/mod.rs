@@ -2,6 +2,7 @@
 
 pub(crate) mod aio;
 pub(crate) mod close;
+pub(crate) mod entries;
 pub(crate) mod fifo;
 pub(crate) mod fork;
 pub(crate) mod interrupt;
@@ -14,7 +15,7 @@ pub(crate) mod ring;
 use crate::error::Error;
 use std::fmt;
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 /// The most one read or write transfers (Linux, `MAX_RW_COUNT`): INT_MAX rounded down to a page.
@@ -123,6 +124,11 @@ pub(crate) fn eventfd() -> io::Result<OwnedFd> {
         }
         _ => e,
     })
+}
+
+pub(crate) fn chmod(file: BorrowedFd<'_>, mode: u32) -> io::Result<()> {
+    // SAFETY: no pointers.
+    check(unsafe { libc::fchmod(file.as_raw_fd(), mode) }).map(drop)
 }
 
 /// The ends to read from and to write to. std has it since Rust 1.87.

@@ -6,16 +6,18 @@ use proactor::fs::{self, File, OpenOptions};
 use proactor::io::{Remote, Runner};
 use proactor::op::Timeout;
 use proactor::{Driver, Engine, Error, Io, SimConfig};
+use std::ffi::OsStr;
 use std::future::{poll_fn, Future};
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
 use std::pin::pin;
 use std::task;
 use std::time::{Duration, SystemTime};
 
 conformance! {
-    files { whole_files, open_files, options_are_those_of_std, names, nothing_beyond_the_end }
+    files { whole_files, open_files, options_are_those_of_std, names, directories, calls_of_std, nothing_beyond_the_end }
     inline { a_stream_that_comes_in_pieces }
     isolated { an_error_after_a_part_gives_the_buffer_back }
 }
@@ -206,6 +208,106 @@ fn names(t: &Case) {
         );
         let nul = fs::remove_file(io, "a\0b").await.unwrap_err();
         assert_eq!(nul.errno(), libc::EINVAL);
+    }
+    on_both!(t, body);
+}
+
+/// Entries of every kind, more than come at once, each once.
+fn directories(t: &Case) {
+    async fn body(t: &Case, io: &impl Runner) {
+        let dir = t.path("dir");
+        fs::create_dir(io, &dir).await.unwrap();
+        let mut entries = fs::read_dir(io, &dir).await.unwrap();
+        assert!(entries.next_entry().await.unwrap().is_none(), "it is empty");
+        assert!(entries.next_entry().await.unwrap().is_none(), "and stays so");
+        for number in 0..300 {
+            std::fs::write(dir.join(format!("a file of a long name {number:0100}")), "").unwrap();
+        }
+        std::fs::create_dir(dir.join("inner")).unwrap();
+        std::os::unix::fs::symlink("inner", dir.join("link")).unwrap();
+        let mut entries = fs::read_dir(io, &dir).await.unwrap();
+        let mut found = std::collections::BTreeMap::new();
+        while let Some(entry) = entries.next_entry().await.unwrap() {
+            let metadata = std::fs::symlink_metadata(entry.path()).unwrap();
+            let kind = entry.file_type();
+            assert_eq!(kind.is_file(), metadata.is_file());
+            assert_eq!(kind.is_dir(), metadata.is_dir());
+            assert_eq!(kind.is_symlink(), metadata.is_symlink());
+            assert_eq!(entry.ino(), metadata.ino());
+            let before = found.insert(entry.file_name().to_owned(), kind);
+            assert!(before.is_none(), "{entry:?} comes twice");
+        }
+        assert_eq!(found.len(), 302);
+        assert!(found[OsStr::new("inner")].is_dir() && found[OsStr::new("link")].is_symlink());
+        fs::remove_dir_all(io, &dir).await.unwrap();
+        assert!(!fs::try_exists(io, &dir).await.unwrap());
+
+        let missing = fs::read_dir(io, &dir).await.unwrap_err();
+        assert_eq!(missing.kind(), ErrorKind::NotFound);
+        fs::write(io, t.path("f"), "").await.unwrap();
+        let file = fs::read_dir(io, t.path("f")).await.unwrap_err();
+        assert_eq!(file.errno(), libc::ENOTDIR);
+    }
+    on_both!(t, body);
+}
+
+fn calls_of_std(t: &Case) {
+    async fn body(t: &Case, io: &impl Runner) {
+        let [f, g, link] = ["f", "g", "link"].map(|name| t.path(name));
+        let mode = |path| std::fs::metadata(path).unwrap().mode() & 0o7777;
+        fs::write(io, &f, "content").await.unwrap();
+        fs::set_permissions(io, &f, PermissionsExt::from_mode(0o640))
+            .await
+            .unwrap();
+        assert_eq!(mode(&f), 0o640);
+        assert_eq!(fs::copy(io, &f, &g).await.unwrap(), 7);
+        assert_eq!(
+            (fs::read(io, &g).await.unwrap(), mode(&g)),
+            (b"content".to_vec(), 0o640)
+        );
+        let file = File::open(io, &g).await.unwrap();
+        file.set_permissions(PermissionsExt::from_mode(0o600))
+            .await
+            .unwrap();
+        let permissions = file.metadata().await.unwrap().permissions();
+        assert_eq!((permissions.mode(), mode(&g)), (0o600, 0o600));
+        fs::symlink(io, "f", &link).await.unwrap();
+        assert_eq!(fs::read_link(io, &link).await.unwrap(), Path::new("f"));
+        assert_eq!(
+            fs::canonicalize(io, &link).await.unwrap(),
+            std::fs::canonicalize(&f).unwrap()
+        );
+        fs::create_dir_all(io, t.path("x/y/z")).await.unwrap();
+        fs::create_dir_all(io, t.path("x/y/z")).await.unwrap();
+        assert!(fs::try_exists(io, t.path("x/y/z")).await.unwrap());
+        fs::remove_dir_all(io, t.path("x")).await.unwrap();
+        for path in [&f, &g, &link] {
+            fs::remove_file(io, path).await.unwrap();
+        }
+
+        let failed = fs::canonicalize(io, &f).await.unwrap_err();
+        assert_eq!((failed.kind(), failed.op()), (ErrorKind::NotFound, "realpath"));
+        assert!(failed.to_string().contains(f.to_str().unwrap()), "{failed}");
+        assert_eq!(
+            fs::copy(io, &f, &g).await.unwrap_err().kind(),
+            ErrorKind::NotFound
+        );
+        let failed = fs::read_link(io, t.path(".")).await.unwrap_err();
+        assert_eq!(failed.errno(), libc::EINVAL);
+        for failed in [
+            fs::read_link(io, "a\0b").await.unwrap_err(),
+            fs::copy(io, "a\0b", &g).await.unwrap_err(),
+            fs::create_dir_all(io, "a\0b").await.unwrap_err(),
+        ] {
+            assert!(
+                failed.errno() == libc::EINVAL && failed.hint().is_some(),
+                "{failed}"
+            );
+        }
+        fs::write(io, &f, "content").await.unwrap();
+        let failed = fs::copy(io, &f, "a\0b").await.unwrap_err();
+        assert_eq!(failed.errno(), libc::EINVAL, "{failed}");
+        fs::remove_file(io, &f).await.unwrap();
     }
     on_both!(t, body);
 }
