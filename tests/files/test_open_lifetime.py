@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import io
 import os
 import socket
@@ -11,6 +12,7 @@ from typing import Any
 
 import proactor
 import pytest
+from capabilities import needs
 from conftest import LoopFactory, Run
 from file_helpers import MIB, content, descriptors, in_time, until
 
@@ -155,6 +157,58 @@ def test_a_dropped_file_is_written_to_its_end(
     finally:
         event_loop.close()
     assert path.read_bytes() == expected
+
+
+@needs("O_DIRECT")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("closes", [False, True])
+@pytest.mark.parametrize("size", [100, 4096, 5000, 20_001])
+def test_a_dropped_direct_file_is_written_to_its_end(
+    event_loop_factory: LoopFactory, engine: str, tmp_path: Path, closes: bool, size: int
+) -> None:
+    """Whole blocks are one op, and what is left of the last one is another."""
+    path = tmp_path / "f"
+
+    async def write() -> Any:
+        file = await proactor.open(path, "wb", buffering=65_536, engine=engine, direct=True)
+        await file.write(content(size))
+        return file
+
+    event_loop = event_loop_factory()
+    try:
+        file = event_loop.run_until_complete(write())
+        del file
+        if not closes:
+            event_loop.run_until_complete(in_time(until(lambda: path.stat().st_size == size)))
+    finally:
+        event_loop.close()
+    assert path.read_bytes() == content(size)
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_dropped_file_is_written_in_short_parts(run: Run, engine: str) -> None:
+    """To a pipe that has room for a page at a time."""
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+    os.set_blocking(reader, False)
+    expected = content(50_000)
+
+    async def main() -> bytes:
+        file = await proactor.open(writer, "wb", buffering=65_536, engine=engine)
+        await file.write(expected)
+        del file
+        found = b""
+        while len(found) < len(expected):
+            try:
+                found += os.read(reader, 1000)
+            except BlockingIOError:
+                await asyncio.sleep(0)
+        return found
+
+    try:
+        assert run(in_time(main())) == expected
+    finally:
+        os.close(reader)
 
 
 def test_the_loop_ends_while_it_writes(event_loop_factory: LoopFactory, engine: str, tmp_path: Path) -> None:
