@@ -92,6 +92,13 @@ void say_rest_of_peer(const char *what) {
     say_bytes(what, (ssize_t)total, bytes);
 }
 
+// Makes both sides' kernels hold little.
+void make_narrow(void) {
+    int size = 4096;
+    setsockopt(a, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+    setsockopt(b, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
+}
+
 void reset(int fd) {
     struct linger now = {1, 0};
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);

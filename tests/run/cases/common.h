@@ -59,6 +59,7 @@ void say_rest_of_peer(const char *what);
 
 // Closes a socket so that its peer is reset.
 void reset(int fd);
+void make_narrow(void);
 unsigned sum(const char *bytes, size_t len);
 
 // Four more sockets of the set are ready, so that a write to the first is queued.

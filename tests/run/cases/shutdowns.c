@@ -102,13 +102,6 @@ CASE(write_after_a_late_end) {
     SAY("%zd left at the end", got == 0 ? total : -1);
 }
 
-// Makes both sides' kernels hold little.
-static void make_narrow(void) {
-    int size = 4096;
-    setsockopt(a, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
-    setsockopt(b, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
-}
-
 // Sends until the peer has to read first.
 static ssize_t fill(void) {
     static char bytes[65536];

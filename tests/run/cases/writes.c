@@ -108,6 +108,33 @@ CASE(queued_then_reset) {
     SAY("%s", next_number() <= before ? "closed" : "left open");
 }
 
+// So is what the kernel did not take: there is room again, and an error is told.
+static void full_then_reset(unsigned flags) {
+    static char bytes[10000];
+    ssize_t got, total = 0;
+    int size = 4096;
+    setsockopt(a, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+    setsockopt(b, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN | EPOLLOUT | flags, 1);
+    wait_and_say("room", LONG);
+    put(b, "x");
+    make_batch();
+    say_read("read", a, 1);
+    while (total < 60000 && (got = send(a, bytes, sizeof bytes, MSG_NOSIGNAL)) > 0) total += got;
+    end_batch();
+    // The sends of the batch are handed over.
+    epoll_wait(ep, &(struct epoll_event){0}, 1, 0);
+    reset(b);
+    b = -1;
+    for (int i = 0; i < 2; i++) wait_and_say("reset", flags ? SHORT : LONG);
+    say_read("error", a, 1);
+    SAY_CALL("send", send(a, bytes, 1, MSG_NOSIGNAL));
+    wait_and_say("then", SHORT);
+}
+
+CASE(full_then_reset_level) { full_then_reset(0); }
+CASE(full_then_reset_edge) { full_then_reset(EPOLLET); }
+
 CASE(queued_then_close) {
     ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
     put(b, "x");
@@ -254,6 +281,38 @@ static void fill_and_wait(int nests) {
     end_batch();
     int outer = epoll_create1(0);
     if (nests) SAY("add %d", epoll_ctl(outer, EPOLL_CTL_ADD, ep, &(struct epoll_event){.events = EPOLLIN}));
+    pthread_create(&thread, 0, take_all, &left);
+    wait_and_say("answer", LONG);
+    shutdown(b, SHUT_RDWR);
+    pthread_join(thread, 0);
+    SAY("%zd left", left);
+    close(outer);
+}
+
+// Nothing more fits into the kernel's buffers when the set is handed back.
+CASE(full_in_a_nested_set) {
+    static char bytes[10000];
+    ssize_t got, left = 0;
+    pthread_t thread;
+    make_narrow();
+    ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
+    wait_and_say("none", 0);
+    for (int tries = 0; tries < 20; tries++) {
+        while (left < 8 << 20 && (got = send(a, bytes, sizeof bytes, MSG_NOSIGNAL)) > 0) left += got, tries = 0;
+        usleep(500);
+    }
+    // The peer reads until there is room for some of what is queued then.
+    ctl(EPOLL_CTL_MOD, a, EPOLLOUT, 1);
+    while (epoll_wait(ep, &(struct epoll_event){0}, 1, 1) == 0)
+        if ((got = recv(b, bytes, 4096, MSG_DONTWAIT)) > 0) left -= got;
+    ctl(EPOLL_CTL_MOD, a, EPOLLIN, 1);
+    put(b, "x");
+    make_batch();
+    say_read("read", a, 1);
+    while (left < 8 << 20 && (got = send(a, bytes, sizeof bytes, MSG_NOSIGNAL)) > 0) left += got;
+    end_batch();
+    int outer = epoll_create1(0);
+    SAY("add %d", epoll_ctl(outer, EPOLL_CTL_ADD, ep, &(struct epoll_event){.events = EPOLLIN}));
     pthread_create(&thread, 0, take_all, &left);
     wait_and_say("answer", LONG);
     shutdown(b, SHUT_RDWR);
