@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import resource
 from contextlib import suppress
 from pathlib import Path
 
-from serve_helpers import Server, receive, serving
+import pytest
+from serve_helpers import Server, receive, serving, wait_until
 
 pytest_plugins = ["serve_fixtures"]
 
@@ -14,9 +16,12 @@ pytest_plugins = ["serve_fixtures"]
 SPARE_BYTES = 48 << 20
 
 
+def size_bytes(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * resource.getpagesize()
+
+
 def bound_memory(pid: int) -> None:
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[0])
-    most = pages * resource.getpagesize() + SPARE_BYTES
+    most = size_bytes(pid) + SPARE_BYTES
     resource.prlimit(pid, resource.RLIMIT_AS, (most, most))
 
 
@@ -37,6 +42,23 @@ def test_values_without_memory(on: str) -> None:
         assert answers[-1] in (b"", b"-OOM")
         assert set(answers) <= {b"+OK\r", b"-OOM", b""}
         assert answer(server, b"PING") == b"+PON"
+
+
+@pytest.mark.parametrize("pop", [b"LPOP", b"RPOP", b"GETDEL"])
+def test_what_is_taken_stays_without_memory_for_the_reply(on: str, pop: bytes) -> None:
+    # glibc reserves 64 MiB for each thread's arena, where a refused mapping would be found room for.
+    with serving("resp", on, "--workers=1", env={**os.environ, "MALLOC_ARENA_MAX": "1"}) as server:
+        pid = server.process.pid
+        # There is room for the value, and not for another one.
+        most = size_bytes(pid) + (60 << 20)
+        put = b"SET" if pop == b"GETDEL" else b"RPUSH"
+        assert answer(server, put, b"key", bytes(40 << 20))[:1] in b"+:"
+        wait_until(lambda: size_bytes(pid) < most)
+        endless = resource.RLIM_INFINITY
+        resource.prlimit(pid, resource.RLIMIT_AS, (most, endless))
+        assert answer(server, pop, b"key") == b"-OOM"
+        resource.prlimit(pid, resource.RLIMIT_AS, (endless, endless))
+        assert answer(server, pop, b"key") == b"$419"
 
 
 def test_lines_without_memory(on: str) -> None:

@@ -84,9 +84,7 @@ const COMMANDS: &[Command] = &[
     Command("LLEN", 2, 2, |keys, args, out| {
         number(out, keys.list(args.get(1))?.map_or(0, |list| list.len() as i64))
     }),
-    Command("LPOP", 2, 2, |keys, args, out| {
-        optional(out, keys.pop(args.get(1), true)?.as_deref())
-    }),
+    Command("LPOP", 2, 2, |keys, args, out| pop(keys, args, true, out)),
     Command("LPUSH", 3, ANY, |keys, args, out| push(keys, args, true, out)),
     Command("LRANGE", 4, 4, range),
     Command("MGET", 2, ANY, |keys, args, out| {
@@ -109,9 +107,7 @@ const COMMANDS: &[Command] = &[
         _ => bulk(out, args.get(1)),
     }),
     Command("QUIT", 1, ANY, |_, _, out| simple(out, "OK")),
-    Command("RPOP", 2, 2, |keys, args, out| {
-        optional(out, keys.pop(args.get(1), false)?.as_deref())
-    }),
+    Command("RPOP", 2, 2, |keys, args, out| pop(keys, args, false, out)),
     Command("RPUSH", 3, ANY, |keys, args, out| push(keys, args, false, out)),
     Command("SELECT", 2, 2, |_, args, out| match integer(args.get(1))? {
         0 => simple(out, "OK"),
@@ -248,6 +244,13 @@ fn push(keys: &mut Keys, args: Arguments<'_>, front: bool, out: &mut Vec<u8>) ->
     let elements = (2..args.len()).map(|at| args.get(at));
     let len = keys.push(args.get(1), elements, front)?;
     number(out, len as i64)
+}
+
+/// The element stays where it is if there is no memory for the reply.
+fn pop(keys: &mut Keys, args: Arguments<'_>, front: bool, out: &mut Vec<u8>) -> Result<(), Refusal> {
+    optional(out, keys.end(args.get(1), front)?)?;
+    keys.pop(args.get(1), front)?;
+    Ok(())
 }
 
 fn range(keys: &mut Keys, args: Arguments<'_>, out: &mut Vec<u8>) -> Result<(), Refusal> {

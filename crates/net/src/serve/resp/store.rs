@@ -1,7 +1,6 @@
 //! Keys and values in memory, and what they use of it.
 
 use proactor::memory;
-use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -176,16 +175,10 @@ impl Keys {
         self.check_room(more)?;
         // Nothing is changed before all of it is there.
         let elements = memory::collect(elements.map(copied), || NO_MEMORY)?;
-        let name = copied(key)?;
-        self.keys.try_reserve(1).map_err(|_| NO_MEMORY)?;
-        let value = match self.keys.entry(name.into()) {
-            Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => entry.insert(Value::List(VecDeque::new())),
+        let list = match is_new {
+            true => self.make_list(key, elements.len())?,
+            false => self.list_to_grow(key, elements.len())?,
         };
-        let Value::List(list) = value else {
-            return Err(WRONG_TYPE);
-        };
-        list.try_reserve(elements.len()).map_err(|_| NO_MEMORY)?;
         for one in elements {
             if front {
                 list.push_front(one);
@@ -193,8 +186,37 @@ impl Keys {
                 list.push_back(one);
             }
         }
+        let len = list.len();
         self.used += more;
-        Ok(list.len())
+        Ok(len)
+    }
+
+    /// An empty list under a new key, with room for so many elements.
+    fn make_list(&mut self, key: &[u8], len: usize) -> Result<&mut VecDeque<Vec<u8>>, Refusal> {
+        let mut list = VecDeque::new();
+        list.try_reserve(len).map_err(|_| NO_MEMORY)?;
+        let name = copied(key)?;
+        self.keys.try_reserve(1).map_err(|_| NO_MEMORY)?;
+        match self.keys.entry(name.into()).or_insert(Value::List(list)) {
+            Value::List(list) => Ok(list),
+            Value::Bytes(_) => Err(WRONG_TYPE),
+        }
+    }
+
+    /// The list of a key, with room for so many elements more.
+    fn list_to_grow(&mut self, key: &[u8], more: usize) -> Result<&mut VecDeque<Vec<u8>>, Refusal> {
+        let Some(Value::List(list)) = self.keys.get_mut(key) else {
+            return Err(WRONG_TYPE);
+        };
+        list.try_reserve(more).map_err(|_| NO_MEMORY)?;
+        Ok(list)
+    }
+
+    /// The element at an end of a list.
+    pub(super) fn end(&self, key: &[u8], front: bool) -> Result<Option<&[u8]>, Refusal> {
+        let list = self.list(key)?;
+        let one = list.and_then(|list| if front { list.front() } else { list.back() });
+        Ok(one.map(Vec::as_slice))
     }
 
     /// Takes an element from an end of a list; the key goes with the last one.
