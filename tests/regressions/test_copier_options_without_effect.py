@@ -115,6 +115,23 @@ def test_blocks_of_a_file_without_a_size(cp: Ours, tmp_path: Path) -> None:
     assert "new" not in outcome.tree
 
 
+@pytest.mark.parametrize(
+    "options", [(), ("-p",), ("-r",), ("--in-place",), ("--engine=uring",)], ids=" ".join
+)
+@pytest.mark.parametrize("old", [None, "", "old"])
+def test_blocks_of_an_empty_file(cp: Ours, tmp_path: Path, old: str | None, options: tuple[str, ...]) -> None:
+    (tmp_path / "empty").touch()
+    (tmp_path / "full").write_text("contents")
+    has_reflinks = cp("--reflink=always", "full", "other").status == 0
+    if old is not None:
+        (tmp_path / "new").write_text(old)
+    outcome = cp("--reflink=always", *options, "empty", "new")
+    assert outcome.status == (0 if has_reflinks else 1)
+    if not has_reflinks:
+        assert outcome.stderr == ["cp: failed to clone 'new' from 'empty': Operation not supported"]
+        assert (old is None) == ("new" not in outcome.tree)
+
+
 def test_blocks_of_a_fifo(cp: Ours, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
 

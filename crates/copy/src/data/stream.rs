@@ -34,7 +34,13 @@ impl DataCopier<'_> {
                 self.wait_until(from, PollFlags::IN)?;
             }
             let length = match sys::read(from, &mut self.buffer) {
-                Ok(0) => return Ok(moved),
+                Ok(0) => {
+                    if self.options().reflink == Reflink::Always {
+                        // Where nothing can be shared, an empty file cannot either.
+                        rustix::fs::ioctl_ficlone(to, from).map_err(|errno| Trouble::Clone(errno.into()))?;
+                    }
+                    return Ok(moved);
+                }
                 Ok(length) => length,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
                 Err(error) if limit.is_none() && error.kind() == io::ErrorKind::WouldBlock => {
