@@ -23,7 +23,7 @@ Preserved: TypeAlias = Iterable[
 INTERVAL_S = 0.1
 # How many descriptors the copy of one file has open at most, and then some.
 DESCRIPTORS = 8
-# How many copies of this process are under way.
+# How many copies of this process are under way, steps of one in shards among them.
 _running = 0
 
 
@@ -202,7 +202,7 @@ async def copy(
         jobs=jobs,
         engine=engine,
     )
-    report = CopyReport(**await _in_its_turn(copying, dst, progress))
+    report = CopyReport(**await in_its_turn(copying, dst, progress))
     if check and report.errors:
         raise CopyError(report)
     return report
@@ -213,7 +213,7 @@ def as_list(words: Any) -> list[Any]:
     return [words] if isinstance(words, (str, bytes)) else list(words)
 
 
-async def _in_its_turn(
+async def in_its_turn(
     copying: Copying, dst: StrOrBytesPath, progress: Callable[[CopyProgress], object] | None
 ) -> Any:
     """Runs it once there are descriptors for it.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from proactor._copying import CopyError, CopyProgress, CopyReport, Preserved, as_list, watched
+from proactor._copying import CopyError, CopyProgress, CopyReport, Preserved, as_list, in_its_turn
 from proactor._files import StrOrBytesPath
 from proactor._native import Copying
 
@@ -114,7 +114,7 @@ async def copy_plan(
         jobs=jobs,
         engine=engine,
     )
-    planned = await watched(planning, None)
+    planned = await in_its_turn(planning, dst, None)
     assert isinstance(planned, str)
     return CopyPlan(planned)
 
@@ -139,7 +139,7 @@ async def copy_shard(
         OSError: source or target cannot be reached, or are not those of the plan: is anything mounted there?
         ValueError: not a plan, or one without such a shard.
     """
-    return await _report(Copying.shard(plan.json, shard, progress is not None), progress, check)
+    return await _report(Copying.shard(plan.json, shard, progress is not None), plan, progress, check)
 
 
 async def copy_finish(
@@ -158,13 +158,13 @@ async def copy_finish(
         OSError: EBUSY if shards are not done (the message has which), or what `copy_shard` raises.
         ValueError: not a plan.
     """
-    return await _report(Copying.finishing(plan.json, progress is not None), progress, check)
+    return await _report(Copying.finishing(plan.json, progress is not None), plan, progress, check)
 
 
 async def _report(
-    copying: Copying, progress: Callable[[CopyProgress], object] | None, check: bool
+    copying: Copying, plan: CopyPlan, progress: Callable[[CopyProgress], object] | None, check: bool
 ) -> CopyReport:
-    report = CopyReport(**await watched(copying, progress))
+    report = CopyReport(**await in_its_turn(copying, plan.target, progress))
     if check and report.errors:
         raise CopyError(report)
     return report

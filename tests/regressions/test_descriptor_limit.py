@@ -446,8 +446,7 @@ def test_what_threads_do_in_steps(
 def test_a_copy_waits_for_what_the_program_has(run: Run, path: Path) -> None:
     async def main() -> None:
         await copied(path, "", 0)
-        # It makes the engine's helper.
-        await proactor.os.listdir(path.parent)
+        await proactor.os.listdir(path.parent)  # It makes the engine's helper.
         with Taken() as taken:
             # It needs two.
             taken.give_back(1)
@@ -474,8 +473,20 @@ def test_a_copy_waits_for_what_the_program_has(run: Run, path: Path) -> None:
 
 def test_more_copies_at_once_than_descriptors(run: Run, path: Path) -> None:
     async def main() -> None:
-        copies = [proactor.copy(path, path.parent / f"new{number}") for number in range(2 * LIMIT)]
-        assert all(report.files == 1 for report in await asyncio.gather(*copies))
+        copies = (proactor.copy(path, path.parent / f"new{number}") for number in range(2 * LIMIT))
+        assert {report.files for report in await asyncio.gather(*copies)} == {1}
+
+    run(in_time(main()))
+
+
+def test_more_copies_in_shards_than_descriptors(run: Run, path: Path) -> None:
+    async def one(number: int) -> int:
+        plan = await proactor.copy_plan(path.parent / "folder", path.parent / f"new{number}")
+        return (await proactor.copy_shard(plan, 0)).failures
+
+    async def main() -> None:
+        (path.parent / "folder").mkdir()
+        assert await asyncio.gather(*map(one, range(2 * LIMIT))) == [0] * 2 * LIMIT
 
     run(in_time(main()))
 
