@@ -10,7 +10,7 @@ use proactor_bench::run::{Counters, Plan};
 use proactor_bench::target::Place;
 use proactor_bench::units;
 use std::fs;
-use std::io::{Seek as _, SeekFrom};
+use std::io::{ErrorKind, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -151,7 +151,14 @@ fn resolved(mut file: JobFile, place: &Place) -> Result<JobFile, String> {
                 section.name
             ));
         };
-        let size = file_bytes(path).map_err(|e| format!("{}: size in %: {e}", path.display()))?;
+        let size = file_bytes(path).map_err(|e| match e.kind() {
+            ErrorKind::NotFound => format!(
+                "{}: [{}] size in %: of a file that is there; write size= in bytes for a new one",
+                path.display(),
+                section.name
+            ),
+            _ => format!("{}: size in %: {e}", path.display()),
+        })?;
         section.resolve(size);
     }
     Ok(file)
