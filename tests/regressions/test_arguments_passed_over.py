@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import proactor
+import proactor.net
 import proactor.tempfile
 import pytest
 from conftest import Run
@@ -57,6 +58,37 @@ def test_flags_of_writes_on_a_block_that_reads(path: Path, _name: str, flag: int
             assert context.submit(block) == 1
             (event,) = context.get_events(1, 1)
             assert (event.response, block.rw_flag) == (7, flag)
+
+
+INTEGERS: dict[str, Callable[[int], Any]] = {
+    "max_jobs": aio.Context,
+    "backlog": lambda value: aio.Context(backlog=value),
+    "max_threads": lambda value: aio.Context(max_threads=value),
+    "sqpoll_cpu": lambda value: aio.Context(sqpoll=True, sqpoll_cpu=value),
+    "min": lambda value: aio.Context(1, engine="threads").wait(value, timeout=0),
+    "max": lambda value: aio.Context(1, engine="threads").wait(0, value, timeout=0),
+    "rw_flags": lambda value: aio.Read(0, 1, 0, rw_flags=value),
+    "events": lambda value: aio.Poll(0, value),
+    "concurrency": lambda value: proactor.read_many([], concurrency=value),
+    "workers": lambda value: proactor.read_many([], workers=value),
+}
+
+
+@pytest.mark.parametrize("value", [-1, -(1 << 63) - 1, 1 << 63, 1 << 64, 1 << 100])
+@pytest.mark.parametrize("name", INTEGERS)
+def test_an_integer_that_has_no_meaning(name: str, value: int) -> None:
+    """Nothing of the standard library has them, whose OverflowError would be the same."""
+    with pytest.raises(ValueError, match=f"^{name}"):
+        INTEGERS[name](value)
+
+
+def test_a_backlog_that_has_no_meaning(run: Run) -> None:
+    async def main(value: int) -> None:
+        with pytest.raises(ValueError, match="backlog"):
+            await proactor.net.serve(lambda stream: asyncio.sleep(0), "127.0.0.1", backlog=value)
+
+    for value in (-1, 1 << 32, 1 << 64):
+        run(main(value))
 
 
 COPIES: list[tuple[dict[str, Any], str]] = [

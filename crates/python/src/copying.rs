@@ -4,7 +4,8 @@ mod options;
 
 use crate::memory::collected;
 use crate::path::c_path;
-use options::{number, parse};
+use crate::whole::number;
+use options::parse;
 use proactor_copy::shards::{self, Plan};
 use proactor_copy::{copy, Copied, Diagnostic, Kind, Observer, Options, Refusal, Report, Target, Warning};
 use pyo3::exceptions::{PyMemoryError, PyOSError, PyValueError};

@@ -18,6 +18,7 @@ mod ready;
 mod references;
 mod reused;
 mod thread_bound;
+mod whole;
 
 pub(crate) use aio::descriptor as aio_descriptor;
 pub(crate) use aio::parse_engine as aio_engine;

@@ -177,14 +177,14 @@ impl Context {
     #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
-        max_jobs: i64,
+        #[pyo3(from_py_with = crate::whole::max_jobs)] max_jobs: i64,
         engine: Option<&str>,
         sqpoll: Option<&Bound<'_, PyAny>>,
-        sqpoll_cpu: Option<u32>,
+        #[pyo3(from_py_with = crate::whole::sqpoll_cpu)] sqpoll_cpu: Option<u32>,
         iopoll: bool,
-        backlog: i64,
+        #[pyo3(from_py_with = crate::whole::backlog)] backlog: i64,
         inline: bool,
-        max_threads: Option<i64>,
+        #[pyo3(from_py_with = crate::whole::max_threads)] max_threads: Option<i64>,
         shared: bool,
     ) -> PyResult<Self> {
         let max_jobs = u32::try_from(max_jobs)
@@ -341,8 +341,8 @@ impl Context {
     fn wait<'py>(
         &self,
         py: Python<'py>,
-        min: isize,
-        max: Option<isize>,
+        #[pyo3(from_py_with = crate::whole::min)] min: isize,
+        #[pyo3(from_py_with = crate::whole::max)] max: Option<isize>,
         timeout: Option<f64>,
         resume: bool,
     ) -> PyResult<Bound<'py, PyList>> {

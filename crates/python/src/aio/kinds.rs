@@ -28,7 +28,7 @@ macro_rules! transfer {
                 file: &Bound<'_, PyAny>,
                 $memory: &Bound<'_, PyAny>,
                 offset: Option<i64>,
-                rw_flags: u32,
+                #[pyo3(from_py_with = crate::whole::rw_flags)] rw_flags: u32,
                 priority: Option<PyPriority>,
                 resfd: Option<Bound<'_, PyAny>>,
                 user_data: Option<Py<PyAny>>,
@@ -75,7 +75,10 @@ macro_rules! transfer {
             }
 
             #[setter]
-            fn set_rw_flags(mut this: PyRefMut<'_, Self>, flags: u32) -> PyResult<()> {
+            fn set_rw_flags(
+                mut this: PyRefMut<'_, Self>,
+                #[pyo3(from_py_with = crate::whole::rw_flags)] flags: u32,
+            ) -> PyResult<()> {
                 this.as_super().set_rw_flags(flags)
             }
 
@@ -162,7 +165,7 @@ impl Poll {
     #[pyo3(signature = (file, events, *, resfd=None, user_data=None))]
     fn new(
         file: &Bound<'_, PyAny>,
-        events: u16,
+        #[pyo3(from_py_with = crate::whole::events)] events: u16,
         resfd: Option<Bound<'_, PyAny>>,
         user_data: Option<Py<PyAny>>,
     ) -> PyResult<PyClassInitializer<Self>> {
@@ -183,7 +186,10 @@ impl Poll {
     }
 
     #[setter]
-    fn set_events(mut this: PyRefMut<'_, Self>, events: u16) -> PyResult<()> {
+    fn set_events(
+        mut this: PyRefMut<'_, Self>,
+        #[pyo3(from_py_with = crate::whole::events)] events: u16,
+    ) -> PyResult<()> {
         let base = this.as_super();
         base.unlocked()?;
         base.events = events;

@@ -2,11 +2,12 @@
 
 use super::path;
 use crate::memory::collected;
+use crate::whole::number;
 use proactor_copy::{
     is_selinux, Action, Backup, Dereference, Engine, Fsync, Method, Mode, Options, Preserve, Reflink, Rule,
     Sparse, When, Wish,
 };
-use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -201,19 +202,6 @@ fn rules(action: Action, option: &str, patterns: &Bound<'_, PyAny>) -> PyResult<
         rule.map_err(|problem| PyValueError::new_err(format!("{option}: {}: {problem}", pattern.display())))
     };
     collected(patterns.try_iter()?.map(rule))
-}
-
-/// A number that is not less than 0.
-pub(super) fn number<'py, T>(name: &str, value: &Bound<'py, PyAny>) -> PyResult<T>
-where
-    T: for<'a> FromPyObject<'a, 'py, Error = PyErr>,
-{
-    value.extract().map_err(
-        |error: PyErr| match error.is_instance_of::<PyOverflowError>(value.py()) {
-            true => PyValueError::new_err(format!("{name}: {value} is less than 0 or too large")),
-            false => PyTypeError::new_err(format!("{name} is a number, not {}", value.get_type())),
-        },
-    )
 }
 
 /// Which of these it names.

@@ -63,10 +63,10 @@ impl ReadMany {
     #[pyo3(signature = (paths, *, concurrency=64, ordered=true, return_exceptions=false, workers=0, engine=None))]
     fn new(
         paths: &Bound<'_, PyAny>,
-        concurrency: i64,
+        #[pyo3(from_py_with = crate::whole::concurrency)] concurrency: i64,
         ordered: bool,
         return_exceptions: bool,
-        workers: i64,
+        #[pyo3(from_py_with = crate::whole::workers)] workers: i64,
         engine: Option<String>,
     ) -> PyResult<Self> {
         if paths.is_instance_of::<PyString>() || paths.is_instance_of::<PyBytes>() {

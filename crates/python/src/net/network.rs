@@ -376,7 +376,7 @@ impl Network {
     fn listen(
         slf: &Bound<'_, Self>,
         address: &Bound<'_, PyAny>,
-        backlog: u32,
+        #[pyo3(from_py_with = crate::whole::listen_backlog)] backlog: u32,
         reuse_port: bool,
         accepted: Py<PyAny>,
         failed: Py<PyAny>,
