@@ -1,9 +1,9 @@
-//! Reading ahead where the kernel does not: with O_DIRECT, the next block is on its way while a sequential reader has this
-//! one.
+//! Reading ahead where the kernel does not: with O_DIRECT, the next block is read while a sequential reader
+//! consumes the current one.
 //!
-//! It is an op of the file like any other, so there is one at most, and what needs the file for itself waits for it. What it
-//! has brought follows the unread bytes, in memory of its own; whatever clears those throws it away. Its errors are
-//! nobody's: a reader who gets there reads again, and meets them then.
+//! A read-ahead is an op of the file like any other. There is at most one, and whatever needs the file for
+//! itself waits for it. Its bytes follow the unread bytes, in memory of their own, and are dropped with them.
+//! Its errors are not reported: a reader that gets there reads again and meets them then.
 
 use crate::buffered::{Buffered, Flight};
 use crate::direct::Direct;
@@ -13,11 +13,11 @@ use proactor::op::{File, Op, Read};
 
 #[derive(Default)]
 pub(crate) struct Ahead {
-    /// Where the last read has ended: a reader who goes on there reads in a sequence.
+    /// End of the last read: a reader that continues there reads sequentially.
     end: Option<u64>,
-    /// So many bytes are to be read as soon as nothing is in flight: whole blocks of O_DIRECT.
+    /// Bytes to read as soon as nothing is in flight, in whole O_DIRECT blocks.
     wanted: usize,
-    /// What has been read, and follows the unread bytes.
+    /// Bytes that were read ahead and follow the unread ones.
     landed: Option<AlignedBuf>,
 }
 
@@ -30,8 +30,8 @@ impl Ahead {
         self.wanted = 0;
     }
 
-    /// A long read begins. Into aligned memory O_DIRECT reads without a copy, which is faster than to copy what was read
-    /// ahead: this is not the beginning of a sequence.
+    /// Begins a long read. O_DIRECT reads into aligned memory without a copy, which is faster than copying
+    /// what was read ahead, so such a read does not start a sequence.
     pub(crate) fn begin_long(&mut self, direct: Option<&Direct>, at: u64, ptr: *const u8) {
         self.wanted = 0;
         if direct.is_some_and(|direct| direct.past_block(at) == 0 && direct.is_aligned(ptr)) {
@@ -45,12 +45,12 @@ impl Ahead {
 }
 
 impl Buffered {
-    /// Whether what is in flight is what nobody has asked for yet.
+    /// Returns true if the op in flight is a read-ahead, which no caller has asked for yet.
     pub fn is_reading_ahead(&self) -> bool {
         matches!(self.flight, Some(Flight::Ahead { .. }))
     }
 
-    /// How many bytes are unread, or will be without another op.
+    /// Returns the number of bytes that are unread, or will be without another op.
     pub fn coming(&self) -> usize {
         let in_flight = match self.flight {
             Some(Flight::Ahead { count }) => count,
@@ -59,24 +59,24 @@ impl Buffered {
         self.read_so_far() + in_flight
     }
 
-    /// How many bytes have been read and not been consumed.
+    /// Returns the number of bytes that have been read and not consumed.
     pub(crate) fn read_so_far(&self) -> usize {
         self.unread().len() + self.ahead.bytes().len()
     }
 
-    /// Where the bytes end that have been read.
+    /// Returns the offset at which the bytes that have been read end.
     pub(crate) fn read_until(&self) -> u64 {
         self.position + self.read_so_far() as u64
     }
 
-    /// Nothing that was read is of use any more.
+    /// Drops everything that was read ahead.
     pub(crate) fn forget(&mut self) {
         self.input.clear();
         self.ahead.wanted = 0;
         self.ahead.landed = None;
     }
 
-    /// A read that was to bring `count` bytes from `from` on has ended where the unread bytes do.
+    /// Records a read of `count` bytes from `from` on that ended where the unread bytes do.
     pub(crate) fn has_read_on(&mut self, from: u64, count: usize) {
         let in_a_sequence = self.ahead.end == Some(from);
         self.ahead.end = Some(self.read_until());
@@ -85,7 +85,7 @@ impl Buffered {
         }
     }
 
-    /// Wants about `count` more bytes to be read, if the file has them.
+    /// Schedules a read-ahead of about `count` bytes, if the file has them.
     fn read_on(&mut self, count: usize) {
         let at = self.read_until();
         let (Some(direct), Some(Ok(size))) = (&self.direct, self.file.as_ref().map(File::size)) else {
@@ -98,26 +98,26 @@ impl Buffered {
         }
     }
 
-    /// The op that is wanted.
+    /// Takes the read-ahead that is scheduled, as an op.
     pub(crate) fn ahead_op(&mut self) -> Option<Op> {
         let (file, direct) = (self.file.as_ref()?, self.direct.as_ref()?);
         let count = std::mem::take(&mut self.ahead.wanted);
         if count == 0 {
             return None;
         }
-        // Without memory nothing is read ahead, and whoever gets there hears of it.
+        // Out of memory, nothing is read ahead; the read that needs the bytes reports it.
         let op = Read::at(file, self.read_until(), direct.memory(count)?);
         self.flight = Some(Flight::Ahead { count });
         Some(op.into())
     }
 
-    /// The op has not been done.
+    /// Takes back an op that was not run.
     pub(crate) fn put_back_ahead(&mut self, buffer: Buf, count: usize) {
         self.ahead.wanted = count;
         self.keep(buffer);
     }
 
-    /// The op has come back, with `count` bytes that are still the file's if they are not `stale`.
+    /// Takes the result of the op: `count` bytes, which are used unless they are `stale`.
     pub(crate) fn landed(&mut self, buffer: Buf, count: usize, stale: bool) {
         match buffer {
             Buf::Aligned(mut memory) if count > 0 && !stale => {
@@ -129,7 +129,7 @@ impl Buffered {
                 return;
             }
         }
-        // Somebody waits for it: the next one goes out before they are woken.
+        // A caller waits for these bytes: the next op is submitted before it is woken.
         let missing = std::mem::take(&mut self.missing);
         if missing > 0 {
             self.use_ahead(missing);
@@ -142,7 +142,8 @@ impl Buffered {
         }
     }
 
-    /// What was read ahead is unread now, and about `count` bytes more are wanted. False: nothing was.
+    /// Makes the bytes that were read ahead unread ones, and schedules about `count` more. Returns false if
+    /// there are none.
     pub(crate) fn use_ahead(&mut self, count: usize) -> bool {
         let Some(landed) = self.ahead.landed.take() else {
             return false;
@@ -150,7 +151,7 @@ impl Buffered {
         match self.input.append(landed) {
             Ok(Some(used)) => self.keep(used.into()),
             Ok(None) => {}
-            // It is read again by whoever needs it, who hears of the lack of memory.
+            // The read that needs the bytes reads them again, and reports the lack of memory.
             Err(_) => return false,
         }
         self.was_short = false;

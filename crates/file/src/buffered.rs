@@ -12,18 +12,20 @@ use proactor::op::{File, Op, Read, Write};
 use proactor::{Error, Output as OpOutput};
 use std::sync::Arc;
 
-/// How a file was opened.
+/// Options of an open file.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where the caller is, in bytes; `None` for a file without positions (pipe, socket, terminal). Default: 0.
+    /// Position of the caller in bytes; `None` for a file without positions (pipe, socket, terminal).
+    /// Default: 0.
     pub position: Option<u64>,
-    /// Writes go to the end, wherever that is by then (O_APPEND).
+    /// True if writes go to the end of the file at the time of the write (O_APPEND).
     pub append: bool,
-    /// Size of a buffer in bytes; 0 reads and writes just what is asked for. Default: 32 KiB.
+    /// Size of a buffer in bytes; 0 reads and writes exactly what is asked for. Default: 32 KiB.
     pub block: usize,
-    /// For a file that is open with O_DIRECT, which has positions and is not appended to. Default: none.
+    /// Alignment of a file open with O_DIRECT, which has positions and is not appended to. Default: none.
     pub direct: Option<Arc<Direct>>,
-    /// With `direct`, and a buffer: the next block is read while a sequential reader has this one. Default: false.
+    /// With `direct` and a buffer: reads the next block while a sequential reader consumes this one. Default:
+    /// false.
     pub reads_ahead: bool,
 }
 
@@ -39,57 +41,58 @@ impl Default for Options {
     }
 }
 
-/// Whether a request can be met now.
+/// Result of a request that may have to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step<T> {
-    /// It is met.
+    /// The request is met.
     Ready(T),
-    /// Not before the op in flight is done, or the one that [`Buffered::start`] names. Ask again then.
+    /// The request waits for the op in flight, or for the one that [`Buffered::start`] returns. Repeat it
+    /// then.
     Blocked,
 }
 
-/// What the op in flight is for.
+/// Purpose of the op in flight.
 #[derive(Debug)]
 pub(crate) enum Flight {
     Fill,
-    /// What nobody has asked for yet, so many bytes.
+    /// A read-ahead of this many bytes, which no caller has asked for yet.
     Ahead {
         count: usize,
     },
-    /// Buffered bytes: the first `skip` are written, the others go to `at`.
+    /// A write of buffered bytes: the first `skip` are written, the others go to `at`.
     Flush {
         at: u64,
         skip: usize,
     },
-    /// The caller's own memory, whose first `skip` bytes are written.
+    /// A write of the caller's own memory, whose first `skip` bytes are written.
     Large {
         skip: usize,
     },
-    /// Into the caller's own memory, behind what it has already.
+    /// A read into the caller's own memory, after the bytes it has already.
     Long {
         have: usize,
     },
-    /// Something else on the same file.
+    /// Another op on the same file, submitted by [`Buffered::ask`].
     Asked,
 }
 
-/// What is to be written as soon as nothing is in flight.
+/// Bytes to write as soon as nothing is in flight.
 #[derive(Debug)]
 pub(crate) struct Queued {
     pub(crate) buffer: Buf,
     /// Bytes at the start of `buffer` that short writes have written.
     pub(crate) skip: usize,
-    /// Where the byte behind them goes.
+    /// Offset of the first byte after those.
     pub(crate) at: u64,
     pub(crate) large: bool,
 }
 
 /// One open file with its buffers.
 ///
-/// Invariants: of a file with positions, unread bytes and bytes to be written are never there at once; at most one op is in
-/// flight; after an error of a write, the bytes that were not written are the next to be.
+/// Invariants: a file with positions never has unread bytes and bytes to be written at the same time; at most
+/// one op is in flight; after a failed write, the bytes that were not written are the next to be written.
 pub struct Buffered {
-    /// There until it is taken to be closed.
+    /// The file, until it is taken to be closed.
     pub(crate) file: Option<File>,
     pub(crate) seekable: bool,
     pub(crate) append: bool,
@@ -100,33 +103,33 @@ pub struct Buffered {
     pub(crate) reads_ahead: bool,
     pub(crate) output: Output,
     pub(crate) queued: Option<Queued>,
-    /// Bytes of a buffer that could not be written: they are the next to try.
+    /// Buffered bytes that could not be written; they are tried first.
     pub(crate) failed: Option<Queued>,
     pub(crate) flight: Option<Flight>,
-    /// So many bytes are missing.
+    /// Bytes that the caller still waits for.
     pub(crate) missing: usize,
-    /// The last read found the end.
+    /// True if the last read found the end of the file.
     pub(crate) at_end: bool,
-    /// The last read brought less than it was to.
+    /// True if the last read returned less than it asked for.
     pub(crate) was_short: bool,
     pub(crate) read_error: Option<Error>,
     pub(crate) write_error: Option<Error>,
-    /// How far the long read has come that is over.
+    /// Result of a long read that has ended.
     pub(crate) long: Option<Result<usize, Error>>,
     pub(crate) asked: Option<Op>,
     pub(crate) answer: Option<Result<OpOutput, Error>>,
-    /// There until the file is taken.
+    /// O_DIRECT facts of the file, until it is taken.
     pub(crate) direct: Option<Arc<Direct>>,
-    /// The op in flight, as the ops that it takes: with O_DIRECT, or for a long read.
+    /// The op in flight as a transfer of several ops: with O_DIRECT, or for a long read.
     pub(crate) running: Option<Running>,
-    /// What was read ahead may have been changed past the buffers.
+    /// True if bytes that were read ahead may have been changed past the buffers.
     pub(crate) stale: bool,
-    /// So may what the read in flight brings.
+    /// True if the bytes of the read in flight may have been changed past the buffers.
     pub(crate) fill_is_stale: bool,
 }
 
 impl Buffered {
-    /// Buffers for an open file.
+    /// Creates the buffers of an open file.
     pub fn new(file: File, options: Options) -> Self {
         Self::of(Some(file), options)
     }
@@ -160,7 +163,7 @@ impl Buffered {
         }
     }
 
-    /// The file; None after [`take_file`](Self::take_file).
+    /// Returns the file, or `None` after [`take_file`](Self::take_file).
     pub fn file(&self) -> Option<&File> {
         self.file.as_ref()
     }
@@ -172,27 +175,27 @@ impl Buffered {
         self.file.take()
     }
 
-    /// Whether the file has positions.
+    /// Returns true if the file has positions.
     pub fn seekable(&self) -> bool {
         self.seekable
     }
 
-    /// Whether writes go to the end.
+    /// Returns true if writes go to the end of the file.
     pub fn appends(&self) -> bool {
         self.append
     }
 
-    /// Size of a buffer in bytes.
+    /// Returns the size of a buffer in bytes.
     pub fn block(&self) -> usize {
         self.block
     }
 
-    /// Where the caller is: the place of the next byte read or written.
+    /// Returns the caller's position: the offset of the next byte read or written.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// Forgets what an earlier caller met at the end of the file, or as an error of a read.
+    /// Forgets an end of file or a read error that an earlier caller met.
     pub fn begin(&mut self) {
         self.at_end = false;
         self.read_error = None;
@@ -202,23 +205,25 @@ impl Buffered {
         }
     }
 
-    /// Bytes of the file have been changed past the buffers: calls that begin from now on read them again.
+    /// Reports that bytes of the file were changed past the buffers: calls that begin from now on read them
+    /// again.
     pub fn changed(&mut self, from: u64, len: u64) {
         let kept = self.position - self.input.consumed()..self.read_until();
         self.stale |= self.is_filling() || from < kept.end && kept.start < from.saturating_add(len);
     }
 
-    /// What O_DIRECT needs of this file, if it is open with it.
+    /// Returns the O_DIRECT facts of this file, if it is open with O_DIRECT.
     pub fn direct(&self) -> Option<Arc<Direct>> {
         self.direct.clone()
     }
 
-    /// Moves everything out; what is left has no file.
+    /// Moves everything out; what remains has no file.
     pub fn take(&mut self) -> Self {
         std::mem::replace(self, Self::of(None, Options::default()))
     }
 
-    /// Flushes, and waits for the op in flight: what is done next to the file meets no buffers of ours.
+    /// Flushes, and waits for the op in flight, so that the next operation on the file bypasses no buffered
+    /// bytes.
     ///
     /// # Errors
     /// As [`flush`](Self::flush).
@@ -230,7 +235,8 @@ impl Buffered {
         }
     }
 
-    /// Goes to a place in the file. Only after [`settle`](Self::settle); keeps what was read if the place is within it.
+    /// Moves to an offset. Call it only after [`settle`](Self::settle). Bytes that were read are kept if the
+    /// offset is among them.
     pub fn seek(&mut self, position: u64) {
         debug_assert!(self.flight.is_none() && !self.is_dirty());
         let unread = self.unread().len() as u64;
@@ -242,29 +248,31 @@ impl Buffered {
         self.position = position;
     }
 
-    /// Forgets what was read ahead: the file has been changed past the buffers.
+    /// Drops the bytes that were read ahead: the file has been changed past the buffers.
     pub fn forget_input(&mut self) {
         self.forget();
     }
 
-    /// Another op on the same file, when nothing is in flight; its result will be the [`answer`](Self::answer).
+    /// Queues another op on the same file while nothing is in flight; its result is the
+    /// [`answer`](Self::answer).
     pub fn ask(&mut self, op: impl Into<Op>) {
         debug_assert!(self.flight.is_none());
         self.answer = None;
         self.asked = Some(op.into());
     }
 
-    /// The result of what was asked.
+    /// Takes the result of the op given to [`ask`](Self::ask).
     pub fn answer(&mut self) -> Option<Result<OpOutput, Error>> {
         self.answer.take()
     }
 
-    /// Whether a read is in flight.
+    /// Returns true if a read is in flight.
     pub fn is_filling(&self) -> bool {
         matches!(self.flight, Some(Flight::Fill | Flight::Ahead { .. }))
     }
 
-    /// The result of the op in flight will never come: its driver is gone, which has run a write to its end.
+    /// Ends the op in flight, whose result will never come: its driver is gone, and has run a write to its
+    /// end.
     pub fn lost_flight(&mut self) {
         self.lost_running();
         self.ahead.give_up();
@@ -274,17 +282,17 @@ impl Buffered {
 
     // The op in flight
 
-    /// Whether an op is in flight.
+    /// Returns true if an op is in flight.
     pub fn is_busy(&self) -> bool {
         self.flight.is_some()
     }
 
-    /// Whether a result will come that nobody has to ask for.
+    /// Returns true if a result will come without another call.
     pub fn is_under_way(&self) -> bool {
         self.flight.is_some() && !self.wants_op()
     }
 
-    /// Whether [`start`](Self::start) has an op.
+    /// Returns true if [`start`](Self::start) has an op.
     pub fn wants_op(&self) -> bool {
         match &self.running {
             Some(running) => running.wants_op(),
@@ -295,7 +303,8 @@ impl Buffered {
         }
     }
 
-    /// The op that is needed next. From now on it is in flight: bring its result to [`finish`](Self::finish).
+    /// Returns the op that is needed next, which counts as in flight from then on. Pass its result to
+    /// [`finish`](Self::finish).
     pub fn start(&mut self) -> Option<Op> {
         if let Some(running) = &mut self.running {
             return running.op();
@@ -309,14 +318,15 @@ impl Buffered {
         }
     }
 
-    /// The op that [`start`](Self::start) has just given is not to be done now: it, or the same again, is the next to start.
+    /// Takes back the op that [`start`](Self::start) has just returned and that is not run now. The next
+    /// `start` returns it or an equal one.
     pub fn put_back(&mut self, op: Op) {
         if let Some(running) = &mut self.running {
             return running.put_back(op);
         }
         match (self.flight.take(), op) {
             (Some(Flight::Asked), op) => self.asked = Some(op),
-            // Whoever misses something asks again.
+            // A caller that still misses bytes asks again.
             (Some(Flight::Fill), Op::Read(read)) => self.input.filled(read.buffer, 0),
             (Some(Flight::Fill), Op::Blocking(_)) => {}
             (Some(Flight::Ahead { count }), Op::Read(read)) => self.put_back_ahead(read.buffer, count),
@@ -333,7 +343,7 @@ impl Buffered {
         }
     }
 
-    /// The op that [`start`](Self::start) has just given cannot be done at once: what is to be submitted in its place.
+    /// Returns what to submit in place of the op of [`start`](Self::start) that could not be done at once.
     pub fn waiting_op(&mut self, op: Op) -> Op {
         match &mut self.running {
             Some(running) => running.waiting_op(op),

@@ -1,4 +1,4 @@
-//! From one open file to another, by the kernel where it can and by hand where not.
+//! Copies from one open file to another, in the kernel where it can and through memory where it cannot.
 
 use crate::memory;
 use proactor::op::{Blocking, File, Stop};
@@ -7,12 +7,12 @@ use rustix::fs::{copy_file_range, fcntl_getfl, fstat, open, sendfile, Mode, OFla
 use rustix::io::{pread, pwrite, write, Errno, Result};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// Between two looks at whether to stop.
+/// Bytes copied between two checks for cancellation.
 const STEP_BYTES: usize = 16 << 20;
-/// Copied by hand at a time.
+/// Bytes copied through memory at a time.
 const MEMORY_BYTES: usize = 256 * 1024;
 
-/// `posix_fadvise(2)` on a range of any length; an `Advise` op has 32 bits for it.
+/// Runs `posix_fadvise(2)` on a range of any length; an `Advise` op has 32 bits for it.
 pub fn advise(file: &File, offset: i64, length: i64, advice: i32) -> Blocking {
     let file = file.clone();
     Blocking::new("advise", move |_| {
@@ -24,8 +24,9 @@ pub fn advise(file: &File, offset: i64, length: i64, advice: i32) -> Blocking {
     })
 }
 
-/// Copies at most `count` bytes; the result says how many, fewer only at the end of the source. The kernel may share or
-/// copy them on the device; where it cannot, they go through memory. EINVAL if the two ranges of one file overlap.
+/// Copies at most `count` bytes and returns how many, which is fewer only at the end of the source. The
+/// kernel may share the blocks or copy them on the device; where it cannot, they go through memory. EINVAL if
+/// the two ranges of one file overlap.
 pub fn copy_range(from: &File, from_at: u64, to: File, to_at: u64, count: usize) -> Blocking {
     let mut copy = Copy {
         ends: None,
@@ -40,8 +41,8 @@ pub fn copy_range(from: &File, from_at: u64, to: File, to_at: u64, count: usize)
     Blocking::waiting("copy_range", move |stop| Ok(copy.run(stop)?))
 }
 
-/// Sends at most `count` bytes to a socket, a pipe or a file (at its position); the result says how many, fewer only at
-/// the end of the source. One in non-blocking mode is waited for.
+/// Sends at most `count` bytes to a socket, a pipe or a file (at its position) and returns how many, which is
+/// fewer only at the end of the source. Waits for a descriptor in non-blocking mode.
 pub fn send(from: &File, at: u64, to: OwnedFd, count: usize) -> Blocking {
     let mut send = Send {
         source: None,
@@ -56,7 +57,8 @@ pub fn send(from: &File, at: u64, to: OwnedFd, count: usize) -> Blocking {
     Blocking::waiting("sendfile", move |stop| Ok(send.run(stop)?))
 }
 
-/// The file again without O_DIRECT, which would ask for alignment here; `None` if it has none.
+/// Opens the file again without O_DIRECT, which would require alignment here; `None` if it is not open with
+/// it.
 fn plain(file: &File) -> Result<Option<OwnedFd>> {
     let flags = fcntl_getfl(file)?;
     if !flags.contains(OFlags::DIRECT) {
@@ -66,7 +68,7 @@ fn plain(file: &File) -> Result<Option<OwnedFd>> {
     open(path, flags & OFlags::RWMODE | OFlags::CLOEXEC, Mode::empty()).map(Some)
 }
 
-/// Whether the kernel cannot do this between these two files, but reads and writes may.
+/// Returns true if the kernel cannot do this between these two files, while reads and writes may work.
 fn is_refusal(e: Errno) -> bool {
     [
         Errno::XDEV,
@@ -79,7 +81,7 @@ fn is_refusal(e: Errno) -> bool {
 }
 
 struct Copy {
-    /// The descriptors to work on, once it has begun.
+    /// Descriptors of both ends, once the copy has begun.
     ends: Option<(Option<OwnedFd>, Option<OwnedFd>)>,
     from: File,
     from_at: u64,
@@ -104,7 +106,7 @@ impl Copy {
                 self.through_memory()?
             } else {
                 match self.by_kernel() {
-                    // The end, or a file that states no size (/proc): a read knows.
+                    // The end, or a file that states no size (/proc): only a read can tell.
                     Ok(0) => {
                         self.by_hand = true;
                         continue;
@@ -132,7 +134,7 @@ impl Copy {
         (either(from, &self.from), either(to, &self.to))
     }
 
-    /// By hand it would copy what it has just written.
+    /// Fails if the ranges overlap: copying through memory would copy what it has just written.
     fn check_overlap(&self) -> Result<()> {
         let (from, to) = (fstat(&self.from)?, fstat(&self.to)?);
         if (from.st_dev, from.st_ino) == (to.st_dev, to.st_ino) {
@@ -168,13 +170,13 @@ impl Copy {
     }
 }
 
-/// The descriptor to work on.
+/// Returns the descriptor to work on.
 fn either<'a>(plain: &'a Option<OwnedFd>, file: &'a File) -> BorrowedFd<'a> {
     plain.as_ref().map_or(file.as_fd(), AsFd::as_fd)
 }
 
 struct Send {
-    /// Without O_DIRECT, once it has begun.
+    /// Descriptor without O_DIRECT, once the transfer has begun.
     source: Option<Option<OwnedFd>>,
     from: File,
     at: u64,
@@ -182,7 +184,7 @@ struct Send {
     left: usize,
     done: usize,
     by_hand: bool,
-    /// Read by hand, and not sent yet.
+    /// Bytes read into memory and not sent yet.
     pending: Vec<u8>,
 }
 
@@ -236,7 +238,7 @@ impl Send {
         Ok(sent)
     }
 
-    /// Until the other side has taken something, or a signal has come.
+    /// Waits until the other side accepts bytes, or a signal arrives.
     fn wait_for_room(&self) -> Result<()> {
         poll(&mut [PollFd::new(&self.to, PollFlags::OUT)], None).map(drop)
     }

@@ -1,7 +1,8 @@
-//! Creating a file that goes away again unless somebody takes it: what temporary files are made by.
+//! Files that are removed unless they are taken: the base of temporary files.
 //!
-//! Does no I/O itself: the op does, on a worker, as no file system creates a file without waiting. Invariant: a file that
-//! was created and not taken has neither a name nor a descriptor when the op and the [`Creation`] are gone.
+//! This module does no I/O itself. The op does, on a worker, as no file system creates a file without
+//! waiting. Invariant: a file that was created and not taken has neither a name nor a descriptor once the op
+//! and the [`Creation`] are gone.
 
 use proactor::op::{Blocking, File};
 use proactor::Opens;
@@ -13,43 +14,44 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The op's name in errors.
 const NAME: &str = "open";
 
-/// Only its owner may use the file.
+/// Mode of the file: only its owner may use it.
 const MODE: libc::c_uint = 0o600;
 
-/// How a file is created.
+/// Kinds of creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Create {
-    /// With a name that must be free.
+    /// Under a name that must be free.
     Named,
-    /// The same, and the name is removed at once.
+    /// Under a name that must be free, and which is removed at once.
     Unlinked,
     /// Without a name, in the directory that the path names (O_TMPFILE).
     Nameless,
 }
 
-/// A file on its way from the op to whoever takes it. Dropped, it is given up.
+/// A file between the op that creates it and the caller that takes it. Dropping it gives the file up.
 #[derive(Debug, Default)]
 pub struct Creation(Arc<Mutex<Slot>>);
 
 #[derive(Debug, Default)]
 struct Slot {
     created: Option<Created>,
-    /// Nobody will take it.
+    /// True if no caller will take the file.
     given_up: bool,
 }
 
 #[derive(Debug)]
 struct Created {
-    /// None: it was taken.
+    /// The file; `None` if it was taken.
     file: Option<File>,
-    /// What has to be removed if it is not.
+    /// Name to remove if the file is not taken.
     path: Option<CString>,
-    /// A forked child has a copy of this, and the file is its parent's.
+    /// Process that made this: a forked child has a copy of it, and the file is its parent's.
     process: u32,
 }
 
 impl Creation {
-    /// Creates a file for reading and writing. It waits for a descriptor, and fails with EEXIST if the name is taken.
+    /// Creates a file for reading and writing. Waits for a descriptor, and fails with EEXIST if the name is
+    /// taken.
     pub fn start(&self, path: CString, how: Create) -> Blocking {
         let slot = Arc::clone(&self.0);
         let mut op = Blocking::new(NAME, move |stop| {
@@ -57,7 +59,7 @@ impl Creation {
             let mut slot = locked(&slot);
             if stop.is_set() || slot.given_up {
                 drop(slot);
-                // On the worker, for it takes a while to remove a file.
+                // On the worker, because removing a file takes a while.
                 drop(created);
                 return Err(io::Error::from_raw_os_error(libc::EINTR));
             }
@@ -68,12 +70,12 @@ impl Creation {
         op
     }
 
-    /// The open file, if it was created and nobody has taken it. It stays where it is from now on.
+    /// Takes the open file, if it was created and not taken before. The file is kept from now on.
     pub fn take(&self) -> Option<File> {
         locked(&self.0).created.take().and_then(Created::keep)
     }
 
-    /// Its descriptor, as long as nobody has taken it.
+    /// Returns the descriptor of the file, until it is taken.
     pub fn fd(&self) -> Option<RawFd> {
         locked(&self.0)
             .created
@@ -83,7 +85,7 @@ impl Creation {
             .map(AsRawFd::as_raw_fd)
     }
 
-    /// Removes and closes it, now or when it has been created.
+    /// Removes and closes the file, now or once it has been created.
     pub fn give_up(&self) {
         let mut slot = locked(&self.0);
         slot.given_up = true;
@@ -127,7 +129,7 @@ impl Created {
         Ok(created)
     }
 
-    /// Removes its name, if it has one that is ours.
+    /// Removes the name of the file, if it has one of ours.
     fn remove(&mut self) -> io::Result<()> {
         let path = self.path.take().filter(|_| self.process == std::process::id());
         // SAFETY: the path is NUL-terminated and outlives the call.
@@ -201,7 +203,7 @@ mod tests {
     fn without_a_name() {
         let folder = tempfile::tempdir().expect("a folder");
         let (creation, result) = create(folder.path(), Create::Nameless);
-        // Some file systems cannot.
+        // Some file systems cannot create such a file.
         if result == Ok(()) {
             let file = creation.take().expect("a file");
             // SAFETY: no pointers.

@@ -1,4 +1,4 @@
-//! What O_DIRECT needs of a file: alignment, aligned memory, and a way to write what is not aligned.
+//! O_DIRECT facts of a file: alignment, aligned memory, and a way to write unaligned bytes.
 
 use proactor::buffer::AlignedBuf;
 use proactor::op::{DirectAlignment, File, Open};
@@ -8,32 +8,33 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// The most aligned memory, in bytes, that is kept for the next transfers of a file.
+/// Upper bound on aligned memory, in bytes, that is kept for the next transfers of a file.
 const SPARE_BYTES: usize = 1 << 20;
-/// Larger blocks are those of networks, whose files have none in the cache.
+/// Upper bound on a block: larger ones are reported by network file systems, whose files have no blocks in
+/// the cache.
 const MOST_BLOCK_BYTES: usize = 64 * 1024;
 
-/// A file that is open with O_DIRECT, as its transfers see it.
+/// O_DIRECT facts of an open file that its transfers need.
 #[derive(Debug)]
 pub struct Direct {
     alignment: DirectAlignment,
     block: usize,
-    /// The same file without O_DIRECT, opened when something unaligned is to be written. The kernel keeps its cache in
-    /// step: a direct transfer writes back and drops the pages that it meets.
+    /// The same file without O_DIRECT, opened on the first unaligned write. The kernel keeps its cache
+    /// coherent: a direct transfer writes back and drops the pages that it meets.
     plain: OnceLock<File>,
     spare: Mutex<Vec<AlignedBuf>>,
 }
 
 impl Direct {
-    /// With the alignment that the kernel names for an open file.
+    /// Reads the alignment that the kernel names for an open file.
     ///
     /// # Errors
     /// EINVAL if it cannot be used with O_DIRECT.
     pub fn of(file: &File) -> io::Result<Self> {
         let alignment = file.direct_alignment()?;
         let block = fstat(file)?.st_blksize as usize;
-        // The cache writes back whole pages and whole blocks of the file system: what is written past it must not share
-        // one with what is written through it at the same time.
+        // The cache writes back whole pages and whole file-system blocks: bytes written past it must not
+        // share one with bytes written through it at the same time.
         let whole = block
             .min(MOST_BLOCK_BYTES)
             .max(rustix::param::page_size())
@@ -41,7 +42,7 @@ impl Direct {
         Ok(Self::new(alignment, whole))
     }
 
-    /// With these; `block` is a multiple of the alignment of offsets.
+    /// Uses the given facts; `block` is a multiple of the alignment of offsets.
     pub fn new(alignment: DirectAlignment, block: usize) -> Self {
         Direct {
             alignment,
@@ -51,12 +52,12 @@ impl Direct {
         }
     }
 
-    /// Offsets and lengths of what goes past the cache are multiples of this.
+    /// Returns the block size: offsets and lengths that bypass the cache are multiples of it.
     pub fn block(&self) -> usize {
         self.block
     }
 
-    /// How far an offset is behind the last block's start.
+    /// Returns the distance of an offset from the start of its block.
     pub(crate) fn past_block(&self, at: u64) -> usize {
         (at % self.block() as u64) as usize
     }
@@ -69,7 +70,7 @@ impl Direct {
         ptr.addr().is_multiple_of(self.alignment.memory)
     }
 
-    /// `len` bytes, with anything in them. `None`: there is no memory for them.
+    /// Allocates `len` bytes of arbitrary content. `None` if there is no memory.
     pub(crate) fn memory(&self, len: usize) -> Option<AlignedBuf> {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         match spare.iter().position(|buf| buf.capacity() == len) {
@@ -94,23 +95,23 @@ impl Direct {
         self.plain.get()
     }
 
-    /// The op whose descriptor `opened` takes.
+    /// Returns the op whose descriptor `opened` takes.
     pub(crate) fn open_plain(file: &File) -> Open {
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         // allocates: a number of a descriptor
         Open::new(CString::new(path).expect("a number has no NUL"), libc::O_WRONLY)
     }
 
-    /// Another transfer may have been faster: one is enough.
+    /// Stores the descriptor, unless another transfer was faster: one is enough.
     pub(crate) fn opened(&self, file: File) {
         let _ = self.plain.set(file);
     }
 }
 
-/// Takes O_DIRECT off an open file, when nobody is left to align what is written to it.
+/// Clears O_DIRECT on an open file, once nothing aligns its writes any more.
 pub(crate) fn make_plain(file: &File) {
     if let Ok(flags) = fcntl_getfl(file) {
-        // If that fails, so does the write, and says so.
+        // If that fails, the write fails too, and reports it.
         let _ = fcntl_setfl(file, flags - OFlags::DIRECT);
     }
 }

@@ -1,6 +1,7 @@
-//! Reading a directory: a worker fills a batch of entries, and whoever asked takes them out.
+//! Reading a directory: a worker fills a batch of entries, and the caller takes them out.
 //!
-//! The kernel has no asynchronous getdents64, and cannot say whether it would wait. Does no I/O itself: the op does.
+//! The kernel has no asynchronous getdents64, and cannot say whether a call would wait. This module does no
+//! I/O itself: the op does.
 
 use crate::memory;
 use proactor::op::{Blocking, File};
@@ -13,23 +14,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The op's name in errors.
 const NAME: &str = "scandir";
 
-/// Bytes of entries that the first batch may have: a thousand of short names.
+/// Size in bytes of the first batch: a thousand entries with short names.
 const FIRST_BYTES: usize = 32 * 1024;
-/// And the later ones: a wake-up costs as much as 100 entries.
+/// Size in bytes of later batches: a wake-up costs as much as 100 entries.
 const LATER_BYTES: usize = 128 * 1024;
-/// The most that a caller gets at once, whatever it asks for: the memory is touched before it is filled.
+/// Upper bound on a batch, whatever the caller asks for: the memory is touched before it is filled.
 const MOST_BYTES: usize = 1 << 20;
-/// What any entry has room in: a name of 255 bytes behind `NAME_AT` others, padded.
+/// Size in bytes that fits every entry: a name of 255 bytes after `NAME_AT` others, padded.
 const LONGEST_BYTES: usize = 280;
 
-/// A directory, by its path or by a descriptor of the caller's. It is opened by the first read.
+/// A directory, given by its path or by a descriptor of the caller's. The first read opens it.
 #[derive(Clone)]
 pub struct Directory(Arc<Mutex<State>>);
 
 struct State {
     source: Source,
     open: Option<File>,
-    /// What has been read and not yet taken.
+    /// Entries that have been read and not taken yet.
     batch: Batch,
     limit: usize,
 }
@@ -40,13 +41,13 @@ enum Source {
 }
 
 impl Directory {
-    /// The directory of this name.
+    /// Names a directory by its path.
     pub fn at(path: CString) -> Self {
         Self::new(Source::Path(path))
     }
 
-    /// The directory that is open as `fd`, which stays the caller's. As with `os.scandir`, its position is moved, and set
-    /// to the beginning at the end.
+    /// Names the directory that is open as `fd`, which stays the caller's. As with `os.scandir`, reading
+    /// moves its position, which is reset to the beginning at the end.
     pub fn of(fd: RawFd) -> Self {
         Self::new(Source::Descriptor(fd))
     }
@@ -60,8 +61,8 @@ impl Directory {
         })))
     }
 
-    /// Opens the directory if it is not, and reads a batch of at most `most_bytes` (or as many as are sensible). One at a
-    /// time.
+    /// Opens the directory if it is not open yet, and reads a batch of at most `most_bytes` (by default a
+    /// sensible size). One read at a time.
     pub fn read(&self, most_bytes: Option<usize>) -> Blocking {
         let directory = self.clone();
         let mut op = Blocking::new(NAME, move |_| directory.state().read(most_bytes).map(|()| 0));
@@ -69,7 +70,7 @@ impl Directory {
         op
     }
 
-    /// What has been read.
+    /// Takes the batch that has been read.
     pub fn take(&self) -> Batch {
         std::mem::take(&mut self.state().batch)
     }
@@ -87,7 +88,7 @@ impl State {
         };
         let mut bytes = memory::zeroed(most_bytes.unwrap_or(self.limit).min(MOST_BYTES))?;
         let (mut filled, mut is_last) = (0, false);
-        // To hear that there is no more takes another call, and would take another wake-up.
+        // Learning that there is no more takes another call, and would take another wake-up.
         while !is_last && (filled == 0 || filled + LONGEST_BYTES <= bytes.len()) {
             match entries(fd, &mut bytes[filled..]) {
                 Ok(0) => is_last = true,
@@ -108,7 +109,7 @@ impl State {
     }
 }
 
-/// getdents64(2): how many bytes of the buffer have entries now; 0 at the end.
+/// Calls getdents64(2) and returns the number of bytes that hold entries now; 0 at the end.
 fn entries(fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
     // SAFETY: the buffer is alive and of this size.
     let read = unsafe { libc::syscall(libc::SYS_getdents64, fd, buffer.as_mut_ptr(), buffer.len()) };
@@ -147,7 +148,7 @@ impl Source {
     }
 }
 
-/// What one read has found, as the kernel has written it.
+/// Entries of one read, as the kernel wrote them.
 #[derive(Debug, Default)]
 pub struct Batch {
     bytes: Vec<u8>,
@@ -158,11 +159,11 @@ pub struct Batch {
 /// One entry of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// Its name, without a NUL.
+    /// Name, without a NUL.
     pub name: &'a [u8],
-    /// Its inode number.
+    /// Inode number.
     pub inode: u64,
-    /// `DT_REG` and so on; DT_UNKNOWN where the file system does not say.
+    /// Type: `DT_REG` and so on, or DT_UNKNOWN where the file system does not say.
     pub kind: u8,
 }
 
@@ -172,17 +173,17 @@ const KIND_AT: usize = 18;
 const NAME_AT: usize = 19;
 
 impl Batch {
-    /// Nothing was read (`.` and `..` are entries here).
+    /// Returns true if nothing was read (`.` and `..` count as entries here).
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// The directory has no more entries than these.
+    /// Returns true if the directory has no more entries than these.
     pub fn is_last(&self) -> bool {
         self.is_last
     }
 
-    /// The next entry, `.` and `..` left out; None at the end of the batch.
+    /// Takes the next entry, skipping `.` and `..`; `None` at the end of the batch.
     pub fn take(&mut self) -> Option<Entry<'_>> {
         loop {
             let record = self.bytes.get(self.at..).filter(|rest| rest.len() > NAME_AT)?;
@@ -213,7 +214,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::fs;
 
-    /// All names, by batches of this size.
+    /// Returns all names, read in batches of this size.
     fn names(directory: &Directory, most_bytes: Option<usize>) -> Result<Vec<Vec<u8>>, proactor::Error> {
         let mut driver = Driver::new().expect("a driver");
         let mut found = Vec::new();

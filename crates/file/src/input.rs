@@ -1,4 +1,4 @@
-//! What has been read ahead of the caller.
+//! Bytes that have been read ahead of the caller.
 
 use crate::memory;
 use crate::part::Room;
@@ -10,16 +10,16 @@ use std::ops::Deref;
 #[derive(Default)]
 pub(crate) struct Input {
     block: Block,
-    /// Consumed: the unread bytes start here.
+    /// Start of the unread bytes; those before it are consumed.
     start: usize,
-    /// No line end in the unread bytes up to here, counted from `start`.
+    /// Unread bytes, counted from `start`, that contain no line end.
     searched: usize,
 }
 
-/// Memory that has been read into.
+/// Memory that holds bytes read from the file.
 enum Block {
     Vec(Vec<u8>),
-    /// By O_DIRECT, ahead of the reader.
+    /// Aligned memory of a read-ahead with O_DIRECT.
     Aligned(AlignedBuf),
 }
 
@@ -50,7 +50,7 @@ impl Input {
         debug_assert!(self.start <= self.block.len());
     }
 
-    /// Steps back over bytes consumed before, if they are still here.
+    /// Steps back over consumed bytes, if they are still here.
     pub(crate) fn unconsume(&mut self, count: u64) -> bool {
         let back = usize::try_from(count).ok().filter(|&count| count <= self.start);
         if let Some(count) = back {
@@ -60,7 +60,7 @@ impl Input {
         back.is_some()
     }
 
-    /// How many consumed bytes are still here.
+    /// Returns the number of consumed bytes that are still here.
     pub(crate) fn consumed(&self) -> u64 {
         self.start as u64
     }
@@ -74,8 +74,8 @@ impl Input {
         self.searched = 0;
     }
 
-    /// The length of the next line with its end, of which at most `limit` bytes are looked at; None if there is no line
-    /// end yet.
+    /// Returns the length of the next line with its end, searching at most `limit` bytes; `None` if they hold
+    /// no line end.
     pub(crate) fn line(&mut self, limit: usize) -> Option<usize> {
         let unread = &self.block[self.start..];
         let within = &unread[..unread.len().min(limit)];
@@ -97,7 +97,7 @@ impl Input {
         memory::reserve(self.unread_vec()?, count)
     }
 
-    /// The room for `count` more bytes, to be read into. Gives the memory away until `filled`.
+    /// Returns the room for `count` more bytes to be read into. The memory is away until `filled`.
     ///
     /// # Errors
     /// If there is no memory for them. Nothing is given away then.
@@ -109,7 +109,7 @@ impl Input {
         Ok(Buf::from(memory))
     }
 
-    /// The unread bytes as a vector that has no others.
+    /// Returns the unread bytes as a vector that holds nothing else.
     fn unread_vec(&mut self) -> Result<&mut Vec<u8>, TryReserveError> {
         let start = std::mem::take(&mut self.start);
         if let Block::Aligned(buf) = &self.block {
@@ -128,8 +128,8 @@ impl Input {
         }
     }
 
-    /// Adds bytes that have been read. If those before are consumed, nothing is copied, and aligned memory of theirs is
-    /// given back.
+    /// Adds bytes that have been read. If the bytes before them are consumed, nothing is copied, and their
+    /// aligned memory is returned.
     ///
     /// # Errors
     /// If there is no memory for them. They are not added then.
@@ -160,7 +160,7 @@ impl Input {
         self.block = Block::Vec(unsafe { room.into_vec(count) });
     }
 
-    /// Gives memory back that a large read has made necessary.
+    /// Frees memory that a large read has made necessary.
     pub(crate) fn shrink(&mut self, block: usize) {
         if let Block::Vec(vec) = &self.block {
             if self.start == vec.len() && vec.capacity() > 2 * block {
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_line_is_as_long_as_its_limit_without_more_bytes() {
-        // To ask for more would wait for a pipe's writer.
+        // Asking for more would wait for a pipe's writer.
         assert_eq!(of(b"abcde").line(5), Some(5));
         assert_eq!(of(b"abcde").line(4), Some(4));
         assert_eq!(of(b"abcde").line(6), None);

@@ -1,9 +1,9 @@
 //! Buffered files, without the I/O.
 //!
-//! A [`Buffered`] holds a file's position and its buffers. Asked for bytes, it gives them if it has them; if not, it
-//! names the op that it needs, and whoever drives it (an event loop's driver, a test) submits the op and brings back its
-//! result. The op belongs to the file and not to whoever waits: a caller that goes away loses no bytes, and the next one
-//! finds them in the buffer.
+//! A [`Buffered`] holds a file's position and its buffers. Asked for bytes, it returns them if it has them.
+//! If not, it names the op that it needs, and its driver (an event loop, a test) submits the op and brings
+//! back the result. The op belongs to the file and not to the caller that waits: a caller that goes away
+//! loses no bytes, and the next one finds them in the buffer.
 //!
 //! ```
 //! use proactor::{op::{File, Open}, Driver};

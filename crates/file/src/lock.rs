@@ -1,7 +1,7 @@
 //! Locks of an open file description (fcntl(2), "Open file description locks").
 //!
-//! They belong to the open file and not to the process: two files that a process has opened exclude each other as those of
-//! two processes do.
+//! They belong to the open file and not to the process: two files opened by one process exclude each other as
+//! those of two processes do.
 
 use proactor::op::{Blocking, File};
 use proactor::Error;
@@ -11,14 +11,14 @@ use std::os::fd::AsRawFd;
 /// The op's name in errors.
 const NAME: &str = "lock";
 
-/// A lock on a part of a file. Advisory: it keeps out those who ask for one.
+/// An advisory lock on a part of a file: it excludes only those who ask for a lock.
 #[derive(Debug, Clone, Copy)]
 pub struct Lock {
-    /// Excludes all others; if not, only exclusive ones.
+    /// True if the lock excludes all others; a shared lock excludes only exclusive ones.
     pub exclusive: bool,
-    /// The first byte.
+    /// Offset of the first byte.
     pub start: i64,
-    /// So many bytes; 0 is to the end of the file, however far it grows.
+    /// Length in bytes; 0 means to the end of the file, however far it grows.
     pub length: i64,
 }
 
@@ -41,7 +41,7 @@ impl Lock {
         }
     }
 
-    /// Takes the lock if that needs no waiting. False: somebody else has one that excludes it.
+    /// Takes the lock if that needs no waiting. Returns false if a conflicting lock is held.
     ///
     /// # Errors
     /// EBADF if the file is not open for what is asked (writing, if exclusive; else reading), ENOLCK, EINVAL.
@@ -53,16 +53,16 @@ impl Lock {
         }
     }
 
-    /// Waits for the lock. It is held when this op completes without an error.
+    /// Waits for the lock, which is held once this op completes without an error.
     pub fn wait(&self, file: &File) -> Blocking {
         let (file, flock) = (file.clone(), self.flock(self.kind()));
         Blocking::waiting(NAME, move |_| fcntl(&file, libc::F_OFD_SETLKW, flock).map(|()| 0))
     }
 
-    /// Gives up whatever lock the file has on this part.
+    /// Releases every lock that the file holds on this part.
     ///
     /// # Errors
-    /// EINVAL for a part that cannot be.
+    /// EINVAL for a part that is not valid.
     pub fn release(&self, file: &File) -> Result<(), Error> {
         fcntl(file, libc::F_OFD_SETLK, self.flock(libc::F_UNLCK)).map_err(|e| error(&e))
     }

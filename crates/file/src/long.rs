@@ -1,7 +1,7 @@
 //! Long reads: past the buffer, straight into the caller's memory.
 //!
-//! The caller's place does not move before all of it is there, so a caller that goes away has taken nothing. The op in
-//! flight keeps the memory, and what it brings is nobody's.
+//! The caller's position moves only when all bytes are there, so a caller that goes away has taken nothing.
+//! The op in flight keeps the memory alive, and its bytes are dropped.
 
 use crate::buffered::{Buffered, Flight, Step};
 use crate::running::Running;
@@ -12,14 +12,16 @@ use proactor::op::{File, FileKind};
 use proactor::Error;
 use std::sync::Arc;
 
-/// Shorter reads are copied from the buffer, even if they are longer than that: to set up a transfer takes as long.
+/// Lower bound on a long read: shorter ones are copied from the buffer, because setting up a transfer takes
+/// as long.
 const LEAST: usize = 16 * 1024;
 
 impl Buffered {
-    /// Whether `count` bytes are better read by [`read_long`](Self::read_long): so many are missing that they would fill
-    /// the buffer. Only disk files: what has been read of a pipe is gone from there, and has to stay here.
+    /// Returns true if `count` bytes are better read by [`read_long`](Self::read_long), because as many as
+    /// would fill the buffer are missing. Only disk files qualify: bytes read from a pipe are gone from there
+    /// and have to stay here.
     ///
-    /// `Blocked`: that depends on what a read in flight brings, or on the one that is begun next.
+    /// `Blocked` if that depends on the read in flight, or on the one that is begun next.
     pub fn is_long(&self, count: usize) -> Step<bool> {
         let missing = count.saturating_sub(self.coming());
         let long = missing >= self.block.max(LEAST)
@@ -31,9 +33,10 @@ impl Buffered {
         }
     }
 
-    /// Begins to read the bytes from the caller's place on into `memory`, whose first `have` bytes have been read already.
-    /// `once`: no more than one system call for all of it would bring. False: not before the op in flight is done, or the one that
-    /// [`start`](Self::start) names. Afterwards [`long_read`](Self::long_read) knows when it is over.
+    /// Begins to read the bytes from the caller's position on into `memory`, whose first `have` bytes have
+    /// been read already. With `once`, it reads no more than one system call would. Returns false if it has
+    /// to wait for the op in flight or the one that [`start`](Self::start) returns. Afterwards
+    /// [`long_read`](Self::long_read) reports its end.
     ///
     /// # Errors
     /// A failed flush's.
@@ -65,7 +68,7 @@ impl Buffered {
         Ok(true)
     }
 
-    /// What is read ahead comes first. It stays unread until the caller has all.
+    /// Copies the bytes that were read ahead. They stay unread until the caller has all.
     fn copy_unread(&self, memory: &dyn Memory) -> usize {
         assert!(self.read_so_far() < memory.len());
         let mut have = 0;
@@ -77,7 +80,8 @@ impl Buffered {
         have
     }
 
-    /// How many bytes of its memory the long read has filled: all, or all up to the end. The place stays.
+    /// Returns the number of bytes that the long read has put into its memory: all, or all up to the end. The
+    /// position stays.
     ///
     /// # Errors
     /// The read's. Nothing is taken then.
@@ -88,7 +92,7 @@ impl Buffered {
         }
     }
 
-    /// Moves on by what a long read has found.
+    /// Advances the position by the `count` bytes of a long read.
     pub fn take_long(&mut self, count: usize) {
         let from = self.read_until();
         self.forget();
@@ -96,8 +100,8 @@ impl Buffered {
         self.has_read_on(from, count);
     }
 
-    /// The call is over: nothing is missing or asked for any more. True: the op of a long read is in flight, and need not
-    /// come to its end.
+    /// Ends the call: nothing is missing or asked for any more. Returns true if the op of a long read is in
+    /// flight and may be cancelled.
     pub fn give_up(&mut self) -> bool {
         self.missing = 0;
         self.asked = None;

@@ -1,11 +1,11 @@
-//! What to do where there is no memory for a size that a file or a caller gives.
+//! Errors for sizes, given by a file or a caller, that there is no memory for.
 
 use proactor::op::{Blocking, Op};
 use std::io;
 
 pub(crate) use proactor::memory::{append, reserve, zeroed};
 
-/// Makes an op that fails for lack of memory, in place of the one that there is no memory for.
+/// Makes an op that fails for lack of memory, in place of the one that could not be allocated.
 pub(crate) fn failing_op(name: &'static str) -> Op {
     Blocking::new(name, |_| Err(io::ErrorKind::OutOfMemory.into())).into()
 }

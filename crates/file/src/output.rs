@@ -1,15 +1,15 @@
-//! What has been written and is not yet with the kernel.
+//! Bytes that have been written and have not reached the kernel.
 
 use crate::memory;
 use std::collections::TryReserveError;
 
-/// Bytes on their way. Invariant: in file order they are those in flight, then `active`; `at` is where `active` starts.
+/// Bytes on their way. Invariant: in file order, those in flight come before `active`, which starts at `at`.
 #[derive(Default)]
 pub(crate) struct Output {
     active: Vec<u8>,
-    /// Used before, and empty.
+    /// Empty buffer that is kept for reuse.
     spare: Vec<u8>,
-    /// Where `active` goes, for a file with positions.
+    /// Offset of `active`, for a file with positions.
     pub(crate) at: u64,
 }
 
@@ -26,7 +26,7 @@ impl Output {
         self.active.len() + count <= block
     }
 
-    /// Adds bytes. The first ones make the buffer.
+    /// Adds bytes. The first call allocates the buffer.
     ///
     /// # Errors
     /// If there is no memory for them, or for a buffer of `block` bytes. They are not taken then.
@@ -38,7 +38,7 @@ impl Output {
         memory::append(&mut self.active, data)
     }
 
-    /// The bytes to be written now, and where. The next ones come behind them.
+    /// Takes the bytes to write now, and their offset. The next ones follow them.
     pub(crate) fn take(&mut self) -> (Vec<u8>, u64) {
         let spare = std::mem::take(&mut self.spare);
         let data = std::mem::replace(&mut self.active, spare);
@@ -47,7 +47,7 @@ impl Output {
         (data, at)
     }
 
-    /// As `take`, without the last `keep` bytes.
+    /// Does what `take` does, except for the last `keep` bytes.
     ///
     /// # Errors
     /// If there is no memory for those. Nothing is taken then.
@@ -62,7 +62,7 @@ impl Output {
         Ok((data, at))
     }
 
-    /// Memory of bytes that have been written.
+    /// Takes back the memory of bytes that have been written.
     pub(crate) fn written(&mut self, mut memory: Vec<u8>, block: usize) {
         if memory.capacity() <= 2 * block {
             memory.clear();

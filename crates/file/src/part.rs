@@ -3,7 +3,7 @@
 use proactor::buffer::{Buf, Memory};
 use std::any::Any;
 
-/// The room of a vector behind what it holds: a read fills it without moving what is there.
+/// Spare capacity of a vector: a read fills it without moving the bytes that are there.
 pub(crate) struct Room {
     vec: Vec<u8>,
     ptr: *mut u8,
@@ -16,14 +16,14 @@ unsafe impl Send for Room {}
 unsafe impl Sync for Room {}
 
 impl Room {
-    /// At most `most` bytes of the room.
+    /// Lends at most `most` bytes of the spare capacity.
     pub(crate) fn new(mut vec: Vec<u8>, most: usize) -> Self {
         let room = vec.spare_capacity_mut();
         let (ptr, len) = (room.as_mut_ptr().cast(), room.len().min(most));
         Room { vec, ptr, len }
     }
 
-    /// The room that an op has brought back.
+    /// Returns the room that an op has brought back.
     pub(crate) fn from_buf(buf: Buf) -> Option<Self> {
         match buf {
             Buf::Shared(memory) => memory.into_any().downcast().ok().map(|room| *room),
@@ -31,7 +31,7 @@ impl Room {
         }
     }
 
-    /// The vector, longer by the `filled` bytes that an op has put there.
+    /// Returns the vector, extended by the `filled` bytes that an op has put there.
     ///
     /// # Safety
     /// The op has written that many bytes from the start of the room.
@@ -90,7 +90,7 @@ impl Rest {
         }
     }
 
-    /// Shows all of a buffer.
+    /// Wraps a buffer and shows all of it.
     pub(crate) fn whole(buf: Buf) -> Self {
         Rest { buf, skip: 0 }
     }

@@ -1,38 +1,40 @@
-//! Reading: what is unread, and how much of it is missing.
+//! Reading: the unread bytes, and how many are missing.
 
 use crate::buffered::{Buffered, Step};
 use crate::input::Input;
 use proactor::Error;
 
-/// The most that one op reads: a longer copy of cached pages would keep an event loop waiting.
+/// Upper bound in bytes on one read: a longer copy of cached pages would delay the event loop.
 pub(crate) const MOST: usize = 1 << 20;
-/// The least that one op reads on the way to the end of a file. Files of `/proc/sys` answer the first read only, and a pipe
-/// has a page or more at a time.
+/// Lower bound in bytes on a read towards the end of a file. Files of `/proc/sys` answer only the first read,
+/// and a pipe has a page or more at a time.
 const LEAST_TO_THE_END: usize = 32 * 1024;
 
 impl Buffered {
-    /// What has been read and not been consumed.
+    /// Returns the bytes that have been read and not consumed.
     pub fn unread(&self) -> &[u8] {
         self.input.unread()
     }
 
-    /// Moves on by `count` of the unread bytes.
+    /// Consumes `count` of the unread bytes.
     pub fn consume(&mut self, count: usize) {
         self.input.consume(count);
         self.position += count as u64;
         self.input.shrink(self.block);
     }
 
-    /// Sees to it that `count` bytes are unread, or all up to the end, and says how many of the `count` there are.
+    /// Makes `count` bytes unread, or all up to the end, and returns how many of the `count` there are.
     ///
     /// # Errors
-    /// The error of a failed read or flush; [`Error::is_out_of_memory`] where there is no memory for the bytes.
+    /// The error of a failed read or flush; [`Error::is_out_of_memory`] where there is no memory for the
+    /// bytes.
     pub fn fill(&mut self, count: usize) -> Result<Step<usize>, Error> {
         self.fill_by(count, 0)
     }
 
-    /// Does the same for a caller who wants `most` bytes, or all up to the end, and does not know how many there are: an op
-    /// reads as much as is unread already, or more, so that their number grows with the logarithm of the size.
+    /// Does the same for a caller that wants `most` bytes, or all up to the end, and does not know how many
+    /// there are. An op reads at least as much as is unread already, so that the number of ops grows with the
+    /// logarithm of the size.
     ///
     /// # Errors
     /// As [`fill`](Self::fill).
@@ -44,7 +46,7 @@ impl Buffered {
         )
     }
 
-    /// With ops of `least` bytes, or a block.
+    /// Fills with ops of at least `least` bytes, or a block.
     fn fill_by(&mut self, count: usize, least: usize) -> Result<Step<usize>, Error> {
         if self.unread().len() < count {
             self.use_ahead(count);
@@ -63,7 +65,7 @@ impl Buffered {
         Ok(Step::Blocked)
     }
 
-    /// Has at most `count` more bytes read.
+    /// Schedules a read of at most `count` more bytes.
     fn want(&mut self, count: usize) -> Result<(), Error> {
         let missing = count.min(MOST);
         // What is read ahead goes to memory of its own.
@@ -80,8 +82,8 @@ impl Buffered {
         Ok(())
     }
 
-    /// Sees to it that something is unread, by one read of at most `count` bytes (or a block), and says how much. 0 is the
-    /// end.
+    /// Makes bytes unread by one read of at most `count` bytes (or a block), and returns how many there are.
+    /// 0 is the end.
     ///
     /// # Errors
     /// As [`fill`](Self::fill).
@@ -101,13 +103,13 @@ impl Buffered {
         }
     }
 
-    /// Sees to it that `count` bytes are unread, or all up to the end; of a pipe, what it has. Says how many of the `count`
-    /// there are. 0 is the end.
+    /// Makes `count` bytes unread, or all up to the end; of a pipe, those that it has. Returns how many of
+    /// the `count` there are. 0 is the end.
     ///
     /// # Errors
     /// As [`fill`](Self::fill).
     pub fn fill_chunk(&mut self, count: usize) -> Result<Step<usize>, Error> {
-        // A read that was short has met the end: to ask again would cost a call for each file.
+        // A short read has met the end: asking again would cost a call for each file.
         if !self.seekable || self.was_short && !self.unread().is_empty() {
             let step = self.fill_some(count)?;
             return Ok(match step {
@@ -118,14 +120,15 @@ impl Buffered {
         self.fill(count)
     }
 
-    /// Makes room for `count` bytes in all to be unread at once. (No room is no error: it is tried again later.)
+    /// Reserves room for `count` unread bytes in all. A failure is not an error: it is tried again later.
     pub fn expect(&mut self, count: usize) {
         if self.flight.is_none() {
             self.input.expect(count);
         }
     }
 
-    /// The length of the next line with its end; of the last one without; 0 at the end of the file. At most `limit`.
+    /// Returns the length of the next line with its end, or of the last line without one; 0 at the end of the
+    /// file. At most `limit`.
     ///
     /// # Errors
     /// As [`fill`](Self::fill).

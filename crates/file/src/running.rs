@@ -1,5 +1,5 @@
-//! Ops of the buffers that are transfers of several others: on a file that is open with O_DIRECT each, of aligned ones,
-//! and everywhere the long reads.
+//! Ops of the buffers that run as several ops: on a file that is open with O_DIRECT each as aligned ones, and
+//! long reads everywhere.
 
 use crate::buffered::{Buffered, Queued};
 use crate::direct::Direct;
@@ -11,25 +11,25 @@ use proactor::op::{Handle, Op, Read, Write};
 use proactor::{Error, Output};
 use std::sync::Arc;
 
-/// An op of the buffers while its transfer is under way.
+/// An op of the buffers whose transfer is under way.
 pub(crate) struct Running {
     transfer: Transfer,
     of: Whole,
     in_flight: bool,
-    /// It ends with the op in flight.
+    /// True if the transfer ends with the op in flight.
     stopped: bool,
 }
 
-/// The op's memory, to be given back.
+/// Memory of the op, to be given back.
 enum Whole {
     Read(Arc<Room>),
     Write(Arc<Rest>),
-    /// Of a long read, which the caller has.
+    /// Memory of a long read, which the caller owns.
     Callers,
 }
 
 impl Running {
-    /// A long read.
+    /// Runs a long read.
     pub(crate) fn of_caller(transfer: Transfer) -> Self {
         Running {
             transfer,
@@ -39,7 +39,7 @@ impl Running {
         }
     }
 
-    /// Ends with the op in flight, if there is one.
+    /// Makes the transfer end with the op in flight, if there is one.
     pub(crate) fn stop(&mut self) -> bool {
         self.stopped = true;
         self.in_flight
@@ -58,26 +58,26 @@ impl Running {
         op
     }
 
-    /// An op that has not been done.
+    /// Takes back an op that was not run.
     pub(crate) fn put_back(&mut self, op: Op) {
         self.in_flight = false;
         self.transfer.put_back(op);
     }
 
-    /// In place of an op that cannot be done at once, a longer one.
+    /// Returns a longer op in place of one that could not be done at once.
     pub(crate) fn waiting_op(&mut self, op: Op) -> Op {
         let direct = self.transfer.is_direct();
         if direct {
-            // It may have taken aligned memory, and is as long as can be.
+            // It may have taken aligned memory, and is as long as it can be.
             return op;
         }
         self.transfer.waiting_op().unwrap_or(op)
     }
 
-    /// The op that it stood for.
+    /// Returns the op that the transfer stands for.
     fn whole(self) -> Option<Op> {
         let Running { transfer, of, .. } = self;
-        // It has the other references.
+        // The transfer holds the other references.
         drop(transfer);
         Some(match of {
             Whole::Read(room) => {
@@ -91,7 +91,8 @@ impl Running {
 }
 
 impl Buffered {
-    /// Begins the transfer for an op, and gives the first of its ops. What moves no bytes is left as it is.
+    /// Begins the transfer of an op, and returns its first op. An op that moves no bytes is returned
+    /// unchanged.
     pub(crate) fn run_aligned(&mut self, direct: Arc<Direct>, op: Op) -> Option<Op> {
         let file = self.file.as_ref()?;
         let (transfer, of) = match op {
@@ -118,7 +119,7 @@ impl Buffered {
         running.op()
     }
 
-    /// The op that has come to its end with this one; `None` while there is more of it to do.
+    /// Returns the op that has ended with this one; `None` while there is more to do.
     #[allow(clippy::type_complexity)]
     pub(crate) fn whole_op(
         &mut self,
@@ -137,14 +138,15 @@ impl Buffered {
         let whole = matches!(running.of, Whole::Callers);
         let op = self.running.take().and_then(Running::whole);
         Some(match taken {
-            // What failed after a part was moved has succeeded in part, as a system call would say. A long read takes all or
-            // nothing.
+            // A failure after a part was moved is a partial success, as a system call would report it. A long
+            // read takes all or nothing.
             Err(e) if count == 0 || whole => (op, Err(e)),
             _ => (op, Ok(Output::Count(count))),
         })
     }
 
-    /// The driver is gone, and has run the op in flight to its end. What else was to be written is the next to be.
+    /// Ends the transfer: the driver is gone, and has run the op in flight to its end. The rest of a write is
+    /// the next to be written.
     pub(crate) fn lost_running(&mut self) {
         let Some(Running { transfer, of, .. }) = self.running.take() else {
             return;
@@ -164,8 +166,8 @@ impl Buffered {
         }
     }
 
-    /// A read into a buffer ends where a block of O_DIRECT does, if that is not before its first byte: the next one
-    /// starts there.
+    /// Returns the length of a read into a buffer, cut at the end of an O_DIRECT block unless that is before
+    /// its first byte: the next read starts there.
     pub(crate) fn to_block_end(&self, at: u64, count: usize) -> usize {
         let Some(direct) = self.direct.as_ref().filter(|_| self.block > 0) else {
             return count;
@@ -176,7 +178,7 @@ impl Buffered {
         }
     }
 
-    /// How many of the bytes to be written are behind the last block of O_DIRECT that they fill.
+    /// Returns the number of bytes to be written that follow the last O_DIRECT block they fill.
     pub(crate) fn past_last_block(&self) -> usize {
         let len = self.output.len();
         let past = self

@@ -1,11 +1,11 @@
-//! A part of memory that others have parts of too.
+//! A part of memory that is shared.
 
 use proactor::buffer::{Buf, Memory};
 use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Some of the bytes of shared memory, as an op's.
+/// Part of shared memory, as the memory of an op.
 pub(crate) struct Span {
     memory: Arc<dyn Memory>,
     range: Range<usize>,

@@ -1,4 +1,4 @@
-//! A transfer at an offset: whole, whatever the kernel makes of it.
+//! A transfer at an offset that is complete, however much the kernel moves at once.
 
 use crate::direct::Direct;
 use crate::memory;
@@ -9,17 +9,17 @@ use proactor::{Error, Output};
 use std::collections::TryReserveError;
 use std::sync::Arc;
 
-/// The most that one op reads of a file in the page cache, and that is copied at a time for O_DIRECT: more would keep an
-/// event loop waiting.
+/// Upper bound in bytes on one op that reads a file in the page cache, and on one copy for O_DIRECT: more
+/// would delay the event loop.
 const MOST: usize = 1 << 20;
-/// The same of an op that nobody tries at once: each costs a wake-up, which takes as long as to read 200 KB. A call that is
-/// cancelled waits for no more than this.
+/// Upper bound in bytes on one op that is not tried at once: each costs a wake-up, which takes as long as
+/// reading 200 KB. A cancelled call waits for no more than this.
 const MOST_WAITING: usize = 8 << 20;
-/// The most buffers of one op (Linux, UIO_MAXIOV).
+/// Upper bound on buffers of one op (Linux, UIO_MAXIOV).
 const MOST_BUFFERS: usize = 1024;
 
-/// One `pread`, `pwrite`, `preadv` or `pwritev`, as the ops that it takes, one at a time. It goes on after a short one, and
-/// is over when all bytes are moved, at the end of the file, or after an error.
+/// One `pread`, `pwrite`, `preadv` or `pwritev` as the ops that it takes, one at a time. It continues after a
+/// short one, and is over when all bytes are moved, at the end of the file, or after an error.
 pub struct Transfer {
     file: File,
     direct: Option<Arc<Direct>>,
@@ -28,7 +28,8 @@ pub struct Transfer {
     memory: Vec<Arc<dyn Memory>>,
     total: usize,
     done: usize,
-    /// The first piece of `memory` with bytes to be moved: whoever looked for it anew would make long lists quadratic.
+    /// Index of the first piece of `memory` with bytes to move: searching anew would make long lists
+    /// quadratic.
     first: usize,
     /// Bytes in the pieces before `first`.
     before_first: usize,
@@ -37,18 +38,18 @@ pub struct Transfer {
     asked: Asked,
 }
 
-/// What the op in flight is to do.
+/// Purpose of the op in flight.
 #[derive(Clone, Copy)]
 enum Asked {
     Nothing,
-    /// Move so many bytes between the file and the memory.
+    /// Moves this many bytes between the file and the memory.
     Bytes(usize),
-    /// The same by aligned memory, which has the bytes after `skip` others.
+    /// Moves bytes through aligned memory, which has them after `skip` others.
     Aligned {
         skip: usize,
         count: usize,
     },
-    /// Open the file a second time.
+    /// Opens the file a second time.
     Plain,
 }
 
@@ -80,14 +81,15 @@ impl Transfer {
         }
     }
 
-    /// On a file that is open with O_DIRECT.
+    /// Sets the O_DIRECT facts of the file.
     #[must_use]
     pub fn direct(mut self, direct: Option<Arc<Direct>>) -> Self {
         self.direct = direct;
         self
     }
 
-    /// It is over when an op has moved less than it could, as a single system call for all of the bytes would be.
+    /// Ends the transfer when an op has moved less than it could, as a single system call for all bytes
+    /// would.
     #[must_use]
     pub fn once(mut self) -> Self {
         self.once = true;
@@ -98,22 +100,22 @@ impl Transfer {
         self.direct.is_some()
     }
 
-    /// Bytes to be moved.
+    /// Returns the number of bytes to move.
     pub fn total(&self) -> usize {
         self.total
     }
 
-    /// Bytes moved so far.
+    /// Returns the number of bytes moved so far.
     pub fn done(&self) -> usize {
         self.done
     }
 
-    /// Whether there is nothing left to do.
+    /// Returns true if there is nothing left to do.
     pub fn is_over(&self) -> bool {
         self.over || self.done == self.total
     }
 
-    /// Bytes that the op in flight moves.
+    /// Returns the number of bytes that the op in flight moves.
     pub(crate) fn in_flight(&self) -> usize {
         match self.asked {
             Asked::Bytes(count) | Asked::Aligned { count, .. } => count,
@@ -121,17 +123,17 @@ impl Transfer {
         }
     }
 
-    /// The next op. Bring its result to [`took`](Self::took). `None` when it is over.
+    /// Returns the next op, or `None` when the transfer is over. Pass its result to [`took`](Self::took).
     pub fn op(&mut self) -> Option<Op> {
         self.next_op(MOST)
     }
 
-    /// The next op, for a worker or a device. In place of the last one, if that has not been done.
+    /// Returns the next op, for a worker or a device. It replaces the last one if that was not run.
     pub fn waiting_op(&mut self) -> Option<Op> {
         self.next_op(MOST_WAITING)
     }
 
-    /// The last op has not been done, and [`op`](Self::op) will name it again.
+    /// Takes back the last op, which was not run; [`op`](Self::op) returns it again.
     pub(crate) fn put_back(&mut self, op: Op) {
         self.asked = Asked::Nothing;
         if let (Some(direct), Op::Read(Read { buffer, .. }) | Op::Write(Write { buffer, .. })) =
@@ -219,7 +221,7 @@ impl Transfer {
         Write::at(self.file.clone(), at, memory).into()
     }
 
-    /// As much of the next piece of memory as O_DIRECT takes as it is.
+    /// Returns as much of the next piece of memory as O_DIRECT takes without a copy.
     fn aligned(&self, direct: &Direct, at: u64) -> Option<Span> {
         let (memory, skip) = self.pieces().next()?;
         let len = direct.round_down(memory.len() - skip);
@@ -230,7 +232,7 @@ impl Transfer {
         fits.then(|| Span::of(Arc::clone(memory), skip..skip + len))
     }
 
-    /// The memory that is left, each piece with how much of it is done.
+    /// Returns the memory that is left, each piece with the number of its bytes that are done.
     fn pieces(&self) -> impl Iterator<Item = (&Arc<dyn Memory>, usize)> {
         let mut skip = self.done - self.before_first;
         self.memory[self.first..].iter().filter_map(move |memory| {
@@ -240,7 +242,7 @@ impl Transfer {
         })
     }
 
-    /// The next bytes of memory, at most so many.
+    /// Returns the next bytes of memory, at most `most`.
     fn spans(&self, mut most: usize) -> Result<Vec<Buf>, TryReserveError> {
         let mut spans = Vec::new();
         for (memory, skip) in self.pieces().take(MOST_BUFFERS) {
@@ -305,7 +307,7 @@ impl Transfer {
                     direct.keep(memory);
                 }
                 if count == 0 && all > 0 {
-                    // A short read that has not come to our bytes.
+                    // A short read that ends before our bytes.
                     self.over = self.is_at_end();
                     return Ok(());
                 }
@@ -348,7 +350,7 @@ impl Transfer {
         Ok(())
     }
 
-    /// Files in `/proc` and devices state a size of 0.
+    /// Returns true at the end of the file. Files in `/proc` and devices state a size of 0.
     fn is_at_end(&self) -> bool {
         let at = self.offset.saturating_add(self.done as u64);
         self.file.size().is_ok_and(|size| size > 0 && size <= at)

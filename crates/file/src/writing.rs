@@ -9,8 +9,8 @@ use proactor::{Error, Output};
 use std::os::fd::AsRawFd;
 
 impl Buffered {
-    /// Takes the bytes, at most [`block`](Self::block) of them, if there is room. Bytes that fill a buffer are on their
-    /// way from then on: look at [`start`](Self::start) even when it is `Ready`.
+    /// Takes the bytes, at most [`block`](Self::block) of them, if there is room. Bytes that fill a buffer
+    /// are to be written from then on: call [`start`](Self::start) even after `Ready`.
     ///
     /// # Errors
     /// An earlier write's, once. Nothing is taken then.
@@ -33,7 +33,7 @@ impl Buffered {
         Ok(Step::Ready(()))
     }
 
-    /// Takes the bytes if that is only to copy them, with no op to be started, waited for or reported.
+    /// Takes the bytes if that only copies them, with no op to be started, waited for or reported.
     pub fn put_at_once(&mut self, data: &[u8]) -> bool {
         let quiet = match &self.flight {
             None => self.queued.is_none() && self.missing == 0 && self.asked.is_none(),
@@ -101,14 +101,15 @@ impl Buffered {
         Ok(Step::Ready(()))
     }
 
-    /// What was read is behind the place that is written now. What a peer has sent stays the next to be read.
+    /// Drops bytes that were read after the offset that is written now. Bytes that a peer has sent stay the
+    /// next to be read.
     fn forget_overtaken(&mut self) {
         if self.seekable {
             self.forget();
         }
     }
 
-    /// Queues what could not be written, or else the buffer without its last `keep` bytes.
+    /// Queues the bytes that could not be written, or else the buffer except for its last `keep` bytes.
     fn queue_output(&mut self, keep: usize) -> Result<(), Error> {
         self.queued = self.failed.take();
         if self.queued.is_none() {
@@ -141,13 +142,13 @@ impl Buffered {
         Ok(if busy { Step::Blocked } else { Step::Ready(()) })
     }
 
-    /// Whether the caller's own memory is being written: the position is not known before it is.
+    /// Returns true if the caller's own memory is being written; the position is not known until that ends.
     pub fn is_writing_large(&self) -> bool {
         matches!(self.flight, Some(Flight::Large { .. }))
             || self.queued.as_ref().is_some_and(|queued| queued.large)
     }
 
-    /// Whether there are bytes that the kernel does not have yet.
+    /// Returns true if there are bytes that have not reached the kernel.
     pub fn is_dirty(&self) -> bool {
         !self.output.is_empty()
             || self.queued.is_some()
@@ -155,7 +156,7 @@ impl Buffered {
             || matches!(self.flight, Some(Flight::Flush { .. } | Flight::Large { .. }))
     }
 
-    /// Gives up the bytes that could not be written.
+    /// Drops the bytes that could not be written.
     pub fn discard(&mut self) {
         self.output.clear();
         self.queued = None;
@@ -163,7 +164,7 @@ impl Buffered {
         self.write_error = None;
     }
 
-    /// Writes what is left by plain blocking calls, when there is nobody to drive ops any more.
+    /// Writes the rest by plain blocking calls, once no driver runs ops any more.
     ///
     /// # Errors
     /// The first write's that fails; the rest is not tried.
@@ -197,7 +198,8 @@ impl Buffered {
         self.write_error.take().map_or(Ok(()), Err)
     }
 
-    /// Where the write in flight begins, how many bytes of its buffer are before that, and whether it is the caller's memory.
+    /// Returns the offset of the write in flight, the number of bytes of its buffer before that, and true if
+    /// it is the caller's memory.
     pub(crate) fn place_of_write(&self, flight: &Flight) -> (u64, usize, bool) {
         match *flight {
             Flight::Flush { at, skip } => (at, skip, false),
@@ -243,7 +245,8 @@ impl Buffered {
         }
     }
 
-    /// Others may append to the file too: only the kernel knows where our bytes went.
+    /// Updates the position after an append: others may append too, so only the kernel knows where our bytes
+    /// went.
     fn follow_the_end(&mut self) {
         if self.append && self.seekable {
             let fd = self.file.as_ref().map_or(-1, AsRawFd::as_raw_fd);

@@ -1,7 +1,7 @@
 //! Ops of [`proactor`] awaited under tokio.
 //!
-//! Futures of ops need nobody but a task that takes the driver's turns. [`local`] starts that task in a
-//! [`LocalSet`](tokio::task::LocalSet), and gives the [`Io`] that the other tasks of the set use:
+//! Futures of ops need only a task that takes the driver's turns. [`local`] starts that task in a
+//! [`LocalSet`](tokio::task::LocalSet), and returns the [`Io`] that the other tasks of the set use:
 //!
 //! ```
 //! use proactor::op::{Fsync, Write};
@@ -23,8 +23,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Tasks that move between the threads of a runtime share a [`Remote`](proactor::io::Remote), a thread with a driver, whose
-//! futures are `Send`. It needs nothing from tokio:
+//! Tasks that move between the threads of a runtime share a [`Remote`](proactor::io::Remote), a thread with a
+//! driver, whose futures are `Send`. It needs nothing from tokio:
 //!
 //! ```
 //! use proactor::{fs, io::Remote, Config};
@@ -36,9 +36,10 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A future that is dropped, by a timeout, `select!`, an abort or the end of the runtime, cancels its op where that is still
-//! possible; the op's buffer is freed when the kernel has let go of it. The last `Io` or `Remote` that is dropped waits until what
-//! changes a file has come to its end: drop a `Remote` where a thread may wait, after the runtime for instance.
+//! A future that is dropped, by a timeout, `select!`, an abort or the end of the runtime, cancels its op
+//! where that is still possible. The op's buffer is freed when the kernel has released it. Dropping the last
+//! `Io` or `Remote` waits until every op that changes a file has ended: drop a `Remote` where a thread may
+//! wait, for instance after the runtime.
 
 use proactor::io::WeakIo;
 use proactor::{Config, Io};
@@ -51,22 +52,22 @@ use std::task::{Context, Poll};
 use tokio::io::unix::AsyncFd;
 use tokio::io::Interest;
 
-/// A driver for the tasks of this [`LocalSet`](tokio::task::LocalSet), and a task of the set that takes its turns. The task ends
-/// with the last clone of the [`Io`].
+/// Creates a driver for the tasks of this [`LocalSet`](tokio::task::LocalSet), and starts a task of the set
+/// that takes its turns. The task ends with the last clone of the [`Io`].
 ///
 /// # Errors
-/// As [`Config::build`], and if the descriptor for the runtime cannot be made (EMFILE). If the driver cannot go on later, every op
-/// ends with that error ([`Io::fail`]).
+/// As [`Config::build`], and if the descriptor for the runtime cannot be made (EMFILE). If the driver fails
+/// later, every op ends with that error ([`Io::fail`]).
 ///
 /// # Panics
-/// Outside of a `LocalSet`, and in a runtime that was built without `enable_io`.
+/// Outside a `LocalSet`, and in a runtime that was built without `enable_io`.
 pub fn local(config: Config) -> io::Result<Io> {
     let io = Io::from(config.build()?);
     take_turns(&io)?;
     Ok(io)
 }
 
-/// As [`local`], for an [`Io`] that exists already: one with registered files, say.
+/// Starts the task of [`local`] for an existing [`Io`], for example one with registered files.
 ///
 /// # Errors
 /// If the descriptor for the runtime cannot be made.
@@ -75,7 +76,7 @@ pub fn local(config: Config) -> io::Result<Io> {
 /// As [`local`].
 pub fn take_turns(io: &Io) -> io::Result<()> {
     let fd = io.poll_fd()?.try_clone_to_owned()?;
-    // What replaces it since tokio 1.54 asks for a descriptor that stays the same one, as an `OwnedFd` does.
+    // Its replacement since tokio 1.54 requires a descriptor that stays the same, as an `OwnedFd` does.
     #[allow(deprecated)]
     let fd = AsyncFd::with_interest(fd, Interest::READABLE)?;
     tokio::task::spawn_local(Turns {
@@ -96,7 +97,7 @@ impl Turns {
         while let Poll::Ready(ready) = self.fd.poll_read_ready(cx) {
             ready?.clear_ready();
             fail(io.poll_turn(cx))?;
-            // The runtime hears of a descriptor that becomes readable, and not of one that still is.
+            // The runtime reports a descriptor that becomes readable, and not one that still is.
             if self.is_readable()? {
                 cx.waker().wake_by_ref();
                 return Ok(());
@@ -115,7 +116,7 @@ impl Turns {
     }
 }
 
-/// A turn ends by an error only.
+/// Ends the task with the error; a turn ends in no other way.
 fn fail(turned: Poll<io::Result<()>>) -> io::Result<()> {
     match turned {
         Poll::Ready(result) => result,
@@ -140,7 +141,7 @@ impl Future for Turns {
     }
 }
 
-/// The example of the README is a test.
+/// Runs the example of the README as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
