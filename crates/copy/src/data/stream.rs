@@ -35,7 +35,7 @@ impl DataCopier<'_> {
             }
             let length = match sys::read(from, &mut self.buffer) {
                 Ok(0) => {
-                    if self.options().reflink == Reflink::Always {
+                    if self.context.options.reflink == Reflink::Always {
                         // Where nothing can be shared, an empty file cannot either.
                         rustix::fs::ioctl_ficlone(to, from).map_err(|errno| Trouble::Clone(errno.into()))?;
                     }
