@@ -7,6 +7,7 @@ atexit functions still run then, and its module cannot even be imported any more
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import weakref
 from collections import deque
@@ -23,6 +24,9 @@ class _Work:
 
     Its threads hold this and not the pool, so that they end when the pool is collected.
     """
+
+    # An attribute, for the module's names may be gone when it is called.
+    is_finalizing = staticmethod(sys.is_finalizing)
 
     def __init__(self, most: int, name: str) -> None:
         self.most = most
@@ -63,6 +67,9 @@ class _Work:
 
     def close(self) -> None:
         """Lets the threads end when they have made the calls that are there."""
+        if self.is_finalizing():
+            # They have ended, and one of them may have held the lock.
+            return
         with self.ready:
             self.closed = True
             self.idle = 0

@@ -1,5 +1,6 @@
 """The first use of proactor in a thread that outlives the main one, or in an atexit function, failed with
 "can't register atexit after shutdown". After an earlier use, all that needs a Python thread failed there.
+Later, a program whose atexit function had used threads hung now and then when all was done.
 """
 
 from __future__ import annotations
@@ -72,6 +73,31 @@ def test_idle_threads_do_not_keep_the_interpreter(tmp_path: Path) -> None:
         "loop = asyncio.new_event_loop()\n"
         "loop.run_until_complete(main())\n"
         "loop.close()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], timeout=60, check=False)
+    assert done.returncode == 0
+
+
+def test_a_thread_that_ended_with_its_pools_lock() -> None:
+    """The interpreter ends threads wherever they are, and collects what is left after that."""
+    program = (
+        "import atexit, threading\n"
+        "import proactor\n"
+        "from proactor._threads import Threads\n"
+        "locks, wanted, held = [], threading.Event(), threading.Event()\n"
+        "def hold():\n"
+        "    wanted.wait()\n"
+        "    with locks.pop():\n"
+        "        held.set()\n"
+        "        threading.Event().wait()\n"
+        "def use():\n"
+        "    # The globals are never freed: frames of the other thread have them.\n"
+        "    proactor.pool = Threads(1, 'pool')\n"
+        "    locks.append(proactor.pool._work.ready)\n"
+        "    wanted.set()\n"
+        "    held.wait()\n"
+        "threading.Thread(target=hold, daemon=True).start()\n"
+        "atexit.register(use)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], timeout=60, check=False)
     assert done.returncode == 0
