@@ -1,8 +1,9 @@
 """What one op costs, from Rust and from Python: nanoseconds, and instructions in user space.
 
 A nop's round trip through an engine, and a read of 4 KiB from the page cache, one at a time and in batches of
-64, with and without the attempt to finish at once. The floors are the plain system call, and Python's own
-wrapper of it. `proactor.aio` has no nop; a poll of a descriptor that is ready takes its place.
+64, with and without the attempt to finish at once; on io_uring also that read from Rust with a registered
+buffer and file, collected from the driver and awaited by tasks. The floors are the plain system call, and
+Python's own wrapper of it. `proactor.aio` has no nop; a poll of a descriptor that is ready takes its place.
 
 Instructions are counted by callgrind: nothing is needed of the CPU, the kernel's are left out, and starting
 up does not count. The time hardly depends on the rounds, so `--minutes` changes nothing.
@@ -122,6 +123,7 @@ def python_instructions() -> dict[Case, float]:
 # The comparison
 
 HEAD = ["instructions/op"]
+TITLES = {"fixed": "read with a registered buffer and file", "future": "that read, awaited by tasks"}
 
 
 def name_of(case: lib.Measured) -> str:
@@ -153,7 +155,9 @@ def groups(data: lib.Measured) -> Iterator[tables.Group]:
         note = "; ".join(f"{name_of(case)}: {case['unavailable']}" for case in here if case["unavailable"])
         kind = "one at a time" if batch == 1 else f"batches of {batch}"
         if rows:
-            yield tables.Group(f"{op} from {language}, {kind}", "ns per op", rows, HEAD, note=note)
+            yield tables.Group(
+                f"{TITLES.get(op, op)} from {language}, {kind}", "ns per op", rows, HEAD, note=note
+            )
 
 
 def main() -> None:

@@ -45,10 +45,26 @@ fn an_exact_number_of_ops() {
 }
 
 #[test]
+fn registered_buffers_and_files() {
+    for op in ["fixed", "future"] {
+        let (code, text) = perop(&["--engine", "io_uring", "--op", op, "--batch", "4", "--ops", "10"]);
+        assert_eq!(code, Some(0), "{text}");
+        assert!(
+            text.contains(r#""ops":12}"#) || text.contains("unavailable"),
+            "{text}"
+        );
+        // Only the ring knows them.
+        let (code, text) = perop(&["--engine", "threads", "--op", op]);
+        assert_eq!((code, text.as_str()), (Some(0), ""));
+    }
+}
+
+#[test]
 fn wrong_options_are_named() {
     for args in [
         &["--engine", "kqueue"][..],
         &["--batch", "0"],
+        &["--op", "write"],
         &["--nonsense", "1"],
         &["--ops"],
     ] {

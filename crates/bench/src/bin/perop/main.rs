@@ -1,7 +1,10 @@
-//! What one op costs on each engine: a nop's round trip, and a read of 4 KiB that are in the page cache.
+//! What one op costs on each engine: a nop's round trip, and a read of 4 KiB that are in the page cache. On io_uring also
+//! that read with a registered buffer and file, collected from the driver and awaited by tasks.
 //!
 //! Prints one JSON object a line. `--ops N` does exactly N ops of one case and prints no time, for a run under callgrind
 //! (see `comparisons/perop.py`, which subtracts the set-up).
+
+mod registered;
 
 use proactor::op::{File, Nop, Op, Read};
 use proactor::{Completion, Config, Driver, Engine};
@@ -18,7 +21,8 @@ Usage: perop [OPTIONS]
 
 Options:
   --engine NAME      only this engine (a comma between several); `pread`: the plain system call
-  --op nop|read      only this op
+  --op NAME          only this op: nop, read, fixed (a read with a registered buffer and file) or future (the
+                     same, awaited by as many tasks as a batch has ops)
   --batch N          only this batch: ops submitted before any is collected (default: 1 and 64)
   --inline on|off    only with, or only without, the attempt to finish at once
   --rounds N         rounds per case (default: 7); every round is printed
@@ -35,6 +39,30 @@ const FILE_BLOCKS: usize = 16;
 enum Kind {
     Nop,
     Read,
+    Fixed,
+    Future,
+}
+
+impl Kind {
+    const ALL: [Kind; 4] = [Kind::Nop, Kind::Read, Kind::Fixed, Kind::Future];
+
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Nop => "nop",
+            Kind::Read => "read",
+            Kind::Fixed => "fixed",
+            Kind::Future => "future",
+        }
+    }
+
+    /// Whether it is a case of its own. A nop is never finished inline, and only the ring knows what is registered.
+    fn is_case(self, which: Which, inline: bool) -> bool {
+        match self {
+            Kind::Nop => which.is_some() && !inline,
+            Kind::Read => which.is_some() || !inline,
+            Kind::Fixed | Kind::Future => which == Some(Engine::IoUring) && !inline,
+        }
+    }
 }
 
 /// None: the plain system call, without an engine.
@@ -75,7 +103,7 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Option<Options>, Stri
     let real = Engine::ALL.iter().filter(|e| **e != Engine::Sim);
     let mut options = Options {
         engines: std::iter::once(None).chain(real.map(|e| Some(*e))).collect(),
-        kinds: vec![Kind::Nop, Kind::Read],
+        kinds: Kind::ALL.to_vec(),
         batches: vec![1, 64],
         inline: vec![true, false],
         rounds: 7,
@@ -94,11 +122,8 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Option<Options>, Stri
         match flag.as_str() {
             "--engine" => options.engines = value.split(',').map(engine).collect::<Result<_, _>>()?,
             "--op" => {
-                options.kinds = vec![match value.as_str() {
-                    "nop" => Kind::Nop,
-                    "read" => Kind::Read,
-                    _ => return Err(format!("--op: {value:?} is neither nop nor read")),
-                }];
+                let kind = Kind::ALL.into_iter().find(|kind| kind.name() == value);
+                options.kinds = vec![kind.ok_or_else(|| format!("--op: there is no {value:?}; see --help"))?];
             }
             "--batch" => options.batches = vec![number()?],
             "--inline" => {
@@ -132,11 +157,9 @@ fn run(options: &Options) -> io::Result<()> {
         for &which in &options.engines {
             for &inline in &options.inline {
                 for &batch in &options.batches {
-                    // A nop is never finished inline, and the plain call knows neither batches nor engines.
-                    let plain = which.is_none();
-                    if plain && (kind == Kind::Nop || inline || batch != options.batches[0])
-                        || kind == Kind::Nop && inline
-                    {
+                    // The plain call knows no batches.
+                    let again = which.is_none() && batch != options.batches[0];
+                    if again || !kind.is_case(which, inline) {
                         continue;
                     }
                     case(options, &file, kind, which, inline, batch)?;
@@ -155,12 +178,12 @@ fn case(
     inline: bool,
     batch: usize,
 ) -> io::Result<()> {
-    let op = if kind == Kind::Nop { "nop" } else { "read" };
+    let op = kind.name();
     let head = match which {
         None => format!(r#"{{"op":"{op}","engine":"pread","inline":null,"batch":1"#),
         Some(e) => format!(r#"{{"op":"{op}","engine":"{e}","inline":{inline},"batch":{batch}"#),
     };
-    let mut work: Box<dyn FnMut(usize) -> io::Result<()>> = match which {
+    let mut work: Turns = match which {
         None => plain(file.clone()),
         Some(engine) => {
             match Config::default()
@@ -169,7 +192,7 @@ fn case(
                 .depth(64.max(batch as u32))
                 .build()
             {
-                Ok(driver) => Box::new(Work::new(driver, file.clone(), kind, batch).into_fn()),
+                Ok(driver) => work_of(driver, file, kind, batch)?,
                 Err(e) => {
                     println!(r#"{head},"unavailable":{:?}}}"#, e.to_string());
                     return Ok(());
@@ -207,7 +230,18 @@ fn case(
     io::stdout().flush()
 }
 
-fn plain(file: File) -> Box<dyn FnMut(usize) -> io::Result<()>> {
+/// Does so many batches.
+type Turns = Box<dyn FnMut(usize) -> io::Result<()>>;
+
+fn work_of(driver: Driver, file: &File, kind: Kind, batch: usize) -> io::Result<Turns> {
+    match kind {
+        Kind::Nop | Kind::Read => Ok(Box::new(Work::new(driver, file.clone(), kind, batch).into_fn())),
+        Kind::Fixed => registered::collected(driver, file, batch),
+        Kind::Future => registered::awaited(driver, file, batch),
+    }
+}
+
+fn plain(file: File) -> Turns {
     let mut buffer = vec![0u8; BLOCK_BYTES];
     Box::new(move |turns| {
         let fd = std::os::fd::AsFd::as_fd(&file).as_raw_fd();
@@ -258,7 +292,7 @@ impl Work {
         for _ in 0..self.batch {
             match self.kind {
                 Kind::Nop => self.driver.submit(Nop)?,
-                Kind::Read => {
+                _ => {
                     let mut buffer = self.buffers.pop().expect("one per op of a batch");
                     buffer.clear();
                     self.block = (self.block + 1) % FILE_BLOCKS;
