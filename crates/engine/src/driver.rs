@@ -19,6 +19,7 @@ mod watched;
 
 pub(crate) use chain::{gathered, not_started, End};
 pub use chain::{Chain, FailedChain};
+pub(crate) use complete::Ready;
 pub use complete::{Completion, Output};
 use descriptors::Parking;
 pub use disabled::Disabled;
@@ -32,7 +33,6 @@ use crate::buffer::BufferTable;
 use crate::config::Config;
 use crate::error::Refusal;
 use crate::inflight::{Slab, State, Token};
-use crate::op::{Nop, Op};
 use crate::probe::{self, Chosen, Engine, Support};
 use crate::sys;
 use std::collections::VecDeque;
@@ -66,7 +66,8 @@ pub struct Driver {
     backlog: VecDeque<Token>,
     /// At most so many of those.
     stale: usize,
-    ready: VecDeque<Completion>,
+    /// What has completed and has not been handed out. The ops are in their slots.
+    ready: VecDeque<Ready>,
     raw: Vec<Raw>,
     /// Of futures whose ops have ended. They are woken when the driver is not borrowed (`io`).
     woken: Vec<task::Waker>,
@@ -179,7 +180,7 @@ impl Driver {
     /// Collects completions into `out`: at least `min`, at most `max`, unless `timeout` passes first.
     ///
     /// Never waits for more than are pending. `min == 0` does not block; `timeout == None` is for ever. Returns how
-    /// many were added.
+    /// many were added: fewer than `min` also if a signal handler ran after the first ones.
     ///
     /// # Errors
     /// `Interrupted` when a signal handler ran while it waited, or work of the kernel's own for this thread (the end of a
@@ -195,35 +196,62 @@ impl Driver {
         // A time that the clock cannot hold never comes.
         let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
         let mut left = timeout.filter(|_| deadline.is_some());
+        let before = out.len();
         loop {
             self.pump();
-            let missing = min.min(max).min(self.pending).saturating_sub(self.ready.len());
-            self.collect(self.at_once(missing), left)?;
-            if self.ready.len() >= min.min(max).min(self.pending) || left == Some(Duration::ZERO) {
+            let given = out.len() - before;
+            let wanted = min.min(max).min(given + self.pending);
+            let missing = wanted.saturating_sub(given + self.ready.len());
+            let tried = self.collect_into(missing, left, max - given, out);
+            let given = out.len() - before;
+            match tried {
+                // Seldom: what is taken for enough was not.
+                Err(_) if given > 0 => break,
+                tried => tried?,
+            }
+            let wanted = min.min(max).min(given + self.pending);
+            if given + self.ready.len() >= wanted || left == Some(Duration::ZERO) {
                 break;
             }
             if let Some(deadline) = deadline {
                 left = Some(deadline.saturating_duration_since(Instant::now()));
             }
         }
-        let count = max.min(self.ready.len());
-        out.try_reserve(count)?;
-        for completion in self.ready.drain(..count) {
-            self.pending -= usize::from(!completion.more);
-            out.push(completion);
+        let count = (max - (out.len() - before)).min(self.ready.len());
+        match out.try_reserve(count) {
+            Err(_) if out.len() > before => {}
+            tried => {
+                tried?;
+                self.hand_out(count, out);
+            }
         }
         // What `max` has left behind must stay visible.
         self.announce();
-        Ok(count)
+        Ok(out.len() - before)
     }
 
     /// One round with the backend.
     fn collect(&mut self, min: usize, timeout: Option<Duration>) -> io::Result<()> {
+        self.collect_into(min, timeout, 0, &mut Vec::new())
+    }
+
+    /// As `collect`. If the round seems to bring all that are `missing`, so that nothing can fail any more, at most `max`
+    /// completions go right to `out`, as far as it has room and nothing is before them.
+    fn collect_into(
+        &mut self,
+        missing: usize,
+        timeout: Option<Duration>,
+        max: usize,
+        out: &mut Vec<Completion>,
+    ) -> io::Result<()> {
         let mut raw = std::mem::take(&mut self.raw);
+        let min = self.at_once(missing);
         let result = self.backend.wait(min, timeout, &mut raw);
-        for one in raw.drain(..) {
-            self.finish(one, false);
-        }
+        let full = match result.is_ok() && raw.len() >= missing {
+            true => out.len().saturating_add(max),
+            false => 0,
+        };
+        self.finish_all_into(&mut raw, full, out);
         self.raw = raw;
         // Next steps, which must not lie here until the caller returns.
         let more = !self.backlog.is_empty() || !self.parking.is_empty();
@@ -231,6 +259,17 @@ impl Driver {
         match result {
             Ok(()) if more => self.backend.flush(),
             result => result,
+        }
+    }
+
+    /// `full`: as many as `out` is to have at most.
+    #[inline(never)]
+    fn finish_all_into(&mut self, raw: &mut Vec<Raw>, full: usize, out: &mut Vec<Completion>) {
+        for one in raw.drain(..) {
+            let at_once = self.ready.is_empty() && out.len() < full;
+            if !(at_once && self.hand_out_single(&one, out)) {
+                self.finish(one, false);
+            }
         }
     }
 
@@ -280,14 +319,18 @@ impl Driver {
     /// Gives up on one op: it is cancelled if that is still possible, its completion is not reported, and its buffer is
     /// freed when the backend has let go of it. The descriptor of an abandoned open is closed.
     pub fn abandon(&mut self, token: Token) {
-        if self.slab.take_done(token).is_some() {
+        if self.slab.awaits_its_end(token) {
+            drop(self.slab.take_done(token));
             return;
         }
         // A multishot op may have several events here, and its end.
-        self.ready.retain(|c| {
-            self.pending -= usize::from(c.token == token && !c.more);
-            c.token != token
+        self.ready.retain(|ready| {
+            self.pending -= usize::from(ready.token == token && !ready.more());
+            ready.token != token
         });
+        if self.slab.take_done(token).is_some() {
+            return;
+        }
         let Some(slot) = self.slab.get_mut(token).filter(|slot| !slot.abandoned) else {
             return;
         };
@@ -322,9 +365,5 @@ impl Driver {
             true => Err(io::Error::other(Refusal::Forked.to_string())),
             false => Ok(()),
         }
-    }
-
-    fn take_op(&mut self, token: Token) -> Op {
-        self.slab.remove(token).unwrap_or(Op::Nop(Nop))
     }
 }

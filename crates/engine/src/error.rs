@@ -15,8 +15,11 @@ use std::sync::Arc;
 /// [`fs`](crate::fs) has found. Made
 /// into an [`io::Error`] it keeps all of this: the text is the same, `get_ref` gives the `Error` itself, and
 /// [`errno_of`](crate::errno_of) its number.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Error(Box<Parts>); // one word: every result has room for it
+
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Error {
+struct Parts {
     errno: i32,
     op: &'static str,
     path: Option<CString>,
@@ -49,14 +52,14 @@ impl Eq for Cause {}
 impl Error {
     /// The error `errno` of the op with this name.
     pub fn new(errno: i32, op: &'static str) -> Self {
-        Error {
+        Error(Box::new(Parts {
             errno,
             op,
             path: None,
             hint: None,
             lacks_memory: false,
             cause: None,
-        }
+        }))
     }
 
     /// The error of the op with this name, ENOMEM, where this process has no memory for the op's bytes.
@@ -65,22 +68,22 @@ impl Error {
     }
 
     pub(crate) fn lacking_memory(mut self, lacks_memory: bool) -> Self {
-        self.lacks_memory = lacks_memory;
+        self.0.lacks_memory = lacks_memory;
         self
     }
 
     /// Whether this process had no memory for the op's bytes. An ENOMEM of the kernel is something else.
     pub fn is_out_of_memory(&self) -> bool {
-        self.lacks_memory
+        self.0.lacks_memory
     }
 
     pub(crate) fn with_path(mut self, path: Option<CString>) -> Self {
-        self.path = path;
+        self.0.path = path;
         self
     }
 
     pub(crate) fn with_cause(mut self, cause: Option<Cause>) -> Self {
-        self.cause = cause.map(Arc::new);
+        self.0.cause = cause.map(Arc::new);
         self
     }
 
@@ -91,16 +94,16 @@ impl Error {
 
     /// What sort of error it is: that of its source, if it has one, or of its number.
     pub fn kind(&self) -> io::ErrorKind {
-        match self.cause.as_deref() {
+        match self.0.cause.as_deref() {
             Some(Cause::Error(error)) => error.kind(),
-            _ => io::Error::from_raw_os_error(self.errno).kind(),
+            _ => io::Error::from_raw_os_error(self.errno()).kind(),
         }
     }
 
     /// The message of the panic in the function of a [`Blocking`](crate::op::Blocking), if that is why the op failed.
     /// [`Blocking::take_panic`](crate::op::Blocking::take_panic) gives the payload.
     pub fn panic_message(&self) -> Option<&str> {
-        match self.cause.as_deref() {
+        match self.0.cause.as_deref() {
             Some(Cause::Panic(message)) => Some(message),
             _ => None,
         }
@@ -109,43 +112,49 @@ impl Error {
     /// The same error, with what to do about it.
     #[must_use]
     pub fn with_hint(mut self, hint: &'static str) -> Self {
-        self.hint = Some(hint);
+        self.0.hint = Some(hint);
         self
     }
 
     /// The error number, as in `errno(3)`.
     pub fn errno(&self) -> i32 {
-        self.errno
+        self.0.errno
     }
 
     /// The name of the op that failed, such as `"read"`.
     pub fn op(&self) -> &'static str {
-        self.op
+        self.0.op
     }
 
     /// The path that the op named, if it named one.
     pub fn path(&self) -> Option<&CString> {
-        self.path.as_ref()
+        self.0.path.as_ref()
     }
 
     /// What to do about it, where the engine knows.
     pub fn hint(&self) -> Option<&'static str> {
-        self.hint
+        self.0.hint
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Error").field(&self.0).finish()
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.op)?;
-        if let Some(path) = &self.path {
+        write!(f, "{}", self.op())?;
+        if let Some(path) = self.path() {
             write!(f, " {:?}", path.to_string_lossy())?;
         }
-        match self.cause.as_deref() {
+        match self.0.cause.as_deref() {
             Some(Cause::Error(error)) => write!(f, ": {error}")?,
             Some(Cause::Panic(message)) => write!(f, ": the function panicked: {message}")?,
-            None => write!(f, ": {}", io::Error::from_raw_os_error(self.errno))?,
+            None => write!(f, ": {}", io::Error::from_raw_os_error(self.errno()))?,
         }
-        match self.hint {
+        match self.hint() {
             Some(hint) => write!(f, ": {hint}"),
             None => Ok(()),
         }
@@ -154,7 +163,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self.cause.as_deref() {
+        match self.0.cause.as_deref() {
             Some(Cause::Error(error)) => Some(error),
             _ => None,
         }

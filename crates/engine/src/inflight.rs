@@ -2,13 +2,14 @@
 //!
 //! It owns each op from acceptance to completion, whatever the caller does meanwhile. It knows no backend.
 //! Invariant: a slot never moves, so the kernel may hold pointers into the op that it contains; and a slot is freed
-//! only when the completion of its op has been taken, by the driver or by the future that awaits it.
+//! only when the completion of its op has been taken, by the caller or by the future that awaits it.
 
 use crate::descriptors::Permit;
-use crate::driver::Output;
+use crate::driver::{Completion, Output};
 use crate::error::Error;
 use crate::op::{Nop, Op, Options};
 use std::collections::TryReserveError;
+use std::mem::MaybeUninit;
 use std::task::Waker;
 
 /// Slots per chunk. Chunks are never freed or moved while the slab exists.
@@ -45,7 +46,7 @@ pub(crate) enum State {
     Waiting,
     /// With the backend.
     InFlight,
-    /// Ended, and kept for the future that awaits it.
+    /// Ended, and kept with its result for whoever takes that.
     Done,
 }
 
@@ -100,11 +101,105 @@ impl Slot {
             generation: 0,
         }
     }
+
+    /// Takes an op and its options into a slot that is free.
+    #[inline(always)]
+    pub(crate) fn fill(&mut self, op: Op, options: Options) {
+        debug_assert!(matches!(self.op, Op::Nop(_)) && self.holds_nothing());
+        // SAFETY: both are places of ours. What is not dropped there owns nothing.
+        unsafe {
+            std::ptr::write(&raw mut self.op, op);
+            std::ptr::write(&raw mut self.options, options);
+        }
+        self.skip = 0;
+        self.state = State::Waiting;
+        self.abandoned = false;
+        self.cancelled = false;
+        self.stoppable = !self.op.mutates();
+        self.next = None;
+        self.link = false;
+        self.parked_ms = 0;
+        self.is_timer = false;
+        self.awaited = false;
+    }
+
+    /// Beside the op.
+    fn holds_nothing(&self) -> bool {
+        self.permit.is_none()
+            && self.waker.is_none()
+            && self.result.is_none()
+            && self.options.notify.is_none()
+    }
+
+    /// Ends the op: it stays here with its result until that is taken.
+    #[inline(always)]
+    pub(crate) fn end(&mut self, result: Result<Output, Error>) -> Ended {
+        debug_assert!(self.result.is_none());
+        std::mem::forget(self.result.replace(result));
+        self.state = State::Done;
+        Ended {
+            data: self.options.data,
+            awaited: self.awaited,
+            waker: self.waker.take(),
+        }
+    }
+
+    /// The result of an op that has ended.
+    #[inline(always)]
+    pub(crate) fn take_result(&mut self) -> Option<Result<Output, Error>> {
+        self.result.take()
+    }
+
+    /// Frees the slot, and gives its op back. `Slab::vacated` is to be told.
+    #[inline(always)]
+    pub(crate) fn vacate(&mut self) -> Op {
+        let op = std::mem::replace(&mut self.op, Op::Nop(Nop));
+        self.set_free();
+        op
+    }
+
+    /// As `vacate`; the op moves right into its completion at `place`.
+    #[inline(always)]
+    pub(crate) fn vacate_into(
+        &mut self,
+        token: Token,
+        result: Result<Output, Error>,
+        place: &mut MaybeUninit<Completion>,
+    ) {
+        let data = self.options.data;
+        // SAFETY: the op is read once and overwritten without being dropped, and nothing in between can panic.
+        unsafe {
+            place.write(Completion {
+                token,
+                data,
+                result,
+                op: Some(std::ptr::read(&raw const self.op)),
+                more: false,
+            });
+            std::ptr::write(&raw mut self.op, Op::Nop(Nop));
+        }
+        self.set_free();
+    }
+
+    #[inline(always)]
+    fn set_free(&mut self) {
+        debug_assert!(self.holds_nothing());
+        self.state = State::Free;
+        // 31 bits: the top bit of a token marks the backends' own entries.
+        self.generation = (self.generation + 1) & (u32::MAX >> 1);
+    }
+}
+
+/// Whom the end of an op concerns.
+pub(crate) struct Ended {
+    pub(crate) data: u64,
+    pub(crate) awaited: bool,
+    pub(crate) waker: Option<Waker>,
 }
 
 #[derive(Default)]
 pub(crate) struct Slab {
-    chunks: Vec<Box<[Slot]>>,
+    chunks: Vec<Box<[Slot; CHUNK]>>,
     free: Vec<u32>,
     len: usize,
 }
@@ -141,14 +236,18 @@ impl Slab {
 
     /// Takes an op, for which `make_room` has been called.
     pub(crate) fn insert(&mut self, op: Op, options: Options) -> Token {
+        let (token, slot) = self.occupy();
+        slot.fill(op, options);
+        token
+    }
+
+    /// A slot for which `make_room` has been called. It is to be filled.
+    #[inline(always)]
+    pub(crate) fn occupy(&mut self) -> (Token, &mut Slot) {
         let index = self.free.pop().expect("there is room");
         let slot = &mut self.chunks[index as usize / CHUNK][index as usize % CHUNK];
-        slot.stoppable = !op.mutates();
-        slot.op = op;
-        slot.options = options;
-        slot.state = State::Waiting;
         self.len += 1;
-        Token::new(index, slot.generation)
+        (Token::new(index, slot.generation), slot)
     }
 
     fn grow(&mut self) -> Result<(), TryReserveError> {
@@ -160,67 +259,67 @@ impl Slab {
         self.free.try_reserve(end - self.free.len())?;
         self.chunks.try_reserve(1)?;
         chunk.resize_with(CHUNK, Slot::free);
-        self.chunks.push(chunk.into_boxed_slice());
+        let chunk = chunk.into_boxed_slice().try_into();
+        self.chunks
+            .push(chunk.unwrap_or_else(|_| unreachable!("it has as many slots")));
         // allocates: there is room
         self.free.extend((start as u32..end as u32).rev());
         Ok(())
     }
 
     /// The slot of an op that has not ended.
+    #[inline(always)]
     pub(crate) fn get_mut(&mut self, token: Token) -> Option<&mut Slot> {
         self.slot(token).filter(|slot| slot.state != State::Done)
     }
 
+    #[inline(always)]
     fn slot(&mut self, token: Token) -> Option<&mut Slot> {
-        let slot = self
-            .chunks
-            .get_mut(token.index() / CHUNK)?
-            .get_mut(token.index() % CHUNK)?;
+        let slot = &mut self.chunks.get_mut(token.index() / CHUNK)?[token.index() % CHUNK];
         (slot.state != State::Free && slot.generation == token.generation()).then_some(slot)
     }
 
-    /// Ends an op that a future awaits: it stays here until that takes it.
-    pub(crate) fn end(&mut self, token: Token, result: Result<Output, Error>) {
-        let Some(slot) = self.get_mut(token) else { return };
-        slot.result = Some(result);
-        slot.state = State::Done;
-        slot.permit = None;
+    /// Counts an op of which `Slot::end` has been told.
+    #[inline]
+    pub(crate) fn has_ended(&mut self) {
         self.len -= 1;
     }
 
     /// Frees the slot of an op that has ended.
+    #[inline(always)]
     pub(crate) fn take_done(&mut self, token: Token) -> Option<(Op, Result<Output, Error>)> {
         let slot = self.slot(token)?;
-        let result = slot.result.take()?;
-        Some((self.free(token)?, result))
+        let result = slot.take_result()?;
+        let op = slot.vacate();
+        self.vacated(token);
+        Some((op, result))
+    }
+
+    /// The slot of an op that has ended.
+    #[inline(always)]
+    pub(crate) fn done(&mut self, token: Token) -> Option<&mut Slot> {
+        self.slot(token).filter(|slot| slot.state == State::Done)
+    }
+
+    /// Says that the slot of an op that had ended has been vacated.
+    #[inline(always)]
+    pub(crate) fn vacated(&mut self, token: Token) {
+        self.free.push(token.0 as u32);
+    }
+
+    /// Whether the op has ended and a future is to take its result.
+    pub(crate) fn awaits_its_end(&mut self, token: Token) -> bool {
+        self.done(token).is_some_and(|slot| slot.awaited)
     }
 
     /// Frees the slot and gives its op back.
     pub(crate) fn remove(&mut self, token: Token) -> Option<Op> {
-        self.get_mut(token)?;
-        self.len -= 1;
-        self.free(token)
-    }
-
-    fn free(&mut self, token: Token) -> Option<Op> {
-        let slot = self.slot(token)?;
-        // As in `Slot::free`: `insert` sets just what differs. Whatever the op holds moves out with it.
-        let op = std::mem::replace(&mut slot.op, Op::Nop(Nop));
-        slot.skip = 0;
-        slot.options = Options::default();
-        slot.state = State::Free;
-        slot.abandoned = false;
-        slot.cancelled = false;
-        slot.next = None;
-        slot.link = false;
+        let slot = self.get_mut(token)?;
+        slot.options.notify = None;
         slot.permit = None;
-        slot.parked_ms = 0;
-        slot.is_timer = false;
-        slot.awaited = false;
         slot.waker = None;
-        slot.result = None;
-        // 31 bits: the top bit of a token marks the backends' own entries.
-        slot.generation = (slot.generation + 1) & (u32::MAX >> 1);
+        let op = slot.vacate();
+        self.len -= 1;
         self.free.push(token.0 as u32);
         Some(op)
     }
@@ -237,7 +336,7 @@ mod tests {
     use super::*;
 
     impl Slab {
-        fn inserted(&mut self, op: Op) -> Token {
+        fn added(&mut self, op: Op) -> Token {
             self.make_room(1).unwrap();
             self.insert(op, Options::default())
         }
@@ -250,15 +349,15 @@ mod tests {
     #[test]
     fn slots_never_move_and_tokens_are_never_reused() {
         let mut slab = Slab::default();
-        let first = slab.inserted(Nop.into());
+        let first = slab.added(Nop.into());
         let address = std::ptr::from_mut(slab.get_mut(first).unwrap());
-        let more: Vec<Token> = (0..1000).map(|_| slab.inserted(Nop.into())).collect();
+        let more: Vec<Token> = (0..1000).map(|_| slab.added(Nop.into())).collect();
         assert_eq!(address, std::ptr::from_mut(slab.get_mut(first).unwrap()));
         for token in &more {
             assert!(slab.remove(*token).is_some());
             assert!(slab.remove(*token).is_none(), "a token is good for one removal");
         }
-        let again = slab.inserted(Nop.into());
+        let again = slab.added(Nop.into());
         assert!(!more.contains(&again));
         assert_eq!(slab.len(), 2);
         assert_eq!(slab.tokens().len(), 2);
@@ -275,7 +374,7 @@ mod tests {
             for (serial, (insert, which)) in choices.into_iter().enumerate() {
                 if insert || live.is_empty() {
                     let op = crate::op::Truncate { file: crate::op::Handle::NONE, len: serial as u64 };
-                    let token = slab.inserted(op.into());
+                    let token = slab.added(op.into());
                     let address = std::ptr::from_mut(slab.get_mut(token).unwrap()) as usize;
                     live.push((token, serial, address));
                 } else {

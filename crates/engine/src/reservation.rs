@@ -72,7 +72,7 @@ impl Reservation {
             Ok(0)
         });
         op.opens = (count > 0).then_some(Opens::Passing);
-        op.descriptors = count;
+        op.descriptors = i32::try_from(count).unwrap_or(i32::MAX);
         op
     }
 

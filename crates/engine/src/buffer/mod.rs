@@ -142,6 +142,7 @@ impl Buf {
     ///
     /// # Safety
     /// `len <= capacity()`, and the kernel has written (or the buffer already held) that many bytes.
+    #[inline(always)]
     pub(crate) unsafe fn set_len(&mut self, len: usize) {
         debug_assert!(len <= self.capacity());
         match self {

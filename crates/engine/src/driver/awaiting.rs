@@ -14,22 +14,44 @@ use std::time::Duration;
 
 impl Driver {
     /// As `submit`; the result is taken by `take_awaited`.
-    pub(crate) fn submit_awaited(&mut self, op: Op) -> Result<Token, SubmitError> {
-        self.accept(op, Options::default(), true)
+    #[inline]
+    pub(crate) fn submit_awaited(&mut self, op: Op, is_plain: bool) -> Result<Token, SubmitError> {
+        self.accept(op, is_plain, Options::default(), true)
     }
 
     /// The op and its result, if it has ended.
+    #[inline]
     pub(crate) fn take_awaited(&mut self, token: Token) -> Option<(Op, Result<Output, Error>)> {
         self.slab.take_done(token)
     }
 
+    /// As `take_awaited`, made into something on the way.
+    #[inline(always)]
+    pub(crate) fn take_awaited_as<R>(
+        &mut self,
+        token: Token,
+        make: impl FnOnce(Op, Result<Output, Error>) -> R,
+    ) -> Option<R> {
+        let slot = self.slab.done(token)?;
+        let result = slot.take_result()?;
+        let made = make(slot.vacate(), result);
+        self.slab.vacated(token);
+        Some(made)
+    }
+
     /// Sets who is told of the next completion of this op, and gives back who was told before. Whoever drops that must not
     /// have borrowed the driver: it may be the last owner of a task.
+    #[inline]
     pub(crate) fn tell(&mut self, token: Token, waker: Option<task::Waker>) -> Option<task::Waker> {
         match self.slab.get_mut(token) {
             Some(slot) => std::mem::replace(&mut slot.waker, waker),
             None => waker,
         }
+    }
+
+    /// Whether somebody is to be woken.
+    pub(crate) fn has_woken(&self) -> bool {
+        !self.woken.is_empty()
     }
 
     /// Moves those that are to be woken, once nobody has borrowed the driver, into an empty vector.

@@ -4,7 +4,7 @@ use super::Driver;
 use crate::backend::Raw;
 use crate::descriptors;
 use crate::error::Error;
-use crate::inflight::{State, Token};
+use crate::inflight::{Ended, Slot, State, Token};
 use crate::op::{Events, File, Op, Step};
 use crate::sys::{self, perform};
 use std::os::fd::{AsRawFd, IntoRawFd};
@@ -37,12 +37,36 @@ pub struct Completion {
     pub more: bool,
 }
 
+/// A completion that nobody has taken yet, without the op and its result, which are in the slot.
+pub(crate) struct Ready {
+    pub(crate) token: Token,
+    data: u64,
+    /// Of a multishot op that goes on.
+    events: Option<Events>,
+}
+
+impl Ready {
+    /// Whether there will be another completion for this token.
+    pub(crate) fn more(&self) -> bool {
+        self.events.is_some()
+    }
+}
+
 impl Completion {
     /// The number of bytes, or the event mask of a poll.
     ///
     /// # Errors
     /// The op's own; EBADMSG for an `Open`.
+    #[inline(always)]
     pub fn count(&self) -> Result<usize, Error> {
+        match &self.result {
+            Ok(Output::Count(count)) => Ok(*count),
+            _ => self.other_count(),
+        }
+    }
+
+    #[inline(never)]
+    fn other_count(&self) -> Result<usize, Error> {
         match &self.result {
             Ok(Output::Count(count)) => Ok(*count),
             Ok(Output::Events(events)) => Ok(usize::from(events.bits())),
@@ -63,6 +87,8 @@ impl Completion {
         }
     }
 }
+
+const IN_ITS_SLOT: &str = "it stays in its slot until it is handed out";
 
 /// ERESTARTSYS and its kin (Linux, `include/linux/errno.h`), which io_uring's workers let through instead of EINTR.
 const RESTARTS: [i32; 4] = [512, 513, 514, 516];
@@ -90,18 +116,62 @@ impl Driver {
             }
             self.woken.extend(slot.waker.take()); // allocates: one waker for each op that is awaited at most
         }
-        self.ready.push_back(Completion {
+        self.ready.push_back(Ready {
             token: raw.token,
             data,
-            result: Ok(Output::Events(events)),
-            op: None,
-            more: true,
+            events: Some(events),
         });
     }
 
     /// Takes a raw result: goes on with ops of several steps, starts linked ones, or makes the op ready.
     /// `inline`: the result did not come from the backend.
-    pub(super) fn finish(&mut self, mut raw: Raw, inline: bool) {
+    #[inline(never)]
+    pub(super) fn finish(&mut self, raw: Raw, inline: bool) {
+        if !self.finish_single(&raw) {
+            self.finish_any(raw, inline);
+        }
+    }
+
+    /// As `finish`, if it is the result of a single read or write that has succeeded, and with which nothing else begins.
+    #[inline(always)]
+    fn finish_single(&mut self, raw: &Raw) -> bool {
+        let Some(slot) = self.slab.get_mut(raw.token) else {
+            return false;
+        };
+        let Some(count) = single_count(slot, raw) else {
+            return false;
+        };
+        self.in_flight -= usize::from(slot.state == State::InFlight);
+        let ended = slot.end(Ok(Output::Count(count)));
+        self.tell_ended(raw.token, ended);
+        true
+    }
+
+    /// As `finish_single`, of one that nobody else waits for: its completion goes right to `out`, if there is room.
+    #[inline(always)]
+    pub(super) fn hand_out_single(&mut self, raw: &Raw, out: &mut Vec<Completion>) -> bool {
+        let (Some(place), Some(slot)) = (out.spare_capacity_mut().first_mut(), self.slab.get_mut(raw.token))
+        else {
+            return false;
+        };
+        if slot.awaited || slot.waker.is_some() {
+            return false;
+        }
+        let Some(count) = single_count(slot, raw) else {
+            return false;
+        };
+        self.in_flight -= usize::from(slot.state == State::InFlight);
+        slot.vacate_into(raw.token, Ok(Output::Count(count)), place);
+        // SAFETY: it has just been written.
+        unsafe { out.set_len(out.len() + 1) };
+        self.slab.has_ended();
+        self.slab.vacated(raw.token);
+        self.pending -= 1;
+        true
+    }
+
+    #[inline(never)]
+    fn finish_any(&mut self, mut raw: Raw, inline: bool) {
         let token = raw.token;
         let Some(slot) = self.slab.get_mut(token) else {
             debug_assert!(false, "a result for an op that is not in flight");
@@ -215,25 +285,106 @@ impl Driver {
         let Some(slot) = self.slab.get_mut(token) else {
             return;
         };
-        let (abandoned, data) = (slot.abandoned, slot.options.data);
-        self.woken.extend(slot.waker.take()); // allocates: one waker for each op that is awaited at most
-        if slot.awaited && !abandoned {
-            self.pending -= 1;
-            self.slab.end(token, result);
+        if slot.abandoned {
+            let waker = slot.waker.take();
+            self.woken.extend(waker); // allocates: one waker for each op that is awaited at most
+                                      // Op, buffer and, after an open, the descriptor are dropped here.
+            drop(self.slab.remove(token));
             return;
         }
-        let op = self.take_op(token);
-        // Otherwise op, buffer and, after an open, the descriptor are dropped here.
-        if !abandoned {
-            self.ready.push_back(Completion {
+        slot.permit = None;
+        slot.options.notify = None;
+        let ended = slot.end(result);
+        self.tell_ended(token, ended);
+    }
+
+    /// An op has ended: whoever waits for it is told.
+    #[inline(always)]
+    fn tell_ended(&mut self, token: Token, ended: Ended) {
+        self.slab.has_ended();
+        if let Some(waker) = ended.waker {
+            self.woken.push(waker); // allocates: one waker for each op that is awaited at most
+        }
+        if ended.awaited {
+            self.pending -= 1;
+            return;
+        }
+        self.ready.push_back(Ready {
+            token,
+            data: ended.data,
+            events: None,
+        });
+    }
+
+    /// Makes a completion of one that is taken out of `ready`.
+    #[inline(always)]
+    pub(super) fn completion(&mut self, ready: Ready) -> Completion {
+        let Ready { token, data, events } = ready;
+        if let Some(events) = events {
+            return Completion {
                 token,
                 data,
-                result,
-                op: Some(op),
-                more: false,
-            });
+                result: Ok(Output::Events(events)),
+                op: None,
+                more: true,
+            };
+        }
+        self.pending -= 1;
+        let slot = self.slab.done(token).expect(IN_ITS_SLOT);
+        let completion = Completion {
+            token,
+            data,
+            result: slot.take_result().expect(IN_ITS_SLOT),
+            op: Some(slot.vacate()),
+            more: false,
+        };
+        self.slab.vacated(token);
+        completion
+    }
+
+    /// Moves the first `count` completions, for which there is room, into `out`.
+    pub(super) fn hand_out(&mut self, count: usize, out: &mut Vec<Completion>) {
+        for _ in 0..count {
+            let Some(ready) = self.ready.pop_front() else {
+                return;
+            };
+            let token = ready.token;
+            if ready.more() {
+                out.push(self.completion(ready)); // allocates: there is room
+                continue;
+            }
+            let slot = self.slab.done(token).expect(IN_ITS_SLOT);
+            let result = slot.take_result().expect(IN_ITS_SLOT);
+            let place = out.spare_capacity_mut().first_mut().expect("there is room");
+            slot.vacate_into(token, result, place);
+            // SAFETY: it has just been written.
+            unsafe { out.set_len(out.len() + 1) };
+            self.slab.vacated(token);
+            self.pending -= 1;
         }
     }
+
+    pub(super) fn drop_ready(&mut self) {
+        while let Some(ready) = self.ready.pop_front() {
+            drop(self.completion(ready));
+        }
+    }
+}
+
+/// The bytes of a single read or write that has succeeded, and with which nothing else begins. The buffer is told.
+#[inline(always)]
+fn single_count(slot: &mut Slot, raw: &Raw) -> Option<usize> {
+    let others = slot.abandoned || slot.next.is_some() || slot.options.notify.is_some();
+    if raw.res < 0 || others || raw.op.is_some() {
+        return None;
+    }
+    let count = slot.skip + raw.res as usize;
+    match &mut slot.op {
+        Op::Read(op) => op.filled(count),
+        Op::Write(_) => {}
+        _ => return None,
+    }
+    Some(count)
 }
 
 /// The error of a transfer that the kernel has refused without a word why, with what to do about it.

@@ -97,7 +97,7 @@ where
             let flying = &self.flying;
             let done = self
                 .driver
-                .take_ready(|c| !c.more && flying.contains_key(&c.token));
+                .take_ready(|ready| !ready.more() && flying.contains_key(&ready.token));
             if let Some(completion) = done {
                 let at = self.flying.remove(&completion.token)?;
                 return Some((at, typed(completion)));

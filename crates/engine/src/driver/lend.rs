@@ -103,10 +103,7 @@ impl Driver {
         }
         let count = self.ready.len() + events.len() - before;
         completions.try_reserve(self.ready.len())?;
-        for completion in self.ready.drain(..) {
-            self.pending -= usize::from(!completion.more);
-            completions.push(completion);
-        }
+        self.hand_out(self.ready.len(), completions);
         Ok(count)
     }
 

@@ -1,6 +1,6 @@
 //! One op from submission to result.
 
-use super::{Completion, Driver, Output};
+use super::{Completion, Driver, Output, Ready};
 use crate::error::{Error, Refusal, SubmitError};
 use crate::inflight::Token;
 use crate::op::{Op, Operation};
@@ -100,6 +100,7 @@ pub(crate) fn typed<O: Operation>(completion: Completion) -> Result<O::Output, F
 }
 
 /// The result of an op by its type.
+#[inline(always)]
 pub(crate) fn finished<O: Operation>(op: Op, result: Result<Output, Error>) -> Result<O::Output, Failed<O>> {
     match result {
         Ok(output) => Ok(O::output(op, output)),
@@ -165,7 +166,7 @@ impl Driver {
     pub fn completion_of(&mut self, token: Token) -> io::Result<Completion> {
         self.check_fork()?;
         loop {
-            if let Some(completion) = self.take_ready(|c| c.token == token && !c.more) {
+            if let Some(completion) = self.take_ready(|ready| ready.token == token && !ready.more()) {
                 return Ok(completion);
             }
             if self.slab.get_mut(token).is_none_or(|slot| slot.abandoned) {
@@ -176,10 +177,10 @@ impl Driver {
     }
 
     /// The first ready completion that is asked for.
-    pub(crate) fn take_ready(&mut self, wanted: impl FnMut(&Completion) -> bool) -> Option<Completion> {
+    pub(crate) fn take_ready(&mut self, wanted: impl FnMut(&Ready) -> bool) -> Option<Completion> {
         let at = self.ready.iter().position(wanted)?;
-        let completion = self.ready.remove(at)?;
-        self.pending -= usize::from(!completion.more);
+        let ready = self.ready.remove(at)?;
+        let completion = self.completion(ready);
         self.announce();
         Some(completion)
     }

@@ -58,7 +58,7 @@ impl Driver {
                 Err(_) => std::thread::yield_now(),
                 Ok(()) => {}
             }
-            self.ready.clear();
+            self.drop_ready();
             // One that came later in a chain of the kernel's could not be found before it began.
             for at in 0..self.slab.slots() {
                 let token = self.slab.token_at(at);
@@ -77,6 +77,7 @@ impl Driver {
     /// The kernel may still write to the buffers, and nobody will hear of it: they stay where they are, for ever, and so
     /// does what the backend holds.
     fn leave_behind(&mut self) {
+        self.drop_ready();
         for at in 0..self.slab.slots() {
             let token = self.slab.token_at(at);
             let slot = token.and_then(|token| self.slab.get_mut(token));

@@ -1,9 +1,9 @@
 //! How ops are accepted. Invariant: a refused op has changed nothing.
 
 use super::Driver;
-use crate::backend::Raw;
+use crate::backend::{Raw, Taken};
 use crate::error::{Error, Refusal, SubmitError};
-use crate::inflight::Token;
+use crate::inflight::{State, Token};
 use crate::inline;
 use crate::op::{Op, Options};
 use std::collections::{TryReserveError, VecDeque};
@@ -17,6 +17,7 @@ impl Driver {
     /// # Errors
     /// The op comes back when the queue and the backlog are full, when the op can never succeed (a vector of more than
     /// 1,024 buffers, an offset beyond 2^63, a read into read-only memory), in a forked child, or without memory for it.
+    #[inline]
     pub fn submit(&mut self, op: impl Into<Op>) -> Result<Token, SubmitError> {
         self.submit_with(op, Options::default())
     }
@@ -25,8 +26,11 @@ impl Driver {
     ///
     /// # Errors
     /// As [`submit`](Self::submit).
+    #[inline]
     pub fn submit_with(&mut self, op: impl Into<Op>, options: Options) -> Result<Token, SubmitError> {
-        self.accept(op.into(), options, false)
+        let op = op.into();
+        let is_plain = op.is_plain();
+        self.accept(op, is_plain, options, false)
     }
 
     /// Accepts one op with a number of the caller's, which each of its completions has as its `data`: the place of the op
@@ -57,35 +61,65 @@ impl Driver {
         self.submit_with(op, options)
     }
 
-    /// `awaited`: a future takes the result.
+    /// `is_plain`: what the op says of itself. `awaited`: a future takes the result.
     pub(super) fn accept(
         &mut self,
         mut op: Op,
+        is_plain: bool,
         options: Options,
         awaited: bool,
     ) -> Result<Token, SubmitError> {
-        let admitted = self.admit(&op, &options, false, 1);
-        if let Err(refusal) = admitted.and_then(|()| self.make_room(std::slice::from_mut(&mut op))) {
-            return Err(SubmitError {
-                op: Box::new(op),
-                refusal,
-            });
+        if !is_plain || self.is_crowded(1) || self.refusal(1).is_some() {
+            if let Err(refusal) = self.admit_and_make_room(&mut op, &options) {
+                return Err(refused(op, refusal));
+            }
         }
         // The priority concerns the device, which an inline op does not touch. But who may not use a class is to hear of it.
         let inline = self.inline && !options.no_inline && !options.priority.is_real_time();
-        let token = self.slab.insert(op, options);
-        if let Some(slot) = self.slab.get_mut(token).filter(|_| awaited) {
-            slot.awaited = true;
-        }
+        let (token, slot) = self.slab.occupy();
+        slot.fill(op, options);
+        slot.awaited = awaited;
         self.pending += 1;
-        if inline && self.try_inline(token) {
+        if inline {
+            if !self.try_inline(token) {
+                self.backlog.push_back(token);
+                self.pump_one();
+            }
+            return Ok(token);
+        }
+        // Nothing is before it, and it needs nothing that it would have to wait for.
+        let at_once = self.backlog.is_empty() && self.parking.is_empty() && slot.op.opens().is_none();
+        if at_once && self.in_flight < self.depth && self.backend.submit(token, slot) == Taken::Yes {
+            slot.state = State::InFlight;
+            self.in_flight += 1;
             return Ok(token);
         }
         self.backlog.push_back(token);
+        if !at_once {
+            self.pump_one();
+        }
+        Ok(token)
+    }
+
+    /// Hands the op that has just come into the backlog on, unless others are before it.
+    #[inline(never)]
+    fn pump_one(&mut self) {
         if self.backlog.len() == 1 {
             self.pump();
         }
-        Ok(token)
+    }
+
+    #[inline(never)]
+    fn try_inline(&mut self, token: Token) -> bool {
+        let Some(slot) = self.slab.get_mut(token) else {
+            return false;
+        };
+        let Some(res) = inline::attempt(&mut slot.op, &mut slot.skip) else {
+            return false;
+        };
+        self.finish(Raw::new(token, res), true);
+        self.announce();
+        true
     }
 
     /// Accepts ops until one is refused; what is left in `ops` is untouched.
@@ -172,22 +206,39 @@ impl Driver {
     }
 
     fn admit(&self, op: &Op, options: &Options, linked: bool, count: usize) -> Result<(), Refusal> {
+        match self.refusal(count) {
+            Some(refusal) => Err(refusal),
+            None => op.check(options, linked).map_err(Refusal::Invalid),
+        }
+    }
+
+    /// Why no `count` ops can be accepted, whatever they are.
+    #[inline(always)]
+    fn refusal(&self, count: usize) -> Option<Refusal> {
         if self.is_forked() {
-            return Err(Refusal::Forked);
+            return Some(Refusal::Forked);
         }
-        if self.slab.len() + self.ready.len() + count > self.bound {
-            return Err(Refusal::Full { bound: self.bound });
-        }
-        op.check(options, linked).map_err(Refusal::Invalid)
+        let full = self.slab.len() + self.ready.len() + count > self.bound;
+        full.then_some(Refusal::Full { bound: self.bound })
+    }
+
+    #[inline(never)]
+    fn admit_and_make_room(&mut self, op: &mut Op, options: &Options) -> Result<(), Refusal> {
+        self.admit(op, options, false, 1)?;
+        self.make_room(std::slice::from_mut(op))
+    }
+
+    /// Whether there may be no memory for so many ops more.
+    #[inline(always)]
+    fn is_crowded(&self, count: usize) -> bool {
+        let held = self.ready.len() + self.slab.len() + count;
+        self.slab.vacant() <= count || held >= self.ready.capacity()
     }
 
     /// Makes room for these ops, from here to their completions, so that nothing on the way needs memory whose size
     /// their number gives.
-    #[inline]
     fn make_room(&mut self, ops: &mut [Op]) -> Result<(), Refusal> {
-        let held = self.ready.len() + self.slab.len() + ops.len();
-        let crowded = self.slab.vacant() <= ops.len() || held >= self.ready.capacity();
-        if crowded && self.grow(ops.len()).is_err() {
+        if self.is_crowded(ops.len()) && self.grow(ops.len()).is_err() {
             return ops.first().map_or(Ok(()), |op| Err(lacks_memory(op)));
         }
         let mut each = ops.iter_mut();
@@ -211,15 +262,13 @@ impl Driver {
         // Last: where there are slots, there is room for their ops everywhere.
         self.slab.make_room(count)
     }
+}
 
-    fn try_inline(&mut self, token: Token) -> bool {
-        let slot = self.slab.get_mut(token).expect("the caller has just inserted it");
-        let Some(res) = inline::attempt(&mut slot.op, &mut slot.skip) else {
-            return false;
-        };
-        self.finish(Raw::new(token, res), true);
-        self.announce();
-        true
+#[cold]
+fn refused(op: Op, refusal: Refusal) -> SubmitError {
+    SubmitError {
+        op: Box::new(op),
+        refusal,
     }
 }
 

@@ -35,7 +35,7 @@ fn call<R: Runner, T: Send + 'static>(
     io: &R,
     name: &'static str,
     path: Name,
-    descriptors: i64,
+    descriptors: i32,
     mut work: impl FnMut(&Path) -> io::Result<T> + Send + Sync + 'static,
 ) -> impl Future<Output = Result<T, Error>> {
     let place = Arc::new(Mutex::new(None));

@@ -65,7 +65,7 @@ where
         let flying = &self.flying;
         let done = self
             .io
-            .with(|driver| driver.take_ready(|c| !c.more && flying.contains_key(&c.token)));
+            .with(|driver| driver.take_ready(|ready| !ready.more() && flying.contains_key(&ready.token)));
         if let Some(completion) = done {
             let at = self.flying.remove(&completion.token).unwrap_or_default();
             return Poll::Ready(Some((at, typed(completion))));

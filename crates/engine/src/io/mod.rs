@@ -110,6 +110,7 @@ impl Io {
     ///
     /// # Errors
     /// What the op meets, or why it was refused; the op comes back in the error.
+    #[inline]
     pub fn run<O: Operation>(&self, op: O) -> Run<O> {
         Run::new(self.clone(), op)
     }
@@ -160,6 +161,10 @@ impl Io {
         let _ = self.0.failure.set(error); // the first one counts
         self.with(Driver::wake_all);
         self.tell_of_room(usize::MAX);
+    }
+
+    fn has_failed(&self) -> bool {
+        self.0.failure.get().is_some()
     }
 
     /// The error of an op that nobody will take a turn for.
@@ -226,19 +231,31 @@ impl Io {
     ///
     /// # Panics
     /// If `work` uses this `Io` again.
+    #[inline]
     pub fn with<R>(&self, work: impl FnOnce(&mut Driver) -> R) -> R {
-        let mut woken = self.0.woken.take();
-        let (result, room) = {
+        let (result, woken) = {
             let mut driver = self.0.driver.borrow_mut();
             let result = work(&mut driver);
+            (result, driver.has_woken())
+        };
+        if woken || !self.0.for_room.borrow().is_empty() {
+            self.wake_tasks();
+        }
+        result
+    }
+
+    /// Wakes those whose op has ended, and those for which there is room now.
+    fn wake_tasks(&self) {
+        let mut woken = self.0.woken.take();
+        let room = {
+            let mut driver = self.0.driver.borrow_mut();
             driver.take_woken(&mut woken);
-            (result, driver.room())
+            driver.room()
         };
         // A waker may poll or drop a task, which comes back here: nothing is borrowed any more.
         woken.drain(..).for_each(task::Waker::wake);
         self.0.woken.set(woken);
         self.tell_of_room(room);
-        result
     }
 
     /// An op is queued: somebody has to take a turn.

@@ -29,11 +29,11 @@ pub struct Blocking {
     /// [`File::counted`](super::File::counted). Default: it opens none.
     pub opens: Option<Opens>,
     /// How many it has open at once, if it opens any.
-    pub(crate) descriptors: i64,
+    pub(crate) descriptors: i32,
     pub(crate) count: usize,
     /// The function had no memory.
     pub(crate) lacks_memory: bool,
-    cause: Option<Cause>,
+    cause: Option<Box<Cause>>,
     /// Behind a lock because a payload need not be `Sync`, and ops are.
     panic: Mutex<Option<Payload>>,
 }
@@ -95,7 +95,7 @@ impl Blocking {
     }
 
     pub(crate) fn take_cause(&mut self) -> Option<Cause> {
-        self.cause.take()
+        self.cause.take().map(|cause| *cause)
     }
 
     pub(crate) fn perform(&mut self, stop: &AtomicBool) -> i32 {
@@ -103,7 +103,7 @@ impl Blocking {
         match catch_unwind(AssertUnwindSafe(|| (self.work)(&Stop(stop)))) {
             Ok(result) => self.ended(result),
             Err(payload) => {
-                self.cause = Some(Cause::Panic(message_of(&*payload)));
+                self.cause = Some(Box::new(Cause::Panic(message_of(&*payload))));
                 self.panic = Mutex::new(Some(payload));
                 -libc::EIO
             }
@@ -124,7 +124,7 @@ impl Blocking {
                 Some(errno) => -errno,
                 None => {
                     let errno = errno_of(&e).unwrap_or(libc::EIO);
-                    self.cause = Some(Cause::Error(e));
+                    self.cause = Some(Box::new(Cause::Error(e)));
                     -errno
                 }
             },

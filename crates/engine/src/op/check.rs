@@ -1,11 +1,35 @@
 //! What can be known to be wrong before an op is accepted. The kernel is the judge of everything else.
 
-use super::{Name, Op, Options, ReadV, WriteV};
+use super::{Name, Op, Options, Read, ReadV, Write, WriteV};
 use crate::buffer::Buf;
 use crate::error::Error;
 use crate::sys::IOV_MAX;
 
 impl Op {
+    /// Whether `check` finds nothing, and there is no room to be made, as far as its type tells: most of this is known when the
+    /// caller is compiled.
+    #[inline(always)]
+    pub(crate) fn is_plain(&self) -> bool {
+        let (offset, len) = match self {
+            Op::Read(Read { offset, buffer, .. }) => match buffer {
+                Buf::Vec(vec) if vec.capacity() > 0 => (offset, vec.capacity()),
+                Buf::Aligned(buffer) => (offset, buffer.capacity()),
+                Buf::Registered(buffer) => (offset, buffer.capacity()),
+                _ => return false,
+            },
+            Op::Write(Write { offset, buffer, .. }) => match buffer {
+                Buf::Vec(vec) => (offset, vec.len()),
+                Buf::Aligned(buffer) => (offset, buffer.len()),
+                Buf::Registered(buffer) => (offset, buffer.len()),
+                Buf::Shared(_) => return false,
+            },
+            _ => return false,
+        };
+        // Half of what may be, so that no sum overflows.
+        let bound = i64::MAX as u64 / 2;
+        offset.unwrap_or(0) < bound && (len as u64) < bound
+    }
+
     /// The error with which no backend could do better, with a hint.
     pub(crate) fn check(&self, options: &Options, linked: bool) -> Result<(), Error> {
         match self {
@@ -62,8 +86,14 @@ impl Op {
         Ok(())
     }
 
+    #[cold]
     fn invalid(&self, hint: &'static str) -> Error {
         self.error(libc::EINVAL).with_hint(hint)
+    }
+
+    #[cold]
+    fn read_only(&self) -> Error {
+        self.error(libc::EFAULT).with_hint("the buffer is read-only")
     }
 
     fn check_names(&self) -> Result<(), Error> {
@@ -95,7 +125,7 @@ impl Op {
         if buffers.iter().all(Buf::writable) {
             Ok(())
         } else {
-            Err(self.error(libc::EFAULT).with_hint("the buffer is read-only"))
+            Err(self.read_only())
         }
     }
 }

@@ -327,6 +327,20 @@ impl Handle {
         }
     }
 
+    /// Whether `may_queue` has been asked before, and the answer was yes.
+    #[inline]
+    pub(crate) fn is_known_to_queue(&self) -> bool {
+        self.file()
+            .is_some_and(|file| file.0.may_queue.get() == Some(&true))
+    }
+
+    /// Whether `facts` have been asked before, and it is no terminal.
+    #[inline]
+    pub(crate) fn is_known_no_terminal(&self) -> bool {
+        let facts = self.file().and_then(|file| file.0.facts.get());
+        facts.is_some_and(|facts| !facts.terminal)
+    }
+
     /// Whether this file system has already refused RWF_NOWAIT on this file.
     pub(crate) fn nowait_refused(&self) -> bool {
         self.file()

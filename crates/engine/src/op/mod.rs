@@ -43,11 +43,11 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 macro_rules! ops {
-    ($($(#[$doc:meta])* $name:ident => $text:literal),* $(,)?) => {
+    ($($(#[$doc:meta])* $name:ident($type:ty) => $text:literal),* $(,)?) => {
         /// One thing to do.
         #[derive(Debug)]
         #[non_exhaustive]
-        pub enum Op { $($(#[$doc])* $name($name)),* }
+        pub enum Op { $($(#[$doc])* $name($type)),* }
 
         /// The kind of an op, without its contents: the row of a capability table.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -104,70 +104,78 @@ into_op!(
     Poll,
     Timeout,
     Nop,
-    ReadFile,
     ReadCached,
     Blocking
 );
 
+impl From<ReadFile> for Op {
+    fn from(op: ReadFile) -> Op {
+        Op::ReadFile(Box::new(op))
+    }
+}
+
+/// An op moves from the caller to its slot and back: by as many instructions as it has words.
+const _: () = assert!(size_of::<Op>() <= 88);
+
 ops! {
     /// Read into one buffer.
-    Read => "read",
+    Read(Read) => "read",
     /// Write one buffer.
-    Write => "write",
+    Write(Write) => "write",
     /// Read into several buffers.
-    ReadV => "readv",
+    ReadV(ReadV) => "readv",
     /// Write several buffers.
-    WriteV => "writev",
+    WriteV(WriteV) => "writev",
     /// Bring data (and metadata) to the device.
-    Fsync => "fsync",
+    Fsync(Fsync) => "fsync",
     /// Start or await write-back of a range.
-    SyncRange => "sync_file_range",
+    SyncRange(SyncRange) => "sync_file_range",
     /// Reserve, punch or move space.
-    Allocate => "fallocate",
+    Allocate(Allocate) => "fallocate",
     /// Announce an access pattern.
-    Advise => "fadvise",
+    Advise(Advise) => "fadvise",
     /// Set a file's length.
-    Truncate => "ftruncate",
+    Truncate(Truncate) => "ftruncate",
     /// Open a file.
-    Open => "open",
+    Open(Open) => "open",
     /// Close a descriptor.
-    Close => "close",
+    Close(Close) => "close",
     /// Ask for metadata.
-    Statx => "statx",
+    Statx(Statx) => "statx",
     /// Rename.
-    Rename => "rename",
+    Rename(Rename) => "rename",
     /// Remove a file or directory.
-    Unlink => "unlink",
+    Unlink(Unlink) => "unlink",
     /// Make a directory.
-    Mkdir => "mkdir",
+    Mkdir(Mkdir) => "mkdir",
     /// Make a hard link.
-    Link => "link",
+    Link(Link) => "link",
     /// Make a symbolic link.
-    Symlink => "symlink",
+    Symlink(Symlink) => "symlink",
     /// Read an extended attribute.
-    GetXattr => "getxattr",
+    GetXattr(GetXattr) => "getxattr",
     /// Set an extended attribute.
-    SetXattr => "setxattr",
+    SetXattr(SetXattr) => "setxattr",
     /// List extended attributes.
-    ListXattr => "listxattr",
+    ListXattr(ListXattr) => "listxattr",
     /// Remove an extended attribute.
-    RemoveXattr => "removexattr",
+    RemoveXattr(RemoveXattr) => "removexattr",
     /// Move bytes through a pipe.
-    Splice => "splice",
+    Splice(Splice) => "splice",
     /// Wait until a descriptor is ready.
-    Poll => "poll",
+    Poll(Poll) => "poll",
     /// Wait until a time has passed.
-    Timeout => "timeout",
+    Timeout(Timeout) => "timeout",
     /// Do nothing, by way of the backend.
-    Nop => "nop",
+    Nop(Nop) => "nop",
     /// Open, size, read and close one whole file.
-    ReadFile => "read_file",
+    ReadFile(Box<ReadFile>) => "read_file",
     /// Open, write and close one whole file.
-    WriteFile => "write_file",
+    WriteFile(WriteFile) => "write_file",
     /// Read those of several whole files that are cached.
-    ReadCached => "read_cached",
+    ReadCached(ReadCached) => "read_cached",
     /// Run a function on a worker.
-    Blocking => "blocking",
+    Blocking(Blocking) => "blocking",
 }
 
 impl Op {
@@ -247,7 +255,7 @@ impl Op {
     /// How many descriptors it has open at once, if it opens any.
     pub(crate) fn descriptors(&self) -> i64 {
         match self {
-            Op::Blocking(o) => o.descriptors,
+            Op::Blocking(o) => o.descriptors.into(),
             _ => 1,
         }
     }

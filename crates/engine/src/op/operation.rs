@@ -49,6 +49,7 @@ macro_rules! operations {
         impl$(<$b: Buffer>)? Operation for $name$(<$b>)? {
             type Output = $type;
 
+            #[inline(always)]
             fn output(op: Op, output: Output) -> $type {
                 let $op = <Self as Operation>::restore(op);
                 let $result = output;
@@ -67,6 +68,7 @@ macro_rules! operations {
         }
     };
     (@restore $name:ident $b:ident) => {
+        #[inline(always)]
         fn restore(op: Op) -> Self {
             match op {
                 Op::$name(op) => op.typed(),
@@ -84,7 +86,6 @@ operations! {
     GetXattr<B> -> (usize, B), |op, result| (result.number(), op.buffer);
     ListXattr<B> -> (usize, B), |op, result| (result.number(), op.buffer);
     WriteFile<B> -> (usize, B), |op, result| (result.number(), op.data);
-    ReadFile -> Buf, |op, _result| op.into_contents();
     ReadCached -> ReadCached, |op, _result| op;
     Open -> File, |_op, result| result.file();
     Statx -> libc::statx, |op, _result| *op.stat;
@@ -108,6 +109,23 @@ operations! {
     Nop -> (), |_op, _result| ();
 }
 
+impl sealed::Sealed for ReadFile {}
+
+impl Operation for ReadFile {
+    type Output = Buf;
+
+    fn output(op: Op, _output: Output) -> Buf {
+        Self::restore(op).into_contents()
+    }
+
+    fn restore(op: Op) -> Self {
+        match op {
+            Op::ReadFile(op) => *op,
+            other => unreachable!("{} instead of a ReadFile", other.name()),
+        }
+    }
+}
+
 impl sealed::Sealed for Op {}
 
 impl Operation for Op {
@@ -123,6 +141,7 @@ impl Operation for Op {
 }
 
 impl Output {
+    #[inline(always)]
     fn number(self) -> usize {
         match self {
             Output::Count(count) => count,
@@ -146,6 +165,7 @@ impl Output {
 }
 
 impl Read {
+    #[inline(always)]
     fn typed<B: Buffer>(self) -> Read<B> {
         Read {
             file: self.file,
@@ -157,6 +177,7 @@ impl Read {
 }
 
 impl Write {
+    #[inline(always)]
     fn typed<B: Buffer>(self) -> Write<B> {
         Write {
             file: self.file,

@@ -65,6 +65,11 @@ fn raw_offset(offset: Option<u64>, skip: usize) -> i64 {
     }
 }
 
+const NO_BYTES: libc::iovec = libc::iovec {
+    iov_base: std::ptr::null_mut(),
+    iov_len: 0,
+};
+
 macro_rules! single {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -120,7 +125,8 @@ macro_rules! vectored {
             pub buffers: Vec<Buf>,
             /// Flags of this transfer.
             pub flags: RwFlags,
-            iovecs: Vec<libc::iovec>,
+            /// At least one for each buffer once it is submitted.
+            iovecs: Box<[libc::iovec]>,
         }
 
         // SAFETY: `iovecs` points only into `buffers`, which move with the op and are themselves Send.
@@ -131,7 +137,7 @@ macro_rules! vectored {
         impl $name {
             /// At the file's position.
             pub fn new(file: impl Into<Handle>, buffers: Vec<Buf>) -> Self {
-                $name { file: file.into(), offset: None, buffers, flags: RwFlags::NONE, iovecs: Vec::new() }
+                $name { file: file.into(), offset: None, buffers, flags: RwFlags::NONE, iovecs: Box::default() }
             }
 
             /// At `offset` bytes from the start; the file's position does not move.
@@ -146,26 +152,35 @@ macro_rules! vectored {
             }
 
             pub(crate) fn make_room(&mut self) -> Result<(), TryReserveError> {
-                self.iovecs.clear();
-                self.iovecs.try_reserve_exact(self.buffers.len())
+                if self.iovecs.len() < self.buffers.len() {
+                    let mut iovecs = Vec::new();
+                    iovecs.try_reserve_exact(self.buffers.len())?;
+                    iovecs.resize(self.buffers.len(), NO_BYTES); // allocates: there is room
+                    self.iovecs = iovecs.into_boxed_slice();
+                }
+                Ok(())
             }
 
             /// The segments left after the first `skip` bytes. They stay valid while the op exists and is not
             /// prepared again.
             pub(crate) fn prepare(&mut self, mut skip: usize) -> &[libc::iovec] {
-                self.iovecs.clear();
+                if self.iovecs.len() < self.buffers.len() {
+                    self.iovecs = vec![NO_BYTES; self.buffers.len()].into(); // allocates: not in a driver, which has made room
+                }
+                let mut count = 0;
                 for buffer in &mut self.buffers {
                     let len = $name::segment_len(buffer);
                     let skipped = skip.min(len);
                     skip -= skipped;
                     if len > skipped || len == 0 {
-                        self.iovecs.push(libc::iovec {
+                        self.iovecs[count] = libc::iovec {
                             iov_base: buffer.mut_ptr().wrapping_add(skipped).cast(),
                             iov_len: len - skipped,
-                        });
+                        };
+                        count += 1;
                     }
                 }
-                &self.iovecs
+                &self.iovecs[..count]
             }
 
             pub(crate) fn total_len(&self) -> usize {
@@ -197,6 +212,7 @@ vectored!(
 );
 
 impl Read {
+    #[inline]
     pub(crate) fn prepare(&mut self, skip: usize) -> (*mut u8, usize, i64) {
         let len = (self.buffer.capacity() - skip).min(MAX_RW_BYTES);
         (
@@ -206,6 +222,7 @@ impl Read {
         )
     }
 
+    #[inline(always)]
     pub(crate) fn filled(&mut self, len: usize) {
         // SAFETY: the kernel reports how many bytes from the start it has written.
         unsafe { self.buffer.set_len(len) };

@@ -16,6 +16,7 @@ mod wake;
 
 pub use buffers::BufferRing;
 pub use io_uring::{opcode, squeue, types};
+pub(crate) use queue::Entry;
 pub use queue::Event;
 pub use wake::Waker;
 
@@ -31,6 +32,8 @@ use std::time::Duration;
 
 /// The top two bits of `user_data`: 0x is an op's token, 10 a borrower's entry, 11 the ring's own.
 pub(crate) const OWNER_BITS: u64 = 0b11 << 62;
+/// Not set in an op's token.
+const OPS_BIT: u64 = 1 << 63;
 pub(crate) const BORROWED: u64 = 0b10 << 62;
 /// The poll on the helper's descriptor.
 pub(crate) const HELPER: u64 = u64::MAX;
@@ -55,6 +58,8 @@ pub(crate) struct Ring {
     registered_index: Option<u32>,
     pub(crate) opcodes: [bool; 256],
     pub(crate) iopoll: bool,
+    /// Single reads and writes of any file are for this ring.
+    pub(crate) transfers: bool,
     pub(crate) sqpoll: bool,
     /// io_uring_enter takes a timeout (Linux 5.11).
     timed_wait: bool,

@@ -3,7 +3,7 @@
 //! With SQPOLL a push is a store: io_uring_enter is called only if the kernel's thread sleeps, if the completion queue
 //! has overflown, or if this thread is going to sleep.
 
-use super::{Ring, BORROWED, IGNORED, OWNER_BITS, WAKE};
+use super::{Ring, BORROWED, IGNORED, OPS_BIT, OWNER_BITS, WAKE};
 use crate::sys::{self, ring::RingFd};
 use io_uring::{cqueue, squeue};
 use std::io;
@@ -78,6 +78,20 @@ impl Ring {
         // SAFETY: what the entry points to is in a slab slot, in the helper, static or a borrower's (see `push_borrowed`),
         // and stays there until its completion has been read.
         unsafe { self.ring.submission().push(entry).expect("room was reserved") }
+    }
+
+    /// As `push`, after handing what is there to the kernel if need be. False: there is no room.
+    #[inline(always)]
+    pub(crate) fn push_or_flush(&mut self, entry: &squeue::Entry) -> bool {
+        // SAFETY: as in `push`.
+        if unsafe { self.ring.submission().push(entry) }.is_ok() {
+            return true;
+        }
+        let room = self.reserve(1);
+        if room {
+            self.push(entry);
+        }
+        room
     }
 
     /// Whether completions need a system call to appear: queued entries, deferred task work, an overflown queue, device
@@ -216,14 +230,22 @@ impl Ring {
         }
     }
 
-    /// Reads what is in the completion queue, without a system call: events are kept for the borrower, everything else is
-    /// handed to `other`.
+    /// Reads what is in the completion queue, without a system call: events are kept for the borrower, those of ops are handed
+    /// to `op`, everything else to `other`.
     #[inline]
-    pub(crate) fn reap(&mut self, mut other: impl FnMut(Entry)) {
+    pub(crate) fn reap(&mut self, mut op: impl FnMut(Entry), mut other: impl FnMut(Entry)) {
         let mut woken = false;
         for entry in self.ring.completion() {
             let user_data = entry.user_data();
             let (res, flags) = (entry.result(), entry.flags());
+            if user_data & OPS_BIT == 0 {
+                op(Entry {
+                    user_data,
+                    res,
+                    more: cqueue::more(flags),
+                });
+                continue;
+            }
             if user_data & OWNER_BITS == BORROWED {
                 self.borrowed -= usize::from(!cqueue::more(flags));
                 self.events.push(Event {

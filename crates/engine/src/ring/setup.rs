@@ -6,7 +6,7 @@ use super::files::FileTable;
 use super::Ring;
 use crate::config::Config;
 use crate::sys;
-use io_uring::{IoUring, Probe};
+use io_uring::{opcode, IoUring, Probe};
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
@@ -78,6 +78,7 @@ pub(super) fn ring(config: &Config) -> io::Result<Ring> {
     Ok(Ring {
         ring: ManuallyDrop::new(ring),
         registered_index,
+        transfers: !config.iopoll && TRANSFERS.iter().all(|code| opcodes[usize::from(*code)]),
         opcodes,
         iopoll: config.iopoll,
         sqpoll: config.sqpoll.is_some(),
@@ -96,6 +97,14 @@ pub(super) fn ring(config: &Config) -> io::Result<Ring> {
         woken: false,
     })
 }
+
+/// What single reads and writes take, into registered buffers or others.
+const TRANSFERS: [u8; 4] = [
+    opcode::Read::CODE,
+    opcode::Write::CODE,
+    opcode::ReadFixed::CODE,
+    opcode::WriteFixed::CODE,
+];
 
 /// A filter may let rings be made and not be used. Nothing is submitted and nothing waited for.
 fn try_enter(ring: &IoUring) -> io::Result<()> {

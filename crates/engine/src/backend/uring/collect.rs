@@ -3,7 +3,7 @@
 use super::Uring;
 use crate::backend::{Backend, CancelOutcome, Raw};
 use crate::inflight::Token;
-use crate::ring::{CANCEL, HELPER};
+use crate::ring::{Entry, CANCEL, HELPER};
 use io_uring::opcode;
 use std::io;
 use std::time::Duration;
@@ -20,18 +20,19 @@ impl Uring {
     pub(super) fn reap(&mut self, done: &mut Vec<Raw>) -> Option<i32> {
         let mut cancelled = None;
         let (watching, in_ring) = (&mut self.watching, &mut self.in_ring);
-        self.ring.reap(|entry| match entry.user_data {
+        let op = |entry: Entry| {
+            *in_ring -= usize::from(!entry.more);
+            done.push(Raw {
+                token: Token(entry.user_data),
+                res: entry.res,
+                more: entry.more,
+                op: None,
+            });
+        };
+        self.ring.reap(op, |entry| match entry.user_data {
             HELPER => *watching = false,
             CANCEL => cancelled = Some(entry.res),
-            token => {
-                *in_ring -= usize::from(!entry.more);
-                done.push(Raw {
-                    token: Token(token),
-                    res: entry.res,
-                    more: entry.more,
-                    op: None,
-                });
-            }
+            other => debug_assert!(false, "nobody's entry: {other:#x}"),
         });
         cancelled
     }

@@ -85,43 +85,8 @@ impl Uring {
         self.announcer.is_some() && announce::would_go_unheard(op)
     }
 
-    /// Lets the ring tell when the helper has something.
-    fn watch_helper(&mut self) {
-        let Some(helper) = &self.helper else { return };
-        if self.watching || self.in_helper == 0 || self.ring.iopoll {
-            return;
-        }
-        let fd = types::Fd(helper.poll_fd());
-        if self.ring.reserve(1) {
-            self.ring.push(
-                &opcode::PollAdd::new(fd, libc::POLLIN as u32)
-                    .build()
-                    .user_data(HELPER),
-            );
-            self.watching = true;
-        }
-    }
-}
-
-impl Backend for Uring {
-    fn support(&self, kind: OpKind) -> Support {
-        self.ring.support(kind)
-    }
-
-    fn features(&self) -> Vec<&'static str> {
-        self.ring.features.clone()
-    }
-
-    fn make_room(&mut self, ops: usize) -> Result<(), TryReserveError> {
-        if let Some(helper) = &mut self.helper {
-            helper.make_room(ops)?;
-        }
-        self.failed.try_reserve(ops.saturating_sub(self.failed.len()))?;
-        self.room = ops;
-        Ok(())
-    }
-
-    fn submit(&mut self, token: Token, slot: &mut Slot) -> Taken {
+    #[inline(never)]
+    fn submit_any(&mut self, token: Token, slot: &mut Slot) -> Taken {
         // With DEFER_TASKRUN the ring completes an op when it is entered again; an eventfd has to hear of it at once,
         // whoever is or is not waiting, and that a worker can do.
         let notifies = slot.options.notify.is_some();
@@ -160,6 +125,58 @@ impl Backend for Uring {
         self.ring.push(&entry.flags(flags).user_data(token.0));
         self.in_ring += 1;
         Taken::Yes
+    }
+
+    /// Lets the ring tell when the helper has something.
+    fn watch_helper(&mut self) {
+        let Some(helper) = &self.helper else { return };
+        if self.watching || self.in_helper == 0 || self.ring.iopoll {
+            return;
+        }
+        let fd = types::Fd(helper.poll_fd());
+        if self.ring.reserve(1) {
+            self.ring.push(
+                &opcode::PollAdd::new(fd, libc::POLLIN as u32)
+                    .build()
+                    .user_data(HELPER),
+            );
+            self.watching = true;
+        }
+    }
+}
+
+impl Backend for Uring {
+    fn support(&self, kind: OpKind) -> Support {
+        self.ring.support(kind)
+    }
+
+    fn features(&self) -> Vec<&'static str> {
+        self.ring.features.clone()
+    }
+
+    fn make_room(&mut self, ops: usize) -> Result<(), TryReserveError> {
+        if let Some(helper) = &mut self.helper {
+            helper.make_room(ops)?;
+        }
+        self.failed.try_reserve(ops.saturating_sub(self.failed.len()))?;
+        self.room = ops;
+        Ok(())
+    }
+
+    fn submit(&mut self, token: Token, slot: &mut Slot) -> Taken {
+        // A single transfer to which nothing below applies.
+        let alone = !self.chaining && !slot.link && slot.options.notify.is_none();
+        if alone && self.announcer.is_none() && self.ring.transfers {
+            let priority = slot.options.priority;
+            if let Some(entry) = sqe::single(&mut slot.op, slot.skip, priority, self.driver_id) {
+                if !self.ring.push_or_flush(&entry.user_data(token.0)) {
+                    return Taken::Full;
+                }
+                self.in_ring += 1;
+                return Taken::Yes;
+            }
+        }
+        self.submit_any(token, slot)
     }
 
     fn links(&mut self, ops: &[Op]) -> bool {

@@ -1,6 +1,6 @@
 //! From an op to a submission queue entry.
 
-use crate::op::{Call, Facts, FileKind, Handle, Op, Priority, XattrTarget};
+use crate::op::{Call, Facts, FileKind, Handle, Op, Priority, RwFlags, XattrTarget};
 use crate::sys::perform::transfer_file;
 use crate::sys::MAX_RW_BYTES;
 use io_uring::types::FsyncFlags;
@@ -38,6 +38,68 @@ const WORKER_READ_BYTES: usize = 64 * 1024;
 /// The kernel's offset for "the file's position".
 fn offset(offset: Option<u64>, skip: usize) -> u64 {
     offset.map_or(u64::MAX, |offset| offset + skip as u64)
+}
+
+/// The entry of a single read or write of which it is known that the ring does it, by its own attempt. None: it may be all the
+/// same, and `build` makes the entry.
+#[inline(always)]
+pub(super) fn single(op: &mut Op, skip: usize, priority: Priority, id: u64) -> Option<squeue::Entry> {
+    let unusual = RwFlags::HIPRI.0 | RwFlags::NOWAIT.0;
+    let entry = match op {
+        Op::Read(o) => {
+            let (ptr, len, _) = o.prepare(skip);
+            if o.flags.0 & unusual != 0 || len > WORKER_READ_BYTES || !o.file.is_known_to_queue() {
+                return None;
+            }
+            let (fd, flags) = place(&o.file, id);
+            let at = offset(o.offset, skip);
+            let entry = match registered(&o.buffer, id) {
+                Some(index) => opcode::ReadFixed::new(fd, ptr, len as u32, index)
+                    .offset(at)
+                    .rw_flags(o.flags.0)
+                    .ioprio(priority.raw())
+                    .build(),
+                None => opcode::Read::new(fd, ptr, len as u32)
+                    .offset(at)
+                    .rw_flags(o.flags.0)
+                    .ioprio(priority.raw())
+                    .build(),
+            };
+            entry.flags(flags)
+        }
+        Op::Write(o) => {
+            let (ptr, len, _) = o.prepare(skip);
+            if o.flags.0 & unusual != 0 || !o.file.is_known_to_queue() || !o.file.is_known_no_terminal() {
+                return None;
+            }
+            let (fd, flags) = place(&o.file, id);
+            let at = offset(o.offset, skip);
+            let entry = match registered(&o.buffer, id) {
+                Some(index) => opcode::WriteFixed::new(fd, ptr, len as u32, index)
+                    .offset(at)
+                    .rw_flags(o.flags.0)
+                    .ioprio(priority.raw())
+                    .build(),
+                None => opcode::Write::new(fd, ptr, len as u32)
+                    .offset(at)
+                    .rw_flags(o.flags.0)
+                    .ioprio(priority.raw())
+                    .build(),
+            };
+            entry.flags(flags)
+        }
+        _ => return None,
+    };
+    Some(entry)
+}
+
+/// What an entry names the file by.
+#[inline(always)]
+fn place(file: &Handle, id: u64) -> (types::Fd, squeue::Flags) {
+    match file.fixed_index(id) {
+        Some(index) => (types::Fd(index as i32), squeue::Flags::FIXED_FILE),
+        None => (types::Fd(file.fd()), squeue::Flags::empty()),
+    }
 }
 
 /// Whether the ring must not try the next entry itself, on the caller's time.

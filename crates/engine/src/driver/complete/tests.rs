@@ -5,7 +5,7 @@ use crate::backend::Taken;
 use crate::driver::*;
 use crate::error::Error;
 use crate::inflight::Slot;
-use crate::op::{Close, Fsync, Handle, OpKind, Poll, Read, Write};
+use crate::op::{Close, Fsync, Handle, Nop, OpKind, Poll, Read, Write};
 use crate::sys;
 use std::cell::RefCell;
 use std::io::Read as _;
