@@ -323,3 +323,53 @@ fn a_port_that_is_taken_is_told() {
         assert!(error.to_string().contains("choose another one"), "{error}");
     }
 }
+
+/// More address space than there is for a copy. Nothing is written there.
+struct TooLong(*mut libc::c_void);
+
+impl TooLong {
+    /// Of the 128 TiB that a process has without asking for more.
+    const LEN: usize = 80 << 40;
+
+    /// None where so much may not even be reserved (vm.overcommit_memory = 2).
+    fn new() -> Option<Self> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), Self::LEN, libc::PROT_READ, flags, -1, 0) };
+        (start != libc::MAP_FAILED).then_some(TooLong(start))
+    }
+
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: the mapping is as long, readable, and lives as long as this value.
+        unsafe { std::slice::from_raw_parts(self.0.cast(), Self::LEN) }
+    }
+}
+
+impl Drop for TooLong {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's alone.
+        unsafe { libc::munmap(self.0, Self::LEN) };
+    }
+}
+
+#[test]
+fn a_datagram_without_memory_is_told_and_the_next_one_goes() {
+    let Some(long) = TooLong::new() else { return };
+    for kind in kinds() {
+        let mut sockets = kind.config().build().unwrap();
+        let (id, _) = udp(&mut sockets, "127.0.0.1:0");
+        let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+        peer.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let to = Address::Inet(peer.local_addr().unwrap());
+        sockets.with(|cx| {
+            assert!(cx.send_to(id, Some(&to), long.bytes()));
+            assert!(cx.send_to(id, Some(&to), b"short"));
+        });
+        let mut node = Node::default();
+        until(&mut sockets, &mut node, |node| !node.failed.is_empty());
+        assert_eq!(node.failed, [(Some(to), Some(libc::ENOMEM))]);
+        let mut got = [0; 10];
+        assert_eq!(peer.recv(&mut got).unwrap(), 5);
+        assert_eq!(&got[..5], b"short");
+    }
+}
