@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import io
 import os
@@ -336,3 +337,93 @@ def test_no_descriptor_is_left(run: Run, engine: str, path: Path) -> None:
             assert descriptors() == before
 
     run(main())
+
+
+def test_closed_twice_at_once(run: Run, engine: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        file = await proactor.open(tmp_path / "f", "wb", engine=engine)
+        await file.write(b"written")
+        await asyncio.gather(*(file.close() for _ in range(3)))
+
+    run(main())
+    assert (tmp_path / "f").read_bytes() == b"written"
+
+
+@pytest.mark.parametrize("mode", ["wb", "w"])
+def test_a_full_buffer_is_written_without_another_call(
+    run: Run, engine: str, tmp_path: Path, mode: str
+) -> None:
+    path = tmp_path / "f"
+    data: Any = "ä" * 500 if mode == "w" else bytes(1000)
+
+    async def main() -> None:
+        async with proactor.open(
+            path, mode, encoding="utf-8" if mode == "w" else None, engine=engine
+        ) as file:
+            for _ in range(40):
+                await file.write(data)
+            await until(lambda: path.stat().st_size >= 30_000)
+
+    run(main())
+
+
+@pytest.mark.parametrize("mode", ["rb", "r"])
+def test_lines_of_every_size_that_is_asked_for(run: Run, engine: str, path: Path, mode: str) -> None:
+    path.write_bytes(b"a\nbcd\n\nef\nghijk\nlast")
+
+    async def main() -> None:
+        for hint in range(24):
+            with io.open(path, mode) as model:  # noqa: UP020, ASYNC230
+                expected = model.readlines(hint)
+            async with proactor.open(path, mode, engine=engine) as file:
+                assert await file.readlines(hint) == expected
+
+    run(main())
+
+
+def test_the_rest_of_a_short_write_needs_no_other_call(run: Run, engine: str) -> None:
+    reader, writer = os.pipe2(os.O_NONBLOCK)
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+    got = bytearray()
+
+    def came() -> bool:
+        with contextlib.suppress(BlockingIOError):
+            got.extend(os.read(reader, 4096))
+        return len(got) >= 30_000
+
+    async def main() -> None:
+        async with proactor.open(writer, "wb", engine=engine) as file:
+            for _ in range(40):
+                await file.write(bytes(1000))
+            await until(came)
+            closing = asyncio.ensure_future(file.close())
+            await until(lambda: (came(), closing.done())[1])
+            await closing
+
+    run(main())
+    os.close(reader)
+
+
+def test_closed_elsewhere_while_a_call_of_a_closed_loop_is_kept(
+    event_loop_factory: LoopFactory, engine: str
+) -> None:
+    reader, writer = os.pipe()
+    kept: list[Any] = []
+
+    async def begin() -> Any:
+        file = await proactor.open(reader, "rb", engine=engine)
+        kept.append(file.read(1))
+        kept[0].send(None)
+        return file
+
+    async def end(file: Any) -> None:
+        await in_time(file.close())
+        assert file.closed
+
+    first, second = event_loop_factory(), event_loop_factory()
+    file = first.run_until_complete(begin())
+    first.close()
+    second.run_until_complete(end(file))
+    second.close()
+    kept.clear()
+    os.close(writer)

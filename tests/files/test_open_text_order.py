@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import io
 import os
 import subprocess
 import sys
@@ -285,3 +286,38 @@ def test_a_module_that_is_imported_again(tmp_path: Path) -> None:
         [sys.executable, "-c", AGAIN, str(path)], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (0, "b'content'\n"), done.stderr
+
+
+@pytest.mark.parametrize("newline", [None, "", "\n", "\r", "\r\n"])
+def test_line_ends_between_two_chunks(run: Run, tmp_path: Path, newline: str | None) -> None:
+    """`io` decodes 8192 bytes at a time: each of them ends between the two characters of a line end."""
+    path = tmp_path / "f"
+    path.write_bytes(b"short\r\n" + b"x" * 8184 + b"\r\n" + (b"a\r\n" + b"y" * 8187 + b"\r\n") * 6)
+
+    async def main() -> None:
+        with io.open(path, newline=newline) as model:  # noqa: UP020, ASYNC230
+            expected = model.readlines()
+        async with proactor.open(path, newline=newline) as file:
+            assert [line async for line in file] == expected
+        async with proactor.open(path, newline=newline) as file:
+            assert [await file.readline() for _ in range(len(expected) + 1)] == [*expected, ""]
+
+    run(main())
+
+
+@pytest.mark.parametrize("first", [100, 8192, 20_000, 30_000, 45_000])
+def test_a_write_goes_behind_the_chunk_of_the_last_line(run: Run, tmp_path: Path, first: int) -> None:
+    paths = [tmp_path / "model", tmp_path / "ours"]
+    for path in paths:
+        path.write_bytes(b"a\n" + b"x" * first + b"\n" + b"line\n" * 12_000)
+
+    async def main() -> None:
+        with io.open(paths[0], "r+") as model:  # noqa: UP020, ASYNC230
+            expected = [model.readline() for _ in range(3)]
+            model.write("written")
+        async with proactor.open(paths[1], "r+") as file:
+            assert [await file.readline() for _ in range(3)] == expected
+            await file.write("written")
+
+    run(main())
+    assert paths[1].read_bytes() == paths[0].read_bytes()

@@ -98,6 +98,22 @@ class TestCopyRange:
         expected = content(LARGE_BYTES) + content(107)[7:]
         assert target.read_bytes() == expected[LARGE_BYTES - 10 : LARGE_BYTES] + expected[10:]
 
+    def test_after_what_was_written_to_either(self, run: Run, engine: str, tmp_path: Path) -> None:
+        """Bytes that only the buffers have are copied, and not written over those that are copied."""
+
+        async def main() -> None:
+            async with (
+                proactor.open(tmp_path / "source", "w+b", engine=engine) as src,
+                proactor.open(tmp_path / "target", "w+b", engine=engine) as dst,
+            ):
+                await src.write(b"source")
+                await dst.write(b"target")
+                assert await src.copy_range(dst, 3, 1, 2) == 3
+                assert await dst.pread(10, 0) == b"taourt"
+
+        run(main())
+        assert (tmp_path / "target").read_bytes() == b"taourt"
+
     def test_with_the_buffers(self, run: Run, path: Path) -> None:
         async def main() -> None:
             async with proactor.open(path, "r+b") as file:

@@ -122,6 +122,33 @@ def test_a_separator_that_comes_in_pieces(run: Run, side: Side, separator: bytes
     run(main())
 
 
+def test_a_separator_after_others_and_after_bytes_that_were_read(run: Run, side: Side) -> None:
+    """What was searched in vain is searched again for another one, and does not move with what is read."""
+
+    async def main() -> None:
+        async with side.serve(echo) as address:
+            stream = await side.connect(address)
+
+            async def search_in_vain(separator: bytes) -> None:
+                searching = asyncio.ensure_future(stream.readuntil(separator))
+                await asyncio.sleep(0)
+                searching.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await searching
+
+            stream.write(b"abcdefgh")
+            assert await stream.readexactly(1) == b"a"
+            await search_in_vain(b"\n")
+            assert await stream.readuntil(b"d") == b"bcd"
+            await search_in_vain(b"\n")
+            stream.write(b"\nijkl\n")
+            assert await stream.readexactly(6) == b"efgh\ni"
+            assert await stream.readuntil(b"\n") == b"jkl\n"
+            await finish(stream)
+
+    run(main())
+
+
 def test_too_few_bytes(run: Run, side: Side) -> None:
     async def give(stream: Any) -> None:
         stream.write(b"abc")
@@ -155,6 +182,17 @@ def test_lines_beyond_the_limit(run: Run, side: Side) -> None:
             assert await stream.readexactly(10) == b"x" * 10
             with pytest.raises(ValueError, match="Separator is found, but chunk is longer than limit"):
                 await stream.readline()
+            await finish(stream)
+
+    run(main())
+
+
+def test_to_read_no_bytes_waits_for_none(run: Run, side: Side) -> None:
+    async def main() -> None:
+        async with side.serve(echo) as address:
+            stream = await side.connect(address)
+            assert await asyncio.wait_for(stream.read(0), 30) == b""
+            assert await asyncio.wait_for(stream.readexactly(0), 30) == b""
             await finish(stream)
 
     run(main())
