@@ -260,6 +260,7 @@ impl Inner {
             } else {
                 again.push(fd);
             }
+            self.lately.saw(fd);
         }
         // Those that were not looked at come first next time.
         let mut listed = listed;
