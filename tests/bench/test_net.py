@@ -138,7 +138,7 @@ def test_lockstep_puts_the_server_back_as_it_was(tmp_path: Path) -> None:
         (("--pid", "999999999"), "there is no such process"),
         (("--size", "0"), "--size 0 asks for nothing"),
         (("--threads", "2", "--connections", "1"), "at most one for each connection"),
-        (("--connections", "0"), "a number from 1 on"),
+        (("--connections", "0"), "an integer of at least 1"),
     ],
 )
 def test_misuse(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:

@@ -147,7 +147,7 @@ def test_interrupted(cp: Ours) -> None:
         ended.send_signal(signal.SIGINT)
         _, said = ended.communicate(timeout=DEADLINE_S)
     assert ended.returncode == 130
-    assert f"what is done of a new tree is in '{tree}', and the same command goes on with it" in said
+    assert f"the copied part of a new tree is in '{tree}'; continue it with the same command" in said
     assert list(tree.iterdir()) == []
 
 
@@ -178,10 +178,13 @@ def test_failures_are_reported(cp: Ours) -> None:
         (["--shard=9", "plan.json"], "there is no shard 9: they are 0 to 0"),
         (
             ["--shard=0", "-r", "plan.json"],
-            "how files are copied is said with --plan, and not with --shard",
+            "options on how files are copied belong to --plan, not to --shard",
         ),
         (["--plan=p", "-a", "--files-from=plan.json", "dest"], "one directory at a time is copied in shards"),
-        (["--shard=0", "--files-from=t/file", "plan.json"], "how files are copied is said with --plan"),
+        (
+            ["--shard=0", "--files-from=t/file", "plan.json"],
+            "options on how files are copied belong to --plan",
+        ),
         (["--shard=0", "--finish", "plan.json"], "--plan, --shard and --finish are mutually exclusive"),
         (["--shard=-1", "plan.json"], "invalid argument"),
         (["--shards=3", "-a", "t", "new"], "--shards goes with --plan or --ray"),

@@ -188,7 +188,7 @@ def test_what_is_not_on_the_disk_in_the_end_is_copied_again(cp: Ours, thin: Path
     for _ in range(2):
         outcome = cp(*command)
         assert outcome.status == 1
-        left = [f"what was copied of a new tree is in '{path}'" for path in thin.glob("*.partial-????????")]
+        left = [f"the copied part of a new tree is in '{path}'" for path in thin.glob("*.partial-????????")]
         assert [line for line in told(outcome) if not line.startswith("error ")] == left
         assert (target.exists(), len(left)) == ((True, 0) if into == "existing" else (False, 1))
     # With room for it, everything is there, and on the disk.

@@ -42,7 +42,7 @@ def test_no_rates(cp: Ours, rate: str) -> None:
     arrangements.files(cp.directory)
     outcome = cp("--bwlimit", rate, "a", "new")
     assert outcome.status == 1
-    assert any("such as 500000, 1.5M or 20MB is meant" in line for line in outcome.stderr)
+    assert any("expected a number of bytes, such as 500000, 1.5M or 20MB" in line for line in outcome.stderr)
 
 
 def test_a_slow_copy_ends_at_once(tmp_path: Path) -> None:

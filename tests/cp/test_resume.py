@@ -154,7 +154,7 @@ def test_interrupted_by_a_signal(cp: Ours, killed: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 130
-    assert "--resume goes on with it" in said
+    assert "continue it with --resume" in said
     (cp.directory / "s" / "waits" / "zeros").unlink()
     report = report_of(cp("--resume", "--json", "-a", "--sparse=never", "s", "t").stdout)
     assert report["resumed"] >= 64

@@ -242,11 +242,11 @@ def test_progress_beside_json(cp: Ours, tmp_path: Path) -> None:
         ("--finish --shards=3 plan", "--shards goes with --plan or --ray"),
         ("--shards=3 -r d other", "--shards goes with --plan or --ray"),
         ("--plan=other --finish d", "--plan, --shard and --finish are mutually exclusive"),
-        ("--shard=0 -a plan", "how files are copied is said with --plan"),
+        ("--shard=0 -a plan", "options on how files are copied belong to --plan"),
         ("--plan=other -r d d other", "target 'other': No such file or directory"),
         ("--plan=other -r --files-from=list d", "no --files-from here"),
-        ("--shard=-1 plan", "a number from 0 on is meant"),
-        ("--plan=other --shards=0 -r d other", "a number from 1 on is meant"),
+        ("--shard=-1 plan", "expected an integer of at least 0"),
+        ("--plan=other --shards=0 -r d other", "expected an integer of at least 1"),
     ],
 )
 def test_options_of_plans_that_do_not_fit(cp: Ours, tmp_path: Path, options: str, problem: str) -> None:

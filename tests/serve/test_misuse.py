@@ -44,13 +44,13 @@ def test_an_address_that_is_not_ours() -> None:
         ("--workers=0", "from 1 to 1024"),
         ("--workers=1000000000", "from 1 to 1024"),
         ("--workers=x", "from 1 to 1024"),
-        ("--max-connections=0", "from 1 on"),
+        ("--max-connections=0", "of at least 1"),
         ("--port=65536", "65536"),
         ("--idle-timeout=0", "more than 0"),
         ("--max-buffered=0", "at least 1 byte"),
         ("--grace=1y", "no time"),
         ("--engine=kqueue", "epoll"),
-        ("--backlog=0", "from 1 on"),
+        ("--backlog=0", "of at least 1"),
     ],
 )
 def test_numbers_that_mean_nothing(option: str, hint: str) -> None:

@@ -1,5 +1,5 @@
-//! Options from a TOML file. Each key is an option's name, and its value is read as the option's own would be: there is one
-//! description of every option.
+//! Options from a TOML file. Each key is the name of an option, and its value is parsed as the option's own
+//! would be: every option is described once.
 
 use clap::error::ErrorKind;
 use clap::Command;
@@ -8,17 +8,19 @@ use std::fs;
 use std::path::Path;
 use toml::de::{DeTable, DeValue};
 
-/// Options that mean nothing in a file.
+/// Options that have no meaning in a file.
 const NOT_HERE: [&str; 3] = ["config", "import", "help"];
 
-/// The options of `command` in a file as a command line has them. `words` are those that the command needs beside options.
+/// Returns the options of `command` in a file as a command line has them. `words` are those that the command
+/// needs beside options.
 pub(crate) fn arguments(command: &Command, words: &[&str], file: &Path) -> Result<Vec<OsString>, String> {
     let text = fs::read_to_string(file)
         .map_err(|e| format!("--config {}: it cannot be read ({e})", file.display()))?;
     parse(command, words, &text).map_err(|(line, why)| format!("{}:{line}: {why}", file.display()))
 }
 
-/// Puts options of a file behind the names of the command and before its own options, which come later and count.
+/// Puts options of a file after the names of the command and before its own options, which come later and
+/// take precedence.
 pub(crate) fn before_own(command: &[OsString], more: Vec<OsString>) -> Vec<OsString> {
     let (name, own) = command.split_at(2);
     name.iter()
@@ -28,7 +30,7 @@ pub(crate) fn before_own(command: &[OsString], more: Vec<OsString>) -> Vec<OsStr
         .collect()
 }
 
-/// The options of a text, or the line of one that is wrong and why.
+/// Parses the options of a text, or returns the line of a wrong one and the reason.
 fn parse(command: &Command, words: &[&str], text: &str) -> Result<Vec<OsString>, (usize, String)> {
     let line = |at: usize| 1 + text[..at.min(text.len())].matches('\n').count();
     let table = DeTable::parse(text).map_err(|e| {
@@ -75,7 +77,8 @@ fn check_name(command: &Command, name: &str) -> Result<(), String> {
     ))
 }
 
-/// A value as it is written on a command line. None: an option that is not set. An empty one: an option without a value.
+/// Returns a value as it is written on a command line. `None` for an option that is not set; empty for an
+/// option without a value.
 fn written(value: &DeValue<'_>, source: &str) -> Result<Option<String>, String> {
     Ok(Some(match value {
         DeValue::String(text) if text.is_empty() => return Err("write a value".into()),
@@ -95,7 +98,7 @@ fn written(value: &DeValue<'_>, source: &str) -> Result<Option<String>, String> 
     }))
 }
 
-/// Sees that an option's value is right, without the options that it needs.
+/// Checks an option's value, without the options that it requires.
 fn check_value(command: &Command, words: &[&str], argument: &str) -> Result<(), String> {
     let line = [command.get_name()]
         .into_iter()

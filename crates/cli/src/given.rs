@@ -1,6 +1,6 @@
-//! The options of a command line as they were given: clap keeps the last of those that are given again.
+//! The options of a command line as they were given: clap keeps only the last value of a repeated one.
 //!
-//! Knows only long options, in commands that accept no value that begins with two dashes.
+//! This handles only long options, in commands that accept no value that begins with two dashes.
 
 use clap::{Arg, Command};
 use std::ffi::OsString;
@@ -8,7 +8,7 @@ use std::ffi::OsString;
 /// An option of a command line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Given<'a> {
-    /// Its name without dashes, also where an alias was given.
+    /// Name without dashes, also if an alias was given.
     pub(crate) name: &'a str,
     pub(crate) times: usize,
     takes_list: bool,
@@ -47,7 +47,7 @@ fn is_called(arg: &Arg, name: &str) -> bool {
     long == name || arg.get_all_aliases().is_some_and(|all| all.contains(&name))
 }
 
-/// Says of each option whose first values do not count that they do not.
+/// Warns of each repeated option that its first values do not count.
 pub(crate) fn warn_of_repeated(who: &str, given: &[Given<'_>]) {
     for option in given {
         if let Some(warning) = repeated(option) {

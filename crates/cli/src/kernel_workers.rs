@@ -1,33 +1,34 @@
-//! Flags of the kernel's threads, which `proactor serve` and `proactor run` have in common.
+//! Flags of kernel threads that `proactor serve` and `proactor run` share.
 
 use clap::Args;
 use proactor_bench::units::{parse_micros, parse_seconds};
 use proactor_net::topology::parse_list;
 use std::time::Duration;
 
-/// The most threads of one kind.
+/// Upper bound on threads of one kind.
 const MAX_WORKERS: usize = 1024;
 
 #[derive(Args)]
 pub(crate) struct KernelWorkers {
-    /// Threads of the kernel (SQPOLL) that submit, receive and send instead of the user threads, which then make no system
-    /// calls while there is work. Each uses a processor as long as it polls: `proactor doctor --workers` says whether that pays
+    /// Kernel threads (SQPOLL) that submit, receive and send in place of the user threads, which then make no
+    /// system calls while there is work. Each uses a processor as long as it polls: `proactor doctor
+    /// --workers` says whether that pays
     #[arg(long, value_parser = workers, value_name = "N", help_heading = "Kernel workers")]
     pub(crate) kernel_workers: Option<usize>,
-    /// Their processors, one for each [default: of `serve` the user thread's sibling, else one of its node, else any; of
-    /// `run` any]
+    /// Processors of the kernel workers, one for each [default: of `serve` the user thread's sibling, else
+    /// one of its node, else any; of `run` any]
     #[arg(long, value_parser = cpus, requires = "kernel_workers", value_name = "LIST", help_heading = "Kernel workers")]
     pub(crate) kernel_cpus: Option<Cpus>,
-    /// How long they poll without work before they sleep, in milliseconds or with a unit
+    /// How long kernel workers poll without work before they sleep, in milliseconds or with a unit
     #[arg(long, value_parser = some_millis, requires = "kernel_workers", default_value = "1000", value_name = "MS", help_heading = "Kernel workers")]
     pub(crate) sqpoll_idle: Duration,
-    /// How long a user thread looks for what they have done before it sleeps, in microseconds or with a unit
+    /// How long a user thread polls for completions before it sleeps, in microseconds or with a unit
     #[arg(long, value_parser = parse_micros, requires = "kernel_workers", default_value = "50", value_name = "US", help_heading = "Kernel workers")]
     pub(crate) user_spin: Duration,
-    /// The most threads of the kernel for work that blocks, of which servers have next to none
+    /// Limit on kernel threads for blocking work, of which servers have next to none
     #[arg(long, value_parser = workers, value_name = "N", help_heading = "Kernel workers")]
     pub(crate) iowq: Option<usize>,
-    /// The processors of those threads
+    /// Processors of those threads
     #[arg(long, value_parser = cpus, value_name = "LIST", help_heading = "Kernel workers")]
     pub(crate) iowq_cpus: Option<Cpus>,
 }

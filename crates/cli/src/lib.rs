@@ -45,24 +45,25 @@ enum Command {
     /// Run a server on rings: echo, lines, or a key-value store
     #[command(after_help = serve::AFTER_HELP)]
     Serve(Box<serve::Serve>),
-    /// Say what this machine offers, which engine is chosen on it, and why
+    /// Report what this machine offers, which engine is chosen on it, and why
     ///
-    /// Does a real op on each engine. Exits with 0 if the engine that would be chosen works, with 1 if not.
+    /// Runs a real op on each engine. Exits with 0 if the engine that would be chosen works, with 1 if not.
     Doctor(doctor::Doctor),
     /// Run an unmodified epoll server with its TCP sockets on a ring
     ///
-    /// Loads a library into the program and becomes it: its status and its signals are its own. What cannot be done exactly as
-    /// epoll does it is handed back to epoll. Exits with 2 for what cannot be done, with 126 or 127 if there is no such program.
+    /// Loads a library into the program and becomes it, so that its exit status and its signals are the
+    /// program's own. What cannot be done exactly as epoll does it is handed back to epoll. Exits with 2 for
+    /// what cannot be done, with 126 or 127 if there is no such program.
     #[command(override_usage = "proactor run [OPTIONS] [--] COMMAND...")]
     Run(Box<run::Run>),
 }
 
-/// What the command runs in: the native binary has nothing of this, Python's entry point has both.
+/// Environment of the command: the native binary provides none of this, Python's entry point both.
 #[derive(Clone, Default)]
 pub struct Host<'a> {
-    /// A way to engines that run tasks on many machines.
+    /// Access to engines that run tasks on many machines.
     pub cluster: Option<&'a dyn Cluster>,
-    /// The interpreter.
+    /// Path of the interpreter.
     pub python: Option<std::path::PathBuf>,
 }
 
@@ -100,7 +101,7 @@ fn run_command(args: &[OsString], host: &Host<'_>) -> u8 {
     }
 }
 
-/// Something that was to be on stdout is not there: the command has failed.
+/// True if output to stdout was lost: the command has failed then.
 static UNWRITTEN: AtomicBool = AtomicBool::new(false);
 
 /// Writes a line to stderr.
@@ -108,7 +109,8 @@ fn complain(text: &str) {
     to_stderr(&format!("{text}\n"));
 }
 
-/// Writes to stderr. Nobody can be told of a failure there, and the work goes on: its status says what there was to tell.
+/// Writes to stderr. A failure cannot be reported anywhere, and the work continues: the exit status tells the
+/// rest.
 fn to_stderr(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
@@ -120,7 +122,7 @@ fn print(text: &str) {
     note(written.and_then(|()| out.flush()));
 }
 
-/// Writes what clap has to say: on stdout the help that was asked for, else on stderr.
+/// Writes clap's text: help that was asked for to stdout, everything else to stderr.
 fn print_usage(error: &clap::Error) {
     let written = error.print();
     if !error.use_stderr() {
@@ -131,7 +133,7 @@ fn print_usage(error: &clap::Error) {
 fn note(written: io::Result<()>) {
     let Err(error) = written else { return };
     UNWRITTEN.store(true, Ordering::Relaxed);
-    // Of a reader that has read enough only the status tells.
+    // If the reader has gone, only the exit status tells.
     if error.kind() != io::ErrorKind::BrokenPipe {
         complain(&format!("proactor: cannot write to standard output: {error}"));
     }

@@ -1,5 +1,5 @@
-//! Ctrl-C, SIGTERM and the end of the terminal (SIGHUP): the first asks the work to end in order, a second Ctrl-C or SIGTERM
-//! ends the process at once.
+//! Ctrl-C, SIGTERM and the end of the terminal (SIGHUP): the first ends the work in order, a second Ctrl-C or
+//! SIGTERM ends the process at once.
 
 use rustix::event::{poll, PollFd, PollFlags};
 use rustix::io::{read, Errno};
@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 
-/// Handlers of signals, which are taken away again when this is dropped.
+/// Signal handlers, which are removed when this is dropped.
 #[derive(Default)]
 pub(crate) struct Hooks(Vec<SigId>);
 
@@ -19,7 +19,8 @@ impl Hooks {
         self.0.push(hook);
     }
 
-    /// Handlers that write the number of the last signal to `last` and a byte to `waker`, in this order.
+    /// Installs handlers that write the number of the last signal to `last` and a byte to `waker`, in this
+    /// order.
     pub(crate) fn tell(
         &mut self,
         signal: i32,
@@ -33,7 +34,7 @@ impl Hooks {
         Ok(())
     }
 
-    /// Has a signal end the process if `armed` is set when it comes.
+    /// Makes a signal end the process if `armed` is set when it comes.
     pub(crate) fn end(&mut self, signal: i32, armed: &Arc<AtomicBool>) -> io::Result<()> {
         let armed = Arc::clone(armed);
         let hook = signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, armed)?;
@@ -50,20 +51,21 @@ impl Drop for Hooks {
     }
 }
 
-/// The signals that ask for an end. One that is ignored, as in a shell's background job or below nohup, stays so.
+/// Returns the signals that ask for an end. One that is ignored, as in a shell's background job or below
+/// nohup, stays so.
 pub(crate) fn ending() -> impl Iterator<Item = i32> {
     [SIGINT, SIGTERM, SIGHUP]
         .into_iter()
         .filter(|signal| !is_ignored(*signal))
 }
 
-/// Listens as long as it lives.
+/// Signal listener, active until it is dropped.
 pub(crate) struct Signals {
-    /// The signal that came, or 0.
+    /// Number of the signal that came, or 0.
     came: Arc<AtomicUsize>,
-    /// Set by the first one.
+    /// Set by the first signal.
     again: Arc<AtomicBool>,
-    /// Becomes readable with the first one, for whoever waits for input.
+    /// Becomes readable with the first signal, for a task that waits for input.
     wake: UnixStream,
     _hooks: Hooks,
 }
@@ -76,7 +78,8 @@ impl Signals {
         let again = Arc::new(AtomicBool::new(false));
         let mut hooks = Hooks::default();
         if !is_ignored(SIGXFSZ) {
-            // By default it ends the process that writes beyond RLIMIT_FSIZE; what is caught lets the write fail (EFBIG).
+            // By default it ends the process that writes beyond RLIMIT_FSIZE; caught, it lets the write fail
+            // (EFBIG).
             hooks.push(signal_hook::flag::register(SIGXFSZ, Arc::default())?);
         }
         for signal in ending() {
@@ -96,17 +99,17 @@ impl Signals {
         })
     }
 
-    /// Becomes true with the first signal, for whoever does not know signals.
+    /// Returns a flag that becomes true with the first signal, for callers that do not know signals.
     pub fn flag(&self) -> &AtomicBool {
         &self.again
     }
 
-    /// Whether to end.
+    /// Returns true if a signal has asked for an end.
     pub fn stop(&self) -> bool {
         self.came.load(Ordering::Relaxed) != 0
     }
 
-    /// The exit status that tells of the signal that came, as a shell would.
+    /// Returns the exit status for the signal that came, as a shell would.
     pub fn status(&self) -> Option<u8> {
         match self.came.load(Ordering::Relaxed) {
             0 => None,
@@ -114,11 +117,11 @@ impl Signals {
         }
     }
 
-    /// A line from stdin, without its end. Nothing at the end of input and when a signal comes.
+    /// Reads a line from stdin, without its end. `None` at the end of input and when a signal comes.
     pub fn read_line(&self) -> Option<Vec<u8>> {
         let input = io::stdin();
         let mut line = Vec::new();
-        // Byte by byte: what comes after the line belongs to whoever reads next.
+        // Byte by byte: what follows the line belongs to the next reader.
         let mut byte = [0];
         while self.wait_for(&input) {
             match read(&input, &mut byte) {
@@ -132,7 +135,7 @@ impl Signals {
         Some(line).filter(|line| !line.is_empty() && !self.stop())
     }
 
-    /// Until there is input, or a signal: then the answer is no.
+    /// Waits for input or a signal. Returns false for a signal.
     fn wait_for(&self, input: &io::Stdin) -> bool {
         loop {
             let mut both = [

@@ -1,5 +1,5 @@
-//! The standard streams. One that is closed is replaced by /dev/null, so that no file of ours gets its number, and what
-//! was to be written there counts as lost.
+//! The standard streams. A closed one is replaced by /dev/null, so that no file of ours gets its number, and
+//! output to it counts as lost.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,8 +8,8 @@ static STDOUT_IS_CLOSED: AtomicBool = AtomicBool::new(false);
 
 /// Opens /dev/null in the place of each standard stream that is closed, and notes it for `check_stdout`.
 ///
-/// Rust's runtime does the former before `main` and tells nobody, so the native binary calls this still earlier. It
-/// makes system calls only.
+/// Rust's runtime does the former before `main` and does not report it, so the native binary calls this still
+/// earlier. It makes system calls only.
 pub extern "C" fn hold_streams() {
     for stream in 0..=2 {
         // SAFETY: it takes a number and returns one; no memory is passed.
@@ -25,7 +25,7 @@ pub extern "C" fn hold_streams() {
     }
 }
 
-/// The error that a write to stdout ends with if it was closed when the process started.
+/// Returns the error of a write to stdout if it was closed when the process started.
 ///
 /// # Errors
 /// EBADF if it was.

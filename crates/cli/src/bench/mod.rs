@@ -1,7 +1,7 @@
 //! `proactor bench`: the command line of `proactor_bench`.
 //!
-//! From flags to a plan (`flags`, `plan`), and from a report to files and the screen (`outputs`, `progress`). Knows nothing
-//! of how anything is measured.
+//! The modules `flags` and `plan` turn flags into a plan; `outputs` and `progress` turn a report into files
+//! and screen output. None of them knows how anything is measured.
 
 mod flags;
 mod net;
@@ -26,7 +26,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-/// A wrong command line, or one that cannot be done here.
+/// Exit status for a wrong command line, or one that cannot be done here.
 const MISUSE: u8 = 2;
 const FAILURE: u8 = 1;
 
@@ -35,7 +35,8 @@ pub(crate) struct Bench {
 }
 
 impl Args for Bench {
-    /// When it is meant: `proactor cp` has no use for all these flags, and they were a quarter of its instructions for one file.
+    /// Adds the flags only when they are needed: `proactor cp` uses none of them, and they took a quarter of
+    /// its instructions for one file.
     fn augment_args(command: clap::Command) -> clap::Command {
         command.defer(|command| {
             Command::augment_subcommands(command)
@@ -63,24 +64,28 @@ impl FromArgMatches for Bench {
 enum Command {
     /// Compare ways of doing I/O on a file: engines, block sizes, depths
     ///
-    /// Options have fio's names and units, and lists (`--bs 4k,32k`) mean every combination. Nothing is left behind: without
-    /// --filename the files have no name. What has no value here is the preset's or the task's.
+    /// Options have fio's names and units, and lists (`--bs 4k,32k`) mean every combination. Nothing is left
+    /// behind: without --filename the files have no name. Options without a value here take theirs from the
+    /// preset or the task.
     #[command(after_help = flags::AFTER_HELP)]
     Io(Box<flags::Io>),
-    /// Compare asyncio's ways to files: ours, and the packages that are installed
+    /// Compare asyncio file libraries: ours, and the packages that are installed
     ///
-    /// Each round of each is a fresh Python. Everything is made in a directory of its own, which is removed at the end.
+    /// Each round of each runs in a new Python process. All files are made in a separate directory, which is
+    /// removed at the end.
     #[command(after_help = flags::AFTER_HELP)]
     Files(Box<race::Files>),
     /// Compare copiers of trees: proactor cp, and those that are installed
     ///
-    /// Every run has a new target, each copy is compared with its source, and nothing is deleted before the end.
+    /// Every run has a new target, each copy is compared with its source, and nothing is deleted before the
+    /// end.
     #[command(after_help = flags::AFTER_HELP)]
     Cp(Box<race::Cp>),
     /// Put load on a server and measure it: echo, Redis's protocol, HTTP/1.1
     ///
-    /// Every byte that comes back is checked. Lists (`--connections 1,25`) mean every combination. With `-- COMMAND` or --pid the
-    /// server's CPU, system calls and context switches for each request are told too.
+    /// Every byte that comes back is checked. Lists (`--connections 1,25`) mean every combination. With `--
+    /// COMMAND` or --pid the report includes the server's CPU, system calls and context switches for each
+    /// request.
     #[command(after_help = flags::AFTER_HELP)]
     Net(Box<net::Net>),
     /// Compare two reports that were made with --json: what changed, and whether that is more than chance
@@ -117,10 +122,11 @@ struct Show {
     word: Option<PathBuf>,
 }
 
-/// Words before the options: the program, `bench` and what it compares.
+/// Number of words before the options: the program, `bench` and what it compares.
 const NAMES: usize = 3;
 
-/// 0 if all was measured, 1 if anything was not, 2 for what cannot be done, 129, 130 or 143 if a signal ended it.
+/// Runs the command. Returns 0 if all was measured, 1 if anything was not, 2 if the command cannot be done,
+/// and 129, 130 or 143 if a signal ended it.
 pub(crate) fn run(args: &Bench, command: &[OsString], host: &Host<'_>) -> u8 {
     let done = check_given(&args.command, &command[NAMES..]).and_then(|()| run_command(args, command, host));
     done.unwrap_or_else(|(status, why)| {
@@ -140,10 +146,10 @@ fn run_command(args: &Bench, command: &[OsString], host: &Host<'_>) -> Outcome {
     }
 }
 
-/// Fails for options beside `--list` that nothing comes of, and warns of those that are given again.
+/// Fails for options that have no effect beside `--list`, and warns of repeated options.
 fn check_given(args: &Command, words: &[OsString]) -> Result<(), (u8, String)> {
     let empty = clap::Command::new("bench");
-    // What the list depends on, too.
+    // Options that the list depends on, too.
     let (command, lists, of_list) = match args {
         Command::Io(io) => (flags::Io::augment_args(empty), io.list, None),
         Command::Files(files) => (
@@ -188,7 +194,7 @@ fn show(args: &Show) -> Outcome {
     Ok(0)
 }
 
-/// Fails for an output of a command that measures nothing.
+/// Fails if an output is requested of a command that measures nothing.
 fn refuse_outputs(
     dry_run: bool,
     outputs: &outputs::Outputs,
@@ -206,7 +212,7 @@ fn misuse(why: String) -> (u8, String) {
     (MISUSE, why)
 }
 
-/// The command without where the program lies, which is nobody's business who reads the report.
+/// Returns the command without the program's directory, which is private to the user who made the report.
 fn shown(command: &[OsString]) -> Vec<String> {
     let arguments = command.iter().skip(1);
     let arguments = arguments.map(|word| word.to_string_lossy().into_owned());
@@ -311,7 +317,7 @@ fn reported(
     Ok(signals.status().unwrap_or(if failed { FAILURE } else { 0 }))
 }
 
-/// What can be chosen, and what works here.
+/// Lists the values that can be chosen, and what works here.
 fn list() -> String {
     let mut text = String::from("engines:\n");
     let mut variants = EngineSpec::usual();

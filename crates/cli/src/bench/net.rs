@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::thread;
 use std::time::Duration;
 
-/// Keys have five digits.
+/// Upper bound on `--keys`: keys have five digits.
 const MAX_KEYS: u32 = 100_000;
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -32,14 +32,14 @@ enum PresetChoice {
     Fastio,
 }
 
-/// Bytes of a message; a page has what the server gives it.
+/// Size of a message in bytes; the server decides the size of a page.
 const DEFAULT_SIZE: u64 = 512;
 
 fn count(text: &str) -> Result<u32, String> {
     text.parse()
         .ok()
         .filter(|count| *count > 0)
-        .ok_or_else(|| "a number from 1 on".into())
+        .ok_or_else(|| "an integer of at least 1".into())
 }
 
 fn rate(text: &str) -> Result<u64, String> {
@@ -55,68 +55,70 @@ fn keys(text: &str) -> Result<u32, String> {
     parsed.ok_or_else(|| format!("a number from 1 to {MAX_KEYS}"))
 }
 
-/// An option that is given again counts as it was given last.
+/// Flags of `bench net`. An option that is repeated has the value that was given last.
 #[derive(Args)]
 #[command(args_override_self = true)]
 pub(super) struct Net {
-    /// Where the server listens: HOST:PORT, PORT of this machine, or unix:PATH
+    /// Address of the server: HOST:PORT, PORT of this machine, or unix:PATH
     address: Option<Address>,
-    /// A command that starts the server, anew for each round. It is ended by SIGTERM. Its standard output is thrown away
+    /// A command that starts the server, anew for each round. It is ended by SIGTERM. Its standard output is
+    /// discarded
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 
-    /// fastio: the table of FastIO's authors with our servers, which it starts and ends: echo, 25 connections, epoll and 1 to 5
-    /// kernel workers, as far as there are processors
+    /// fastio: the table of FastIO's authors with our servers, which it starts and ends: echo, 25
+    /// connections, epoll and 1 to 5 kernel workers, as far as there are processors
     #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["command", "pid", "name", "protocol", "connections", "depth",
-          "rate", "lockstep"], help_heading = "What is asked")]
+          "rate", "lockstep"], help_heading = "Workload")]
     preset: Option<PresetChoice>,
-    /// What is said
+    /// Protocol
     #[arg(
         long,
         value_enum,
         default_value = "echo",
         value_name = "PROTOCOL",
-        help_heading = "What is asked"
+        help_heading = "Workload"
     )]
     protocol: ProtocolChoice,
     /// Connections at once
     #[arg(long, value_parser = count, value_delimiter = ',', action = ArgAction::Set, default_value = "25",
-          value_name = "LIST", help_heading = "What is asked")]
+          value_name = "LIST", help_heading = "Workload")]
     connections: Vec<u32>,
-    /// Bytes of a message, or of a value [default: 512; http: what the server has]
+    /// Size of a message, or of a value, in bytes [default: 512; http: decided by the server]
     #[arg(long, value_parser = parse_bytes, value_delimiter = ',', action = ArgAction::Set, value_name = "LIST",
-          help_heading = "What is asked")]
+          help_heading = "Workload")]
     size: Option<Vec<u64>>,
     /// Requests in flight on each connection, at most
     #[arg(long, value_parser = count, value_delimiter = ',', action = ArgAction::Set, default_value = "1",
-          value_name = "LIST", help_heading = "What is asked")]
+          value_name = "LIST", help_heading = "Workload")]
     depth: Vec<u32>,
-    /// Requests a second of all connections together: they are due by the clock, and their latency counts from then [default: each
-    /// follows the answer to the one before]
+    /// Requests a second of all connections together: each is due at a fixed time, and its latency counts
+    /// from then [default: each follows the answer to the one before]
     #[arg(long, value_parser = rate, value_delimiter = ',', action = ArgAction::Set, value_name = "LIST",
-          conflicts_with = "lockstep", help_heading = "What is asked")]
+          conflicts_with = "lockstep", help_heading = "Workload")]
     rate: Option<Vec<u64>>,
-    /// resp: of 100 requests so many are SET [default: 10]
-    #[arg(long, value_parser = clap::value_parser!(u8).range(..=100), value_name = "PERCENT", help_heading = "What is asked")]
+    /// resp: percentage of requests that are SET [default: 10]
+    #[arg(long, value_parser = clap::value_parser!(u8).range(..=100), value_name = "PERCENT", help_heading = "Workload")]
     sets: Option<u8>,
-    /// resp: how many keys there are; each is set once before [default: 1000]
-    #[arg(long, value_parser = keys, value_name = "N", help_heading = "What is asked")]
+    /// resp: number of keys; each is set once before [default: 1000]
+    #[arg(long, value_parser = keys, value_name = "N", help_heading = "Workload")]
     keys: Option<u32>,
-    /// http: what is asked for [default: /]
-    #[arg(long, value_name = "PATH", help_heading = "What is asked")]
+    /// http: path of the requests [default: /]
+    #[arg(long, value_name = "PATH", help_heading = "Workload")]
     path: Option<String>,
 
-    /// How long a round is
+    /// Duration of a round
     #[arg(long, value_parser = parse_seconds, default_value = "3s", value_name = "TIME", help_heading = "How long")]
     duration: Duration,
-    /// Time before anything is measured, in each round
+    /// Run this long before measuring, in each round
     #[arg(long, value_parser = parse_seconds, default_value = "0s", value_name = "TIME", help_heading = "How long")]
     ramp: Duration,
-    /// How often everything is measured; 4 are needed to tell servers apart [default: 5]
+    /// Rounds; at least 4 are needed to tell servers apart [default: 5]
     #[arg(long, value_name = "N", help_heading = "How long")]
     rounds: Option<u32>,
 
-    /// The server's process: its CPU and calls per request are told, with those of its children and the kernel's threads
+    /// The server's process: reports its CPU and calls per request, with those of its children and the
+    /// kernel's threads
     #[arg(
         long,
         value_name = "PID",
@@ -124,17 +126,18 @@ pub(super) struct Net {
         help_heading = "How it is measured"
     )]
     pid: Option<i32>,
-    /// Send to all connections, wait until all is served, and read then: the server's CPU for a request at an exact batch. Client
-    /// and server share a processor meanwhile, and the server has SCHED_BATCH
+    /// Send to all connections, wait until all is served, and read then: the server's CPU for a request at an
+    /// exact batch. Client and server share a processor meanwhile, and the server has SCHED_BATCH
     #[arg(long, help_heading = "How it is measured")]
     lockstep: bool,
-    /// Client threads, among which the connections are divided [default: 1; preset: the processors that the largest server leaves]
+    /// Client threads, among which the connections are divided [default: 1; preset: the processors that the
+    /// largest server leaves]
     #[arg(long, value_name = "N", help_heading = "How it is measured")]
     threads: Option<u32>,
     /// The server's name in the report [default: the command, or the address]
     #[arg(long, value_name = "NAME", help_heading = "How it is measured")]
     name: Option<String>,
-    /// Where contents come from
+    /// Seed of contents
     #[arg(
         long,
         value_name = "N",
@@ -142,7 +145,7 @@ pub(super) struct Net {
         help_heading = "How it is measured"
     )]
     seed: u64,
-    /// Whether the server's system calls are counted, in a round of its own
+    /// Count the server's system calls, in a separate round
     #[arg(
         long,
         value_enum,
@@ -154,25 +157,25 @@ pub(super) struct Net {
 
     #[command(flatten)]
     pub outputs: Outputs,
-    /// Show how far it is
+    /// Show progress
     #[arg(
         long,
         value_enum,
         default_value = "auto",
         value_name = "WHEN",
-        help_heading = "What is said"
+        help_heading = "Output"
     )]
     pub progress: When,
 }
 
-/// Servers, cells with the numbers of their servers, and what is left out.
+/// Servers, cells with the numbers of their servers, and reasons for what is left out.
 type Measured = (Vec<Server>, Vec<(usize, Load)>, Vec<String>);
 
 impl Net {
-    /// What is to be measured.
+    /// Makes the plan from the flags.
     ///
     /// # Errors
-    /// What does not fit together, in words.
+    /// A sentence about options that do not go together.
     pub fn plan(&self, host: &Host<'_>, command: &[String]) -> Result<Plan, String> {
         self.refuse_what_has_no_meaning()?;
         let (servers, cells, left_out) = match (&self.preset, &self.address) {
@@ -224,7 +227,7 @@ impl Net {
         Ok((table.servers, cells, table.left_out))
     }
 
-    /// Every combination of the lists.
+    /// Returns every combination of the lists.
     fn cells(&self, server: &str) -> Vec<(usize, Load)> {
         let mut cells = Vec::new();
         for &connections in &self.connections {

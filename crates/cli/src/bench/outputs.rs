@@ -1,4 +1,4 @@
-//! Where a report goes.
+//! Destinations of a report.
 
 use super::{misuse, pictures, FAILURE};
 use clap::Args;
@@ -13,40 +13,41 @@ type Render = fn(&Report) -> String;
 
 #[derive(Args)]
 pub(super) struct Outputs {
-    /// Write the report as JSON, for `compare` and `show`; to stdout instead of the table without a FILE
+    /// Write the report as JSON, for `compare` and `show`; without a FILE to stdout in place of the table
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-",
-          help_heading = "What is said")]
+          help_heading = "Output")]
     json: Option<PathBuf>,
     /// Write a row for each round as CSV
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-",
-          help_heading = "What is said")]
+          help_heading = "Output")]
     csv: Option<PathBuf>,
     /// Write tables in Markdown
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-",
-          help_heading = "What is said")]
+          help_heading = "Output")]
     markdown: Option<PathBuf>,
     /// Write a page with charts, in one file that needs no other
-    #[arg(long, value_name = "FILE", help_heading = "What is said")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     html: Option<PathBuf>,
     /// Write each chart as an SVG file into this directory
-    #[arg(long, value_name = "DIR", help_heading = "What is said")]
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
     svg: Option<PathBuf>,
-    /// Write each chart as a PNG file into this directory, by rsvg-convert, resvg, inkscape or chromium, if one is installed
-    #[arg(long, value_name = "DIR", help_heading = "What is said")]
+    /// Write each chart as a PNG file into this directory, with rsvg-convert, resvg, inkscape or chromium, if
+    /// one is installed
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
     png: Option<PathBuf>,
 }
 
-/// The form that only reports of `bench io` have.
+/// The output format that only reports of `bench io` have.
 #[derive(Args)]
 pub(super) struct FioOutput {
-    /// Write what fio's --output-format=json would have
+    /// Write JSON as fio's --output-format=json does
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-",
-          help_heading = "What is said")]
+          help_heading = "Output")]
     fio_json: Option<PathBuf>,
 }
 
 impl FioOutput {
-    /// Fails if it is asked for of what fio has no words for.
+    /// Fails if fio's format is requested for a report that it cannot express.
     pub fn refuse(&self) -> Result<(), String> {
         match self.fio_json {
             Some(_) => Err("--fio-json: fio's reports are of `bench io` only".into()),
@@ -55,7 +56,8 @@ impl FioOutput {
     }
 }
 
-/// For writing at the end, and whether it was made. What is there is no new file, nor is a link that leads to nothing.
+/// Opens a file for writing at the end, and returns true with it if it was created. An existing file and a
+/// dangling link are not created.
 fn open(path: &Path) -> io::Result<(File, bool)> {
     let mut options = OpenOptions::new();
     options.append(true);
@@ -82,7 +84,7 @@ impl Outputs {
         named.collect()
     }
 
-    /// Fails for a word that stands behind an option whose FILE needs a `=`.
+    /// Fails for a word that follows an option whose FILE needs a `=`.
     pub fn refuse_word(&self, fio: Option<&FioOutput>, word: &Path) -> Result<(), String> {
         let fio = fio.and_then(|fio| fio.fio_json.as_deref());
         let forms = [
@@ -98,12 +100,12 @@ impl Outputs {
         }
     }
 
-    /// Whether a report goes to stdout.
+    /// Returns true if a report goes to stdout.
     pub fn is_to_stdout(&self, fio: Option<&FioOutput>) -> bool {
         self.wanted(fio).iter().any(|(path, _)| *path == Path::new("-"))
     }
 
-    /// Fails if anything is to be written, where nothing is measured.
+    /// Fails if an output is requested of a command that measures nothing.
     pub fn refuse(&self, fio: Option<&FioOutput>, option: &str) -> Result<(), String> {
         match self.wanted(fio).is_empty() && self.svg.is_none() && self.png.is_none() {
             true => Ok(()),
@@ -113,7 +115,7 @@ impl Outputs {
         }
     }
 
-    /// That it can be written, before an hour is spent on it.
+    /// Checks that all outputs can be written, before an hour is spent on measuring.
     pub fn check(&self, fio: Option<&FioOutput>) -> Result<(), (u8, String)> {
         let wanted = self.wanted(fio);
         if wanted.iter().filter(|(path, _)| *path == Path::new("-")).count() > 1 {
@@ -146,13 +148,13 @@ impl Outputs {
                 known.push(number);
                 Ok(())
             });
-        // They were ours, and are empty.
+        // These files were created here, and are empty.
         made.iter().for_each(|path| drop(fs::remove_file(path)));
         tried
     }
 
-    /// Writes all of it; the table goes to stdout unless something else does. What fails keeps nothing else from being
-    /// written, and the first failure is returned.
+    /// Writes all outputs; the table goes to stdout unless another output does. A failure does not keep the
+    /// others from being written, and the first failure is returned.
     pub fn write(&self, fio: Option<&FioOutput>, report: &Report) -> Result<(), String> {
         let wanted = self.wanted(fio);
         let taken = wanted.iter().any(|(path, _)| *path == Path::new("-"));

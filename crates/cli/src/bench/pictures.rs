@@ -1,4 +1,4 @@
-//! Charts as files: SVG as it is, PNG by a program that is installed.
+//! Charts as files: SVG as it is, PNG with an installed program.
 
 use proactor_bench::render;
 use proactor_bench::report::Report;
@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What can make a PNG of an SVG, the best first.
+/// Programs that convert an SVG to a PNG, the best first.
 const CONVERTERS: [&str; 6] = [
     "rsvg-convert",
     "resvg",
@@ -16,10 +16,10 @@ const CONVERTERS: [&str; 6] = [
     "google-chrome",
 ];
 
-/// Pixels of the picture for one of the drawing.
+/// Pixels of the picture for each pixel of the drawing.
 const ZOOM: &str = "2";
 
-/// That they can be written: makes the directory.
+/// Checks that the files can be written, and makes the directory.
 pub(super) fn check(svg: Option<&Path>, png: Option<&Path>) -> Result<(), String> {
     for place in [svg, png].into_iter().flatten() {
         fs::create_dir_all(place).map_err(|e| format!("{}: {e}", place.display()))?;
@@ -42,7 +42,7 @@ fn converter() -> Result<&'static str, String> {
     })
 }
 
-/// Writes them into the directories.
+/// Writes the charts into the directories.
 pub(super) fn write(report: &Report, svg: Option<&Path>, png: Option<&Path>) -> Result<(), String> {
     for (name, text) in render::pictures(report) {
         if let Some(place) = svg {
@@ -89,7 +89,7 @@ fn convert(text: &str, png: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// A browser takes a picture of what it shows.
+/// Takes a screenshot with a browser.
 fn chrome<'a>(
     command: &'a mut Command,
     text: &str,
@@ -106,7 +106,7 @@ fn chrome<'a>(
     };
     let png: PathBuf = std::path::absolute(png).map_err(|e| e.to_string())?;
     if rustix::process::geteuid().is_root() {
-        // It refuses to run as root with one. What it shows is ours.
+        // It refuses to run as root with one. The page is ours.
         command.arg("--no-sandbox");
     }
     Ok(command

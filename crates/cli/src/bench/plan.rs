@@ -1,4 +1,4 @@
-//! From flags to a plan: the preset's or the task's jobs, with what was said put over them.
+//! From flags to a plan: the jobs of the preset or the task, overridden by the flags.
 
 use super::flags::{CounterChoice, Io};
 use proactor_bench::job::{
@@ -19,7 +19,7 @@ pub(super) const QUICK_ROUNDS: u32 = 4;
 const QUICK_BYTES: u64 = 64 << 20;
 const QUICK: Duration = Duration::from_millis(500);
 
-/// What is to be measured.
+/// Makes the plan from the flags.
 ///
 /// # Errors
 /// An engine that was named and does not work here.
@@ -94,7 +94,8 @@ pub(super) fn plan(io: &Io, command: &[String]) -> Result<Plan, String> {
     })
 }
 
-/// Cells that run at once: those of sections without `stonewall` between them, for each combination of what was said.
+/// Returns the cells that run at once: those of sections without `stonewall` between them, for each
+/// combination of the lists.
 fn at_once(file: &JobFile, jobs: &[Job], place: &Place) -> Vec<Vec<Cell>> {
     let mut batches: Vec<Vec<(&str, Vec<Cell>)>> = Vec::new();
     for (section, job) in file.sections.iter().zip(jobs) {
@@ -113,7 +114,7 @@ fn at_once(file: &JobFile, jobs: &[Job], place: &Place) -> Vec<Vec<Cell>> {
     groups.collect()
 }
 
-/// One cell of each section, which is told of the others.
+/// Returns one cell of each section, and names the others in it.
 fn beside_each_other(batch: &[(&str, Vec<Cell>)], number: usize, place: &Place) -> Vec<Cell> {
     let mut group: Vec<Cell> = batch.iter().map(|(_, cells)| cells[number].clone()).collect();
     note_sharing(&mut group, place);
@@ -138,7 +139,7 @@ fn note_sharing(group: &mut [Cell], place: &Place) {
     }
 }
 
-/// With sizes in percent as bytes, which takes a file that is there.
+/// Resolves sizes in percent to bytes, which requires an existing file.
 fn resolved(mut file: JobFile, place: &Place) -> Result<JobFile, String> {
     for section in file
         .sections
@@ -164,12 +165,13 @@ fn resolved(mut file: JobFile, place: &Place) -> Result<JobFile, String> {
     Ok(file)
 }
 
-/// Also of a block device, whose metadata have no length.
+/// Returns the size of a file or of a block device, whose metadata have no length.
 fn file_bytes(path: &Path) -> std::io::Result<u64> {
     fs::File::open(path)?.seek(SeekFrom::End(0))
 }
 
-/// What was said and changes nothing was meant otherwise. In a matrix it is enough that it matters to one cell.
+/// Fails for options that change nothing: the user meant something else. In a matrix, an effect on one cell
+/// is enough.
 fn refuse_without_effect(io: &Io, cells: &[Cell]) -> Result<(), String> {
     let any = |what: fn(&Cell) -> bool| cells.iter().any(what);
     let writes = any(|c| c.rw.writes());
@@ -209,11 +211,11 @@ fn refuse_without_effect(io: &Io, cells: &[Cell]) -> Result<(), String> {
         ),
         (
             io.io_size.and_then(IoSize::unless_zero).is_some() && !any(|c| !c.time_based),
-            "--io_size: --time_based goes on until the time is over: --time_based=0",
+            "--io_size: --time_based runs until the time is over: --time_based=0",
         ),
         (
             io.loops.is_some_and(|loops| loops > 1) && !any(|c| !c.time_based),
-            "--loops: --time_based goes on until the time is over: --time_based=0",
+            "--loops: --time_based runs until the time is over: --time_based=0",
         ),
         (
             io.norandommap && !any(|c| c.rw.is_random()),
@@ -239,7 +241,8 @@ fn read(path: &Path) -> Result<JobFile, String> {
     JobFile::parse(&text).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-/// What was said, or else what the job file says, in whose directory its file is.
+/// Returns the place from the flags, or else from the job file; the file of the latter is in its own
+/// directory.
 fn place(io: &Io, file: Option<&JobFile>) -> Result<Place, String> {
     let said = io.filename.is_some() || io.directory.is_some();
     let file = file.filter(|_| !said);
@@ -295,10 +298,10 @@ fn put_over(job: &mut Job, io: &Io) {
         job.runtime = io.runtime;
     }
     if !job.time_based && io.runtime.is_none() && io.time_based.is_some() {
-        // Said to be done when the file is: then the task's time is no bound.
+        // Ends with the file: the task's time is no bound then.
         job.runtime = None;
     }
-    // One of them at most is said.
+    // At most one of them is given.
     job.cache = match (io.invalidate.as_deref(), io.pre_read.as_deref()) {
         (Some("0"), _) => Cache::Left,
         (Some(_), _) => Cache::Dropped,
@@ -308,7 +311,7 @@ fn put_over(job: &mut Job, io: &Io) {
     };
 }
 
-/// Shortens what no option gives, and returns whether anything became shorter.
+/// Shortens what no option sets, and returns true if anything became shorter.
 fn shorten(job: &mut Job, io: &Io) -> bool {
     let before = (job.size.clone(), job.runtime);
     if io.size.is_none() {
@@ -344,7 +347,7 @@ pub(super) fn refuse_repeated<T: PartialEq>(option: &str, list: Option<&[T]>) ->
     }
 }
 
-/// As a shell takes it.
+/// Quotes a word for a shell.
 pub(super) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+:,./@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -353,7 +356,7 @@ pub(super) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// What `--dry-run` says.
+/// Describes the plan for `--dry-run`.
 pub(super) fn described(plan: &Plan) -> String {
     let mut text = String::new();
     for cell in &plan.cells {

@@ -1,4 +1,4 @@
-//! How far it is, on stderr: a bar on a terminal, a line for each step elsewhere if that is asked for.
+//! Progress on stderr: a bar on a terminal, elsewhere a line for each step if that is asked for.
 
 use super::flags::When;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -7,7 +7,7 @@ use proactor_bench::units;
 use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
-/// As often as a reader can follow.
+/// Interval between updates: as short as a reader can follow.
 const EACH: Duration = Duration::from_millis(200);
 
 pub(super) enum Bar {
@@ -37,7 +37,7 @@ impl Bar {
         match self {
             Bar::Silent => {}
             Bar::Lines => {
-                // Filling tells of every MiB, which is for a bar.
+                // Filling reports every MiB, which is meant for a bar.
                 if progress.of > 0 {
                     let number = progress.done + 1;
                     crate::complain(&format!("{number}/{}: {}{left}", progress.of, progress.what));

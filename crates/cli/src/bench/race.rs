@@ -14,28 +14,28 @@ use proactor_bench::tree::{Kind, KINDS};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// How much less `--quick` copies.
+/// Factor by which `--quick` copies less.
 const QUICK_PART: u64 = 10;
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum CacheChoice {
-    /// Nothing of the files' data; names and inodes stay in memory
+    /// Drop the files' data; names and inodes stay in memory
     Dropped,
-    /// All of it
+    /// Read all of it into the page cache
     Warmed,
-    /// What the run before has left
+    /// Leave what the run before has left
     Left,
 }
 
 #[derive(Args)]
 pub(super) struct Shared {
-    /// How often everything is measured; 4 are needed to tell contenders apart [default: 5]
+    /// Rounds; at least 4 are needed to tell contenders apart [default: 5]
     #[arg(long, value_name = "N", help_heading = "How long")]
     rounds: Option<u32>,
-    /// A first look: a tenth of the work, 4 rounds
+    /// Take a first look: a tenth of the work, 4 rounds
     #[arg(long, help_heading = "How long")]
     pub quick: bool,
-    /// Make everything in this directory, and remove it at the end [default: the current one]
+    /// Make all files in this directory, and remove them at the end [default: the current one]
     #[arg(
         long,
         value_name = "DIR",
@@ -44,7 +44,7 @@ pub(super) struct Shared {
         help_heading = "Where"
     )]
     directory: PathBuf,
-    /// What each round finds in the page cache
+    /// State of the page cache before each round
     #[arg(
         long,
         value_enum,
@@ -53,7 +53,7 @@ pub(super) struct Shared {
         help_heading = "How it is measured"
     )]
     cache: CacheChoice,
-    /// Of the contents and of the order
+    /// Seed of the contents and of the order
     #[arg(
         long,
         value_name = "N",
@@ -61,7 +61,7 @@ pub(super) struct Shared {
         help_heading = "How it is measured"
     )]
     seed: u64,
-    /// Whether system calls are counted, in a round of its own
+    /// Count system calls, in a separate round
     #[arg(
         long,
         value_enum,
@@ -70,10 +70,10 @@ pub(super) struct Shared {
         help_heading = "How it is measured"
     )]
     counters: CounterChoice,
-    /// Measure nothing: list what is there, and what is not
+    /// Measure nothing: list what is available, and what is not
     #[arg(long, help_heading = "How it is measured")]
     pub list: bool,
-    /// Measure nothing: say what would be measured
+    /// Measure nothing: show what would be measured
     #[arg(long, help_heading = "How it is measured")]
     pub dry_run: bool,
 
@@ -81,59 +81,56 @@ pub(super) struct Shared {
     pub outputs: Outputs,
     #[arg(hide = true)]
     word: Option<PathBuf>,
-    /// Show how far it is
+    /// Show progress
     #[arg(
         long,
         value_enum,
         default_value = "auto",
         value_name = "WHEN",
-        help_heading = "What is said"
+        help_heading = "Output"
     )]
     pub progress: When,
 }
 
-/// An option that is given again counts as it was given last.
+/// Flags of `bench files`. An option that is repeated has the value that was given last.
 #[derive(Args)]
 #[command(args_override_self = true)]
 pub(super) struct Files {
     /// small-files, chunks, random, lines, write-lines [default: all]
-    #[arg(long, action = ArgAction::Set, value_delimiter = ',', value_name = "LIST", help_heading = "What is asked")]
+    #[arg(long, action = ArgAction::Set, value_delimiter = ',', value_name = "LIST", help_heading = "Workload")]
     task: Option<Vec<String>>,
-    /// Only those whose name begins with one of these, as in aiofiles,proactor [default: all that are installed]
-    #[arg(long, action = ArgAction::Set, value_delimiter = ',', value_name = "LIST", help_heading = "What is asked")]
+    /// Only contenders whose name begins with one of these, as in aiofiles,proactor [default: all that are
+    /// installed]
+    #[arg(long, action = ArgAction::Set, value_delimiter = ',', value_name = "LIST", help_heading = "Workload")]
     only: Option<Vec<String>>,
-    /// A Python that has the package and what is to be compared [default: the one that runs this command]
+    /// A Python that has the package and the contenders [default: the one that runs this command]
     #[arg(long, value_name = "FILE", help_heading = "Where")]
     python: Option<PathBuf>,
-    /// Check every byte that is read (small-files, random; the others count). The times then have the checking in them
+    /// Check every byte that is read (small-files, random; the others count). The times then include the
+    /// checking
     #[arg(long, help_heading = "How it is measured")]
     verify: bool,
     #[command(flatten)]
     pub shared: Shared,
 }
 
-/// An option that is given again counts as it was given last.
+/// Flags of `bench cp`. An option that is repeated has the value that was given last.
 #[derive(Args)]
 #[command(args_override_self = true)]
 pub(super) struct Cp {
     /// small, large, mixed [default: all; --list describes them]
-    #[arg(long, action = ArgAction::Set, value_delimiter = ',', value_name = "LIST", help_heading = "What is asked")]
+    #[arg(long, action = ArgAction::Set, value_delimiter = ',', value_name = "LIST", help_heading = "Workload")]
     tree: Option<Vec<String>>,
-    /// Copy this directory instead; it is read only
-    #[arg(
-        long,
-        value_name = "DIR",
-        conflicts_with = "tree",
-        help_heading = "What is asked"
-    )]
+    /// Copy this directory instead; it is only read
+    #[arg(long, value_name = "DIR", conflicts_with = "tree", help_heading = "Workload")]
     source: Option<PathBuf>,
-    /// Only those whose name begins with one of these [default: all that are installed]
-    #[arg(long, action = ArgAction::Set, value_delimiter = ',', value_name = "LIST", help_heading = "What is asked")]
+    /// Only copiers whose name begins with one of these [default: all that are installed]
+    #[arg(long, action = ArgAction::Set, value_delimiter = ',', value_name = "LIST", help_heading = "Workload")]
     only: Option<Vec<String>>,
-    /// One more copier: a command to which source and target are appended. May be given again
-    #[arg(long, action = ArgAction::Append, value_name = "COMMAND", help_heading = "What is asked")]
+    /// Add a copier: a command to which source and target are appended. Can be repeated
+    #[arg(long, action = ArgAction::Append, value_name = "COMMAND", help_heading = "Workload")]
     also: Vec<String>,
-    /// Have the copies on the device when the time ends (syncfs): 1 or 0 [default: 0]
+    /// Include writing the copies to the device (syncfs) in the time: 1 or 0 [default: 0]
     #[arg(long = "end_fsync", value_parser = ["0", "1"], num_args = 0..=1, default_missing_value = "1",
           value_name = "0|1", help_heading = "How it is measured")]
     end_fsync: Option<String>,
@@ -173,7 +170,7 @@ impl Shared {
     }
 }
 
-/// Whether somebody has asked for this one, and that everything that was asked for is there.
+/// A filter by name, which also checks that every requested name exists.
 struct Wanted<'a>(&'a Option<Vec<String>>);
 
 impl Wanted<'_> {
@@ -213,7 +210,7 @@ impl Wanted<'_> {
     }
 }
 
-/// The tasks of `bench files` that check every byte with `--verify`.
+/// Tasks of `bench files` that check every byte with `--verify`.
 const VERIFIED: [&str; 2] = ["small-files", "random"];
 
 const NO_PYTHON: &str = "bench files measures Python packages, and this binary has no Python: \
@@ -233,10 +230,10 @@ impl Files {
         })
     }
 
-    /// What is to be measured.
+    /// Makes the plan from the flags.
     ///
     /// # Errors
-    /// What cannot be done, in words.
+    /// A sentence about what cannot be done.
     pub fn plan(&self, host: &Host<'_>, command: &[String]) -> Result<files::Plan, String> {
         let python = self.python(host)?;
         let Offer { mut tasks, versions } = python.offer()?;
@@ -272,7 +269,7 @@ impl Files {
         })
     }
 
-    /// What can be chosen.
+    /// Lists the tasks and contenders that can be chosen.
     ///
     /// # Errors
     /// Without a Python.
@@ -306,10 +303,10 @@ impl Cp {
         Ok((there, missing))
     }
 
-    /// What is to be measured.
+    /// Makes the plan from the flags.
     ///
     /// # Errors
-    /// What cannot be done, in words.
+    /// A sentence about what cannot be done.
     pub fn plan(&self, host: &Host<'_>, command: &[String]) -> Result<copiers::Plan, String> {
         refuse_repeated("--tree", self.tree.as_deref())?;
         if self.shared.quick && self.source.is_some() && self.shared.rounds.is_some() {
@@ -319,7 +316,7 @@ impl Cp {
         let only = Wanted(&self.only);
         only.check("--only", there.iter().map(|each| each.name.as_str()))?;
         there.retain(|each| only.has(&each.name) || self.also.contains(&each.name));
-        // Each begins with the name.
+        // Each reason begins with the name.
         missing.retain(|why| only.has(why));
         let part = if self.shared.quick { QUICK_PART } else { 1 };
         let sources = match (&self.source, &self.tree) {
@@ -339,10 +336,10 @@ impl Cp {
         })
     }
 
-    /// What can be chosen.
+    /// Lists the trees and copiers that can be chosen.
     ///
     /// # Errors
-    /// If one that is named is not there.
+    /// If a copier that is named does not exist.
     pub fn list(&self, host: &Host<'_>) -> Result<String, String> {
         let (there, missing) = self.copiers(host)?;
         let mut text = String::from("copiers:\n");
@@ -360,7 +357,7 @@ impl Cp {
     }
 }
 
-/// How this program is started.
+/// Returns the command that starts this program.
 pub(super) fn own(host: &Host<'_>) -> Result<Vec<OsString>, String> {
     if let Some(python) = &host.python {
         return Ok(vec![
@@ -373,7 +370,7 @@ pub(super) fn own(host: &Host<'_>) -> Result<Vec<OsString>, String> {
     Ok(vec![path.into_os_string()])
 }
 
-/// What `--dry-run` says of it.
+/// Describes the plan for `--dry-run`.
 pub(super) fn files_described(plan: &files::Plan) -> String {
     let mut text = String::new();
     for task in &plan.tasks {
@@ -385,7 +382,7 @@ pub(super) fn files_described(plan: &files::Plan) -> String {
     text + &ending(cells, &plan.common, &plan.left_out)
 }
 
-/// What `--dry-run` says of it.
+/// Describes the plan for `--dry-run`.
 pub(super) fn cp_described(plan: &copiers::Plan) -> String {
     let mut text = String::new();
     let pairs = plan.pairs();

@@ -1,8 +1,8 @@
-//! Abbreviations of GNU cp's options that would be ambiguous because of ours: they mean GNU's.
+//! Abbreviations of GNU cp's options that our options would make ambiguous: they mean GNU's.
 
 use clap::Command;
 
-/// The long options of GNU's cp (coreutils 9.6).
+/// Long options of GNU cp (coreutils 9.6).
 const GNU: &[&str] = &[
     "archive",
     "attributes-only",
@@ -36,7 +36,7 @@ const GNU: &[&str] = &[
     "version",
 ];
 
-/// Gives GNU's options as aliases what is unambiguous among them, and would not be with ours.
+/// Gives GNU's options as aliases the abbreviations that are unambiguous among them and ambiguous with ours.
 pub(super) fn of_gnu(command: Command) -> Command {
     let all: Vec<String> = command
         .get_arguments()
@@ -53,7 +53,7 @@ pub(super) fn of_gnu(command: Command) -> Command {
             .map(|end| &long[..end])
             .filter(|prefix| GNU.iter().filter(|name| name.starts_with(prefix)).count() == 1)
             .filter(|prefix| all.iter().filter(|name| name.starts_with(prefix)).count() > 1)
-            // The whole name of one of ours is that one.
+            // The full name of one of our options means that option.
             .filter(|prefix| !all.iter().any(|name| name == prefix))
             .collect();
         argument.aliases(aliases)

@@ -1,8 +1,8 @@
-//! What `--debug` says of a file.
+//! Text of `--debug` for a file.
 
 use proactor_copy::{Answer, Detection, How};
 
-/// How the contents were copied, in the words of GNU's cp.
+/// Describes how the contents were copied, in the words of GNU cp.
 pub(super) fn how(how: &How) -> String {
     let answer = |answer| match answer {
         Answer::Yes => "yes",

@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// A name is text where it is UTF-8, and a list of its bytes where it is not: nothing is lost.
+/// A name: text if it is UTF-8, and else a list of its bytes, so that nothing is lost.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(super) enum Name {

@@ -8,7 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, Read as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
-/// Of two lists that are stdin the second would be empty.
+/// Fails if two lists are stdin: the second would be empty.
 pub(super) fn check(flags: &Flags) -> Result<(), Misuse> {
     let lists = flags.files_from.iter().chain(&flags.exclude_from);
     if lists.filter(|list| *list == "-").count() > 1 {
@@ -17,7 +17,7 @@ pub(super) fn check(flags: &Flags) -> Result<(), Misuse> {
     Ok(())
 }
 
-/// A list's bytes; `-` is stdin.
+/// Returns a list's bytes; `-` is stdin.
 pub(super) fn read(list: &OsStr) -> Result<Vec<u8>, Misuse> {
     let read = if list == "-" {
         let mut bytes = Vec::new();
@@ -34,9 +34,9 @@ pub(super) fn read(list: &OsStr) -> Result<Vec<u8>, Misuse> {
     })
 }
 
-/// The names in a list: with zeros between them if there is any, else with ends of lines, `\n` or `\r\n`.
+/// Returns the names in a list: separated by zeros if it has any, else by line ends, `\n` or `\r\n`.
 ///
-/// A name may end in a carriage return: only a list with zeros can have it.
+/// A name that ends in a carriage return requires a list with zeros.
 pub(super) fn names_in(list: &[u8]) -> impl Iterator<Item = OsString> + '_ {
     let end = if list.contains(&0) { 0 } else { b'\n' };
     let names = list
@@ -46,7 +46,7 @@ pub(super) fn names_in(list: &[u8]) -> impl Iterator<Item = OsString> + '_ {
     names.map(|name| OsString::from_vec(name.to_vec()))
 }
 
-/// A rule for each pattern in a list: a line each, without the empty ones and those that begin with `#`.
+/// Returns a rule for each pattern in a list, one a line, without empty lines and those that begin with `#`.
 pub(super) fn exclusions(list: &OsStr) -> Result<Vec<Rule>, Misuse> {
     let bytes = read(list)?;
     let lines = bytes.split(|byte| *byte == b'\n');
@@ -57,7 +57,7 @@ pub(super) fn exclusions(list: &OsStr) -> Result<Vec<Rule>, Misuse> {
         .collect()
 }
 
-/// A line without the carriage return that editors of another system put at its end.
+/// Removes the carriage return that editors of other systems put at the end of a line.
 fn without_return(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }

@@ -1,7 +1,8 @@
 //! `proactor cp`: GNU cp's command line, and more, for the copier of `proactor_copy`.
 //!
-//! From the command line (`flags`, `wishes`, `target`) to the copier's options, and from what it tells (`watch`) to
-//! sentences (`say`), lines (`screen`, `progress`) and JSON. Knows nothing of how files are copied.
+//! The modules `flags`, `wishes` and `target` turn the command line into the copier's options. `watch` turns
+//! its events into sentences (`say`), lines (`screen`, `progress`) and JSON. None of them knows how files are
+//! copied.
 
 mod abbreviations;
 mod debug;
@@ -34,7 +35,8 @@ use wishes::Wishes;
 pub(crate) use usage::report as report_usage;
 pub(crate) use wishes::Cp;
 
-/// 0 if all was copied, 1 if anything was not, 129, 130 or 143 if a signal ended it.
+/// Runs the copy. Returns 0 if all was copied, 1 if anything was not, and 129, 130 or 143 if a signal ended
+/// it.
 pub(crate) fn run(args: &Cp, cluster: Option<&dyn Cluster>) -> u8 {
     let done = args.wishes().and_then(|wishes| {
         if shards::are_meant(&args.flags) {
@@ -65,7 +67,7 @@ fn listen(args: &Cp, wishes: &Wishes) -> Result<Watch, Misuse> {
     Ok(watch)
 }
 
-/// Does something, and shows its progress where that is wanted.
+/// Runs `work`, and shows its progress if that is wanted.
 fn watched<T>(wishes: &Wishes, sources: &[PathBuf], watch: &Watch, work: impl FnOnce() -> T) -> T {
     let Some(form) = progress::form(wishes.progress) else {
         return work();
@@ -74,7 +76,7 @@ fn watched<T>(wishes: &Wishes, sources: &[PathBuf], watch: &Watch, work: impl Fn
         let (done, ended) = mpsc::channel();
         let known_bytes = progress::known_bytes(sources);
         let show = move || progress::show(form, watch, known_bytes, &ended);
-        // Where no thread can be made, nothing is shown.
+        // Without a thread, nothing is shown.
         let _ = thread::Builder::new().spawn_scoped(scope, show);
         let result = work();
         drop(done);
@@ -86,7 +88,7 @@ fn conclude(args: &Cp, report: &Report, watch: &Watch) -> u8 {
     let mut screen = watch.screen();
     let status = match watch.signals.status() {
         Some(status) => {
-            // What a step of a plan was done with cannot be said again with another option.
+            // A step of a plan cannot be repeated with another option.
             let is_step = !args.flags.shard.is_empty() || args.flags.finish;
             let again = if is_step { "the same command" } else { "--resume" };
             screen.complain(&stats::interrupted(report, args.flags.dry_run, again));

@@ -10,31 +10,31 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// A copy that is done by then is not worth a line.
+/// Delay before the first line: a shorter copy does not need one.
 const FIRST: Duration = Duration::from_millis(500);
-/// As often as a reader can follow.
+/// Interval between updates: as short as a reader can follow.
 const EACH: Duration = Duration::from_millis(200);
-/// Where lines stay, as in a log.
+/// Interval where lines stay, as in a log.
 const EACH_LINE: Duration = Duration::from_secs(1);
 
-/// With less behind it, a guess of what is to come means nothing.
+/// Lower bound on the share done for an estimate: with less, it means nothing.
 const LEAST_DONE: f64 = 0.01;
 const LEAST_ELAPSED: Duration = Duration::from_secs(2);
-/// Signs of the bar.
+/// Width of the bar in characters.
 const BAR: usize = 10;
-/// Looking at more sources than this before they are copied would take a time that can be noticed.
+/// Upper bound on sources that are examined before the copy: more would take a noticeable time.
 const MOST_LOOKED_AT: usize = 1000;
 
-/// How progress is shown.
+/// Ways of showing progress.
 #[derive(Clone, Copy)]
 pub(super) enum Form {
-    /// One line of a terminal, again and again.
+    /// One line of a terminal, rewritten.
     OneLine,
-    /// A line now and then.
+    /// Separate lines at intervals.
     Lines,
 }
 
-/// Whether and how.
+/// Chooses how progress is shown, if at all.
 pub(super) fn form(occasion: Occasion) -> Option<Form> {
     let terminal = io::stderr().is_terminal();
     match occasion {
@@ -45,7 +45,7 @@ pub(super) fn form(occasion: Occasion) -> Option<Form> {
     }
 }
 
-/// How many bytes there are to copy, where that is easily known: of files that are named.
+/// Returns the number of bytes to copy, where that is easily known: for files that are named.
 pub(super) fn known_bytes(sources: &[PathBuf]) -> Option<u64> {
     let size = |source: &PathBuf| source.metadata().ok().filter(|stat| stat.is_file());
     let few = sources.len() <= MOST_LOOKED_AT;
@@ -53,7 +53,7 @@ pub(super) fn known_bytes(sources: &[PathBuf]) -> Option<u64> {
     total.flatten().filter(|bytes| *bytes > 0)
 }
 
-/// Shows it until the other end of `ended` is dropped.
+/// Shows progress until the other end of `ended` is dropped.
 pub(super) fn show(form: Form, watch: &Watch, known_bytes: Option<u64>, ended: &Receiver<()>) {
     let begun = Instant::now();
     let each = match form {
@@ -85,12 +85,12 @@ fn line(files: u64, bytes: u64, elapsed: Duration, done: f64) -> String {
     )
 }
 
-/// A bar and the time that is left, if enough is done to tell.
+/// Returns a bar and the time left, if enough is done to estimate it.
 fn outlook(elapsed: Duration, done: f64) -> String {
     if done < LEAST_DONE {
         return String::new();
     }
-    // What is left may be nothing but setting times, or one file that takes longer than all others.
+    // The rest may be only setting times, or one file that takes longer than all others.
     let done = done.min(0.99);
     let full = (done * BAR as f64) as usize;
     let bar = "#".repeat(full) + &"-".repeat(BAR - full);

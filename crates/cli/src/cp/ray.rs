@@ -1,4 +1,4 @@
-//! `--ray`: plans, hands the shards to a cluster, and finishes.
+//! `--ray`: makes a plan, gives the shards to a cluster, and finishes.
 
 use super::json::Event;
 use super::shards::{failed, one_source, stored};
@@ -14,13 +14,13 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// So that fast workers take more, and the last ones do not keep everybody waiting.
+/// Shards for each worker: enough that fast workers take more, and the last ones delay the end little.
 const SHARDS_PER_WORKER: usize = 3;
 
-/// How long a signal waits to be noticed.
+/// Upper bound on the delay before a signal is noticed.
 const WAIT: Duration = Duration::from_millis(200);
 
-/// Why the shards are not all done.
+/// Reasons why not all shards are done.
 enum Halt {
     Stopped,
     Lost,
@@ -56,7 +56,7 @@ pub(super) fn run(
     };
     let jobs = wishes.options.jobs.max(1);
     let connected = cluster.connect(address, jobs);
-    // Not before: connecting may set handlers of signals in the place of ours.
+    // Not earlier: connecting may replace our signal handlers.
     let watch = listen(args, wishes)?;
     let mut tasks = match connected {
         Ok(tasks) => tasks,
@@ -111,7 +111,7 @@ fn distribute(
     let halt = match ended {
         Ok(()) => match finish(plan, watch) {
             Ok(mut report) if !report.stopped => {
-                // Of all steps, and not of the last one alone.
+                // All steps together, not the last one alone.
                 report.duration = begin.elapsed();
                 return conclude(args, &report, watch);
             }
@@ -140,7 +140,7 @@ fn distribute(
     status
 }
 
-/// Has the shards run that are missing, and tells of each that is done.
+/// Runs the missing shards, and reports each that is done.
 fn shards(plan: &Plan, tasks: &mut dyn Tasks, watch: &Watch) -> Result<(), Halt> {
     let missing = plan.missing()?;
     let lost = |text: String| {
@@ -175,7 +175,7 @@ fn shards(plan: &Plan, tasks: &mut dyn Tasks, watch: &Watch) -> Result<(), Halt>
     Ok(())
 }
 
-/// What keeps a shard, or all of them, from being done.
+/// Reports what keeps a shard, or all of them, from being done.
 fn complain(watch: &Watch, text: &str) {
     let mut screen = watch.screen();
     screen.complain(text);

@@ -1,4 +1,4 @@
-//! What is written to the two streams, so that lines and the progress line do not run into each other.
+//! Output on the two streams, kept from mixing lines with the progress line.
 
 use super::usage::PROGRAM;
 use crate::streams::check_stdout;
@@ -6,19 +6,19 @@ use crate::{complain, to_stderr};
 use rustix::termios::tcgetwinsize;
 use std::io::{self, IsTerminal, Write};
 
-/// What is held back where stdout is no terminal: some hundred lines. Whoever reads them is not far behind, and that a
-/// reader has gone is noticed.
+/// Upper bound on buffered output where stdout is no terminal: some hundred lines. A reader is not far
+/// behind, and a reader that has gone is noticed.
 const HELD_BYTES: usize = 4 << 10;
 
-/// Back to the line's start, and clear it.
+/// Escape sequence that returns to the start of the line and clears it.
 const CLEAR: &str = "\r\x1b[K";
 
 /// Stdout and stderr.
 pub(super) struct Screen {
     out: Box<dyn Write + Send>,
-    /// Both may be one terminal: then the order counts.
+    /// True if stdout is a terminal. Both streams may be the same one: then the order counts.
     out_is_terminal: bool,
-    /// A line without an end stands on stderr.
+    /// True if a line without an end is on stderr.
     open_line: bool,
     /// The first failure to write to stdout.
     trouble: Option<io::Error>,
@@ -29,7 +29,8 @@ impl Screen {
         let out = io::stdout();
         let out_is_terminal = out.is_terminal();
         Screen {
-            // On a terminal each line is seen at once; elsewhere a call per line would cost more than a small file.
+            // On a terminal each line is shown at once; elsewhere a call per line would cost more than a
+            // small file.
             out: if out_is_terminal {
                 Box::new(out)
             } else {
@@ -41,7 +42,7 @@ impl Screen {
         }
     }
 
-    /// A line on stdout.
+    /// Writes a line to stdout.
     pub fn say(&mut self, line: &str) {
         if self.trouble.is_some() {
             return;
@@ -55,13 +56,13 @@ impl Screen {
         self.note(written);
     }
 
-    /// A line on stderr, after the program's name.
+    /// Writes a line to stderr, after the program's name.
     pub fn complain(&mut self, line: &str) {
         self.clear();
         complain(&format!("{PROGRAM}: {line}"));
     }
 
-    /// A question on stderr; the answer stands behind it.
+    /// Writes a question to stderr; the answer follows it.
     pub fn ask(&mut self, question: &str) {
         self.clear();
         let flushed = self.out.flush();
@@ -71,7 +72,8 @@ impl Screen {
 
     /// Replaces the progress line.
     pub fn progress(&mut self, line: &str) {
-        // A line that goes on in the next row could not be cleared. It is asked anew each time: windows change.
+        // A line that continues in the next row could not be cleared. The width is read each time: windows
+        // change.
         let columns = tcgetwinsize(io::stderr()).map_or(0, |size| usize::from(size.ws_col));
         let most = columns.checked_sub(1).unwrap_or(usize::MAX);
         let shown: String = line.chars().take(most).collect();
@@ -79,19 +81,19 @@ impl Screen {
         self.open_line = true;
     }
 
-    /// A line of progress that stays, for what is no terminal.
+    /// Writes a line of progress that stays, where stderr is no terminal.
     pub fn progress_line(&mut self, line: &str) {
         complain(line);
     }
 
-    /// Takes the progress line away.
+    /// Clears the progress line.
     pub fn clear(&mut self) {
         if std::mem::take(&mut self.open_line) {
             to_stderr(CLEAR);
         }
     }
 
-    /// Writes out what is held back. Returns what went wrong with stdout.
+    /// Writes out what is buffered. Returns the first failure to write to stdout.
     pub fn flush(&mut self) -> Option<io::Error> {
         self.clear();
         let flushed = self.out.flush();

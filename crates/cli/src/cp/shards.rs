@@ -13,7 +13,7 @@ use proactor_copy::{Options, Target};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// Enough for some twenty machines to be busy until the end.
+/// Default number of shards: enough to keep some twenty machines busy until the end.
 const SHARDS: usize = 64;
 
 pub(super) fn are_meant(flags: &Flags) -> bool {
@@ -105,7 +105,7 @@ fn sentence(plan: &Plan) -> String {
     )
 }
 
-/// The source and the copy's name.
+/// Returns the source and the name of the copy.
 pub(super) fn one_source(flags: &Flags, wishes: &Wishes) -> Result<(PathBuf, PathBuf), Misuse> {
     if !flags.files_from.is_empty() {
         return Err(Misuse::with_hint(
@@ -126,7 +126,7 @@ pub(super) fn one_source(flags: &Flags, wishes: &Wishes) -> Result<(PathBuf, Pat
     Ok((source, target))
 }
 
-/// The plan that is the operand.
+/// Returns the plan that is the operand.
 pub(super) fn stored(flags: &Flags, wishes: &Wishes) -> Result<(PathBuf, Plan), Misuse> {
     let [file] = flags.operands.as_slice() else {
         return Err(Misuse::with_hint(
@@ -142,7 +142,7 @@ pub(super) fn stored(flags: &Flags, wishes: &Wishes) -> Result<(PathBuf, Plan), 
     let sources = !flags.files_from.is_empty() || flags.strip_trailing_slashes || flags.no_target_directory;
     let target = wishes.target_directory.is_some() || wishes.shards.is_some();
     if others != Options::default() || sources || target {
-        let text = "how files are copied is said with --plan, and not with --shard or --finish";
+        let text = "options on how files are copied belong to --plan, not to --shard or --finish";
         return Err(Misuse::with_hint(text));
     }
     let problem = |why: String| Misuse::plain(format!("{}: {why}", quote::name(file)));
@@ -158,7 +158,7 @@ fn absolute(file: &OsStr) -> PathBuf {
     std::path::absolute(file).unwrap_or_else(|_| file.into())
 }
 
-/// What keeps all of it from being done.
+/// Reports a failure of the whole step.
 pub(super) fn failed(watch: &Watch, error: &Error) -> u8 {
     let cause = match error {
         Error::Io { error, .. } => Some(error),

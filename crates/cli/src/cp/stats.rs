@@ -1,10 +1,10 @@
-//! The report for people: `--stats`, and what is done when a signal ends the copy.
+//! The report as text: `--stats`, and the lines after a signal ends the copy.
 
 use super::units;
 use proactor_copy::quote;
 use proactor_copy::Report;
 
-/// A line for each thing that there was any of.
+/// Returns a line for each kind of entry that was copied.
 pub(super) fn lines(report: &Report, dry_run: bool) -> Vec<String> {
     let seconds = report.duration.as_secs_f64();
     let total = report.bytes + report.shared_bytes + report.hole_bytes;
@@ -37,7 +37,7 @@ pub(super) fn lines(report: &Report, dry_run: bool) -> Vec<String> {
     lines
 }
 
-/// A warning, where patterns have left out every source.
+/// Returns a warning if patterns have excluded every source.
 pub(super) fn nothing(report: &Report) -> Option<String> {
     let found = report.files
         + report.directories
@@ -52,13 +52,13 @@ pub(super) fn nothing(report: &Report) -> Option<String> {
     })
 }
 
-/// New trees that could not be given their names.
+/// Names the new trees that could not be given their names.
 pub(super) fn left(report: &Report) -> Vec<String> {
-    let says = |path| format!("what was copied of a new tree is in {}", quote::name(path));
+    let says = |path| format!("the copied part of a new tree is in {}", quote::name(path));
     report.partial.iter().map(says).collect()
 }
 
-/// What was done until a signal came, and what is left of the rest, and what goes on with that.
+/// Describes what was done until a signal came, what is left, and the command that continues.
 pub(super) fn interrupted(report: &Report, dry_run: bool, again: &str) -> String {
     let done = if dry_run { "would be copied" } else { "copied" };
     let mut text = format!(
@@ -69,7 +69,7 @@ pub(super) fn interrupted(report: &Report, dry_run: bool, again: &str) -> String
     );
     for partial in &report.partial {
         let partial = quote::name(partial);
-        text += &format!("; what is done of a new tree is in {partial}, and {again} goes on with it");
+        text += &format!("; the copied part of a new tree is in {partial}; continue it with {again}");
     }
     text
 }

@@ -1,4 +1,4 @@
-//! Which operands are sources, and what the target is: the rules of cp.
+//! Division of the operands into sources and target: the rules of cp.
 
 use super::flags::Flags;
 use super::lists;
@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
-/// The sources and the target. Looks whether the target is a directory, and at nothing else.
+/// Returns the sources and the target. Only checks whether the target is a directory.
 pub(super) fn operands(flags: &Flags, directory: Option<&OsStr>) -> Result<(Vec<PathBuf>, Target), Misuse> {
     let mut operands = flags.operands.clone();
     if !flags.files_from.is_empty() {
@@ -49,7 +49,8 @@ fn paths(flags: &Flags, operands: Vec<OsString>) -> Vec<PathBuf> {
         .collect()
 }
 
-/// With `--files-from` the target is a directory, whatever the number of sources.
+/// Returns the sources and the target with `--files-from`: the target is a directory, whatever the number of
+/// sources.
 fn listed(
     flags: &Flags,
     mut operands: Vec<OsString>,
@@ -73,7 +74,7 @@ fn listed(
     Ok((paths(flags, operands), target))
 }
 
-/// The last operand is the target.
+/// Takes the last operand as the target.
 fn last(flags: &Flags, operands: &mut Vec<OsString>) -> Result<Target, Misuse> {
     let target = operands.pop().expect("the caller has looked");
     if operands.is_empty() {
@@ -109,7 +110,7 @@ fn into(what: &str, directory: &OsStr) -> Result<Target, Misuse> {
     )))
 }
 
-/// Without the slashes at its end, but for the root's own.
+/// Removes trailing slashes, except for the root's own.
 fn stripped(operand: OsString) -> OsString {
     let mut bytes = operand.into_vec();
     while bytes.len() > 1 && bytes.last() == Some(&b'/') {

@@ -1,6 +1,6 @@
-//! Numbers for people.
+//! Numbers as text.
 
-/// `1.2 MB`: decimal, as disks are sold and rates are told.
+/// Formats bytes as `1.2 MB`: decimal, as disks are sold and rates are given.
 pub(super) fn bytes(count: u64) -> String {
     const NAMES: [&str; 7] = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
     let mut value = count as f64;
@@ -17,7 +17,8 @@ pub(super) fn bytes(count: u64) -> String {
     }
 }
 
-/// Reads `1500`, `1.5K` or `1.5KiB` (of 1024), `1.5kB` (of 1000): the suffixes of GNU's tools and rsync's, in any case.
+/// Parses `1500`, `1.5K` or `1.5KiB` (of 1024), `1.5kB` (of 1000): the suffixes of GNU's tools and rsync's,
+/// in any case.
 pub(super) fn bytes_in(word: &str) -> Option<u64> {
     let end = word
         .find(|c: char| !c.is_ascii_digit() && c != '.')
@@ -37,11 +38,11 @@ pub(super) fn bytes_in(word: &str) -> Option<u64> {
         None => return None,
     };
     let bytes = number.parse::<f64>().ok()? * base.powi(power as i32);
-    // Up: 0 is no limit, and a little more than that is one.
+    // Rounded up: 0 means no limit, and a small fraction is one.
     (bytes < u64::MAX as f64).then_some(bytes.ceil() as u64)
 }
 
-/// `1 file`, `2 files`.
+/// Formats `1 file`, `2 files`.
 pub(super) fn count(number: u64, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }

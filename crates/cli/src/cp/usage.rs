@@ -1,4 +1,4 @@
-//! What is wrong with a command line, in the words of GNU's cp.
+//! Errors in a command line, in the words of GNU cp.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::CommandFactory as _;
@@ -7,14 +7,14 @@ use std::ffi::{OsStr, OsString};
 
 pub(super) const PROGRAM: &str = "proactor cp";
 
-/// The exit status for a wrong command line, as GNU's: scripts cannot tell it from a failed copy.
+/// Exit status for a wrong command line, the same as GNU's: scripts cannot tell it from a failed copy.
 pub(super) const FAILURE: u8 = 1;
 
-/// Why a command line is refused.
+/// Reason why a command line is refused.
 #[derive(Debug)]
 pub(super) struct Misuse {
     pub text: String,
-    /// Whether `--help` would.
+    /// True if the message refers to `--help`.
     pub hint: bool,
 }
 
@@ -33,7 +33,7 @@ impl Misuse {
         }
     }
 
-    /// Says it, and returns the exit status.
+    /// Prints the message, and returns the exit status.
     pub fn report(&self) -> u8 {
         crate::complain(&format!("{PROGRAM}: {}", self.text));
         if self.hint {
@@ -43,7 +43,7 @@ impl Misuse {
     }
 }
 
-/// Says what clap does not understand in `arguments`, or prints the help that was asked for.
+/// Reports what clap does not understand in `arguments`, or prints the help that was asked for.
 pub(crate) fn report(error: &clap::Error, arguments: &[OsString]) -> u8 {
     if !error.use_stderr() {
         crate::print_usage(error);
@@ -95,7 +95,7 @@ fn long_flags() -> impl Iterator<Item = String> {
         .into_iter()
 }
 
-/// A flag without its value, which only the last word can be.
+/// Returns the message for a flag without its value, which only the last word can be.
 fn lacking(flag: &str, arguments: &[OsString]) -> String {
     let last = arguments
         .last()

@@ -1,13 +1,13 @@
-//! Words that stand for a value: whole or cut short, and what is said about others.
+//! Words that name a value, whole or abbreviated, and the messages for others.
 
 use super::usage::Misuse;
 use proactor_copy::quote;
 use std::ffi::OsStr;
 
-/// A value with its names, the usual one first.
+/// A table of values with their names, the usual one first.
 pub(super) type Table<T> = &'static [(T, &'static [&'static str])];
 
-/// The value that `word` names, alone or together with others of the same value.
+/// Returns the value that `word` names, alone or with other names of the same value.
 pub(super) fn choose<T: Copy + PartialEq>(of: &str, word: &OsStr, table: Table<T>) -> Result<T, Misuse> {
     let word_bytes = word.as_encoded_bytes();
     let names = || {

@@ -1,4 +1,4 @@
-//! What the copier tells, on its way to the screen; and the questions that it asks.
+//! The observer of the copier: passes its events to the screen, and asks its questions.
 
 use super::debug;
 use super::flags::Flags;
@@ -10,25 +10,25 @@ use proactor_copy::{Copied, Diagnostic, Kind, Observer, Question};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A whole, in parts that are small enough to be counted for single files.
+/// Unit of progress: a whole, divided finely enough to count single files.
 const WHOLE: f64 = 1e18;
 
 /// The observer of a run.
 pub(super) struct Watch {
     pub verbose: bool,
-    /// How a file was copied is said as well.
+    /// True if the way each file was copied is reported as well.
     pub debug: bool,
     pub json: bool,
-    /// Files are removed if need be: a question says so.
+    /// True if files are removed if need be: questions mention it.
     pub removes: bool,
     pub signals: Signals,
     pub files: AtomicU64,
     pub bytes: AtomicU64,
-    /// What is done of the whole, in parts of `WHOLE`.
+    /// Share of the whole that is done, in parts of `WHOLE`.
     done: AtomicU64,
-    /// Somebody sees how much is done.
+    /// True if progress is shown.
     measures: bool,
-    /// A question was answered with no: POSIX calls that a failure.
+    /// True if a question was answered with no, which POSIX calls a failure.
     pub declined: AtomicBool,
     screen: Mutex<Screen>,
 }
@@ -50,12 +50,13 @@ impl Watch {
         }
     }
 
-    /// What is done of the whole.
+    /// Returns the share of the whole that is done.
     pub fn done(&self) -> f64 {
         self.done.load(Relaxed) as f64 / WHOLE
     }
 
-    /// What nobody sees is not counted: threads would wait for the counter, and for what is beside it.
+    /// Counts a file if progress is shown: otherwise threads would contend for the counter and its cache
+    /// line.
     fn count_file(&self) {
         if self.measures {
             self.files.fetch_add(1, Relaxed);
@@ -63,7 +64,7 @@ impl Watch {
     }
 
     pub fn screen(&self) -> MutexGuard<'_, Screen> {
-        // Nothing is half done in it if a thread that held it died.
+        // A thread that panicked while it held the lock leaves nothing half done.
         self.screen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -140,7 +141,7 @@ impl Observer for Watch {
 
     fn may_overwrite(&self, question: &Question<'_>) -> bool {
         let target = quote::name(question.target);
-        // Held until there is an answer: nothing is written behind the question.
+        // Held until there is an answer, so that nothing is written behind the question.
         let mut screen = self.screen();
         screen.ask(&match question.unwritable {
             None => format!("overwrite {target}?"),
@@ -161,7 +162,7 @@ impl Observer for Watch {
     }
 }
 
-/// `0444, r--r--r--`
+/// Formats a mode as `0444, r--r--r--`.
 fn mode_text(mode: u32) -> String {
     let mut letters = String::new();
     for (shift, special, letter) in [(6, 0o4000, 's'), (3, 0o2000, 's'), (0, 0o1000, 't')] {

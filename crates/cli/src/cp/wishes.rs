@@ -1,4 +1,4 @@
-//! From flags, in the order in which they were given, to what the copier is asked to do.
+//! From flags, in the order in which they were given, to the options of the copier.
 
 use super::abbreviations;
 use super::flags::Flags;
@@ -126,29 +126,29 @@ const PROGRESS: Table<Occasion> = &[
     (Occasion::Never, &["never"]),
 ];
 
-/// What the flags ask for, together.
+/// Combined meaning of the flags.
 pub(super) struct Wishes {
     pub options: Options,
     pub progress: Occasion,
     pub target_directory: Option<OsString>,
-    /// How many are made, and which one is run.
+    /// Number of shards to make.
     pub shards: Option<usize>,
     pub shard: Option<usize>,
     dereference: Option<Dereference>,
     no_clobber: bool,
-    /// What was asked for and cannot be had here.
+    /// Warnings of requests that cannot be met here.
     pub warnings: Vec<&'static str>,
-    /// -Z
+    /// True for -Z.
     default_context: bool,
-    /// -b, --backup or -S, and the control that was named last.
+    /// Backup control that was named last, by -b, --backup or -S.
     backup: Option<OsString>,
     suffix: Option<OsString>,
 }
 
 impl Cp {
-    /// Later flags win over earlier ones that say something about the same thing.
+    /// Combines the flags: later ones override earlier ones about the same subject.
     pub(super) fn wishes(&self) -> Result<Wishes, Misuse> {
-        // Before any of them is read.
+        // Before any list is read.
         lists::check(&self.flags)?;
         let mut wishes = Wishes {
             options: Options::default(),
@@ -225,7 +225,7 @@ impl Wishes {
             "jobs" => options.jobs = number("--jobs", value)?,
             "shards" => self.shards = Some(number("--shards", value)?),
             "shard" => self.shard = Some(index("--shard", value)?),
-            // The rest has no order: `settle` looks at it.
+            // The others have no order: `settle` reads them.
             _ => {}
         }
         Ok(())
@@ -289,7 +289,8 @@ impl Wishes {
         self.settle_backup()
     }
 
-    /// Options of ours that nothing comes of beside others. GNU's own are passed over without a word, as by its cp.
+    /// Warns of our options that have no effect beside others. GNU's own are ignored without a warning, as by
+    /// its cp.
     fn warn_of_no_effect(&mut self, flags: &Flags) {
         let options = &self.options;
         let copies = options.method == Method::Contents && !options.attributes_only;
@@ -377,7 +378,7 @@ impl Wishes {
     }
 }
 
-/// Whether a suffix makes a name of a name: other ones are passed over, as GNU's cp does.
+/// Returns true if a suffix makes a name of a name; others are ignored, as by GNU cp.
 fn is_name(suffix: &OsStr) -> bool {
     !suffix.is_empty() && !suffix.as_encoded_bytes().contains(&b'/')
 }
@@ -430,7 +431,7 @@ fn index(of: &str, word: &OsStr) -> Result<usize, Misuse> {
 fn number_from(least: usize, of: &str, word: &OsStr) -> Result<usize, Misuse> {
     let parsed = word.to_str().and_then(|word| word.parse().ok());
     let number = parsed.filter(|number| *number >= least);
-    number.ok_or_else(|| meant(of, word, &format!("a number from {least} on")))
+    number.ok_or_else(|| meant(of, word, &format!("an integer of at least {least}")))
 }
 
 fn bytes(of: &str, word: &OsStr) -> Result<u64, Misuse> {
@@ -440,5 +441,5 @@ fn bytes(of: &str, word: &OsStr) -> Result<u64, Misuse> {
 
 fn meant(of: &str, word: &OsStr, what: &str) -> Misuse {
     let (word, of) = (proactor_copy::quote::mark(word), proactor_copy::quote::mark(of));
-    Misuse::with_hint(format!("invalid argument {word} for {of}: {what} is meant"))
+    Misuse::with_hint(format!("invalid argument {word} for {of}: expected {what}"))
 }

@@ -1,4 +1,5 @@
-//! The machine as far as it matters to asynchronous I/O. Reads; changes nothing; what cannot be read is `None`.
+//! Facts of the machine that matter to asynchronous I/O. This module only reads; what cannot be read is
+//! `None`.
 
 use rustix::process::{getrlimit, Resource};
 use serde::Serialize;
@@ -9,9 +10,9 @@ use std::path::Path;
 pub(super) struct Machine {
     pub kernel: Option<String>,
     pub arch: &'static str,
-    /// Those that this process may use.
+    /// Number of processors that this process may use.
     pub cpus: usize,
-    /// Why this looks like a container; empty if nothing does.
+    /// Signs of a container; empty if there are none.
     pub container: Vec<&'static str>,
     /// `none`, `strict` or `filter`.
     pub seccomp: Option<&'static str>,
@@ -29,7 +30,7 @@ pub(super) struct Limits {
     pub processes: Limit,
 }
 
-/// `None`: unlimited.
+/// A limit; `None` means unlimited.
 #[derive(Serialize)]
 pub(super) struct Limit {
     pub soft: Option<u64>,
@@ -76,7 +77,7 @@ fn seccomp() -> Option<&'static str> {
     }
 }
 
-/// No single sign is certain, so each is named.
+/// Returns all signs of a container, as no single one is certain.
 fn container() -> Vec<&'static str> {
     let mut signs = Vec::new();
     let mut sign = |found: bool, what| {

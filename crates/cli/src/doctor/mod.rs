@@ -1,4 +1,4 @@
-//! `proactor doctor`: what this machine offers, which engine proactor chooses on it, and why.
+//! `proactor doctor`: the facilities of this machine, the engine that proactor chooses on it, and the reason.
 
 mod facts;
 mod text;
@@ -18,16 +18,17 @@ pub(crate) struct Doctor {
     /// Print one JSON object instead of text (docs/doctor.md names its keys)
     #[arg(long)]
     json: bool,
-    /// Say instead whether kernel workers (`proactor serve --kernel-workers`) make sense here, and how many: looks at cores,
-    /// siblings, cpuset and quota, and measures for a second
+    /// Report instead whether kernel workers (`proactor serve --kernel-workers`) make sense here, and how
+    /// many: looks at cores, siblings, cpuset and quota, and measures for a second
     #[arg(long)]
     workers: bool,
 }
 
-/// The number changes when a key is renamed, removed or gets another meaning; a new key changes nothing.
+/// Version of the JSON form. It changes when a key is renamed, removed or gets another meaning; a new key
+/// does not change it.
 const SCHEMA: u32 = 1;
 
-/// Everything that is found, and the JSON form of it (docs/doctor.md).
+/// All findings, and their JSON form (docs/doctor.md).
 #[derive(Serialize)]
 struct Findings {
     schema: u32,
@@ -35,9 +36,9 @@ struct Findings {
     machine: Machine,
     choice: Choice,
     engines: Vec<EngineFindings>,
-    /// By type, as /proc/self/mountinfo has it: how io_uring and Linux AIO transfer.
+    /// Support for io_uring and Linux AIO transfers by file system type, as /proc/self/mountinfo names it.
     file_systems: BTreeMap<String, OpFindings>,
-    /// How sockets accept, connect, receive and send.
+    /// Support for accepting, connecting, receiving and sending on sockets.
     sockets: BTreeMap<&'static str, SocketFindings>,
 }
 
@@ -61,7 +62,7 @@ struct EngineFindings {
     why_not: Option<String>,
     features: Vec<&'static str>,
     ops: BTreeMap<&'static str, OpFindings>,
-    /// The rows of the table, in the engine's own order, which a JSON object does not keep.
+    /// Order of the rows of the table, which is the engine's and which a JSON object does not keep.
     #[serde(skip)]
     order: Vec<&'static str>,
 }
@@ -90,7 +91,7 @@ impl Findings {
                 requested: requested.map(|name| name.to_string_lossy().into_owned()),
             },
             engines: engines.map(|&engine| EngineFindings::of(engine)).collect(),
-            // Without /proc there is nothing to say.
+            // Without /proc there is nothing to report.
             file_systems: probe::file_systems()
                 .unwrap_or_default()
                 .into_iter()
@@ -109,7 +110,7 @@ impl Findings {
         }
     }
 
-    /// Whether a program that uses proactor here gets an engine that does its ops.
+    /// Returns true if a program that uses proactor here gets an engine that does its ops.
     fn healthy(&self) -> bool {
         let chosen = |engine: &&EngineFindings| Some(engine.name) == self.choice.engine;
         // The simulator, chosen by name, is not in the list.
@@ -147,7 +148,7 @@ impl EngineFindings {
     }
 }
 
-/// 0 if the engine that would be chosen works, 1 if not.
+/// Returns 0 if the engine that would be chosen works, and 1 if not.
 pub(crate) fn run(args: &Doctor) -> u8 {
     if args.workers {
         return advise(args);
@@ -157,7 +158,7 @@ pub(crate) fn run(args: &Doctor) -> u8 {
         let json = serde_json::to_string_pretty(&findings).expect("only strings, numbers, lists and maps");
         json + "\n"
     } else {
-        // https://no-color.org: set to anything but nothing.
+        // https://no-color.org: set and not empty.
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         text::render(&findings, io::stdout().is_terminal() && !no_color)
     };

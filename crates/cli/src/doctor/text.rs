@@ -9,7 +9,7 @@ const GREEN: &str = "32";
 const YELLOW: &str = "33";
 const RED: &str = "31";
 
-/// Between two columns.
+/// Spaces between two columns.
 const GAP: usize = 2;
 
 struct Page {
@@ -46,7 +46,7 @@ impl Page {
         let _ = writeln!(self.text, "\n{title}");
     }
 
-    /// What of the mounted file systems the kernel's queues are not trusted with.
+    /// Writes which of the mounted file systems the kernel's queues are not used for.
     fn file_systems(&mut self, findings: &Findings) {
         self.heading("File systems (reads and writes by io_uring and linux_aio)");
         let width = findings.file_systems.keys().map(String::len).max().unwrap_or(0) + GAP;
@@ -81,7 +81,7 @@ impl Page {
                 "1: only the privileged and the group {} may",
                 machine.io_uring_group.unwrap_or(-1)
             ),
-            Some(n) => format!("{n}: nobody may use io_uring"),
+            Some(n) => format!("{n}: no process may use io_uring"),
         };
         let aio = match (machine.aio_max_events, machine.aio_used_events) {
             (Some(max), Some(used)) => format!("{used} of {max} events taken"),
@@ -132,7 +132,7 @@ impl Page {
         }
     }
 
-    /// Rows are ops, columns engines; what is not native has its reason below.
+    /// Writes the table of ops (rows) and engines (columns); reasons for what is not native are below it.
     fn ops(&mut self, engines: &[EngineFindings]) {
         let Some(longest) = engines.iter().max_by_key(|engine| engine.order.len()) else {
             return;

@@ -1,4 +1,4 @@
-//! `proactor doctor --workers`: whether kernel workers make sense here, and how many.
+//! `proactor doctor --workers`: kernel workers that make sense here.
 
 use super::workers_measure::{measure, Measured};
 use proactor_net::placement::{place, Wanted};
@@ -8,34 +8,34 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Processors that a user thread and its kernel worker leave no room on: one each, and one for the network's own work and for the
-/// clients or the rest of the program.
+/// Processors per pair of a user thread and its kernel worker: one each, and one for network processing and
+/// for the clients or the rest of the program.
 const CPUS_PER_PAIR: usize = 3;
-/// A kernel worker that makes a request so many times as dear costs more than it saves.
+/// Ratio of the cost of a request above which a kernel worker costs more than it saves.
 const DEAR: f64 = 1.5;
 
 #[derive(Serialize)]
 pub(super) struct Workers {
     schema: u32,
-    /// Those that this process may use, as a list.
+    /// Processors that this process may use, as a list.
     cpus: String,
     cores: usize,
     /// Processors of each core.
     siblings: Vec<String>,
     nodes: usize,
-    /// Processors that the control group's quota amounts to; none without a quota.
+    /// Processors that the control group's quota amounts to; `None` without a quota.
     quota_cpus: Option<f64>,
-    /// How many kernel workers make sense at most.
+    /// Upper bound on kernel workers that make sense.
     kernel_workers: usize,
     why: String,
     without: Option<Measured>,
     with_one: Option<Measured>,
-    /// Why there is no measurement.
+    /// Reason why there is no measurement.
     not_measured: Option<String>,
     warnings: Vec<String>,
 }
 
-/// Looks at the machine, and measures for a second.
+/// Reads the facts of the machine, and measures for a second.
 pub(super) fn gather() -> Result<Workers, String> {
     let topology =
         Topology::of_this_machine().map_err(|e| format!("the processors cannot be read from /sys: {e}"))?;
@@ -91,7 +91,7 @@ fn nodes(topology: &Topology) -> usize {
     nodes.len()
 }
 
-/// How many kernel workers make sense with so many processors, and why.
+/// Returns how many kernel workers make sense with this many processors, and why.
 fn advice(usable: usize) -> (usize, String) {
     match usable / CPUS_PER_PAIR {
         0 => (
@@ -110,7 +110,7 @@ fn advice(usable: usize) -> (usize, String) {
     }
 }
 
-/// The processors that a control group's quota amounts to, its parents' included.
+/// Returns the processors that a control group's quota amounts to, its parents' included.
 fn quota(root: &Path, cgroup: &str) -> Option<f64> {
     let own = cgroup.lines().find_map(|line| line.strip_prefix("0::"))?;
     let mut folder: PathBuf = root.join(own.trim_start_matches('/'));

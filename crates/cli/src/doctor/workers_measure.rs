@@ -14,14 +14,14 @@ const CONNECTIONS: usize = 16;
 const MESSAGE_BYTES: usize = 512;
 const DURATION: Duration = Duration::from_millis(400);
 const PATIENCE: Duration = Duration::from_secs(5);
-/// As `proactor serve` has it.
+/// Time for which the user thread spins: the default of `proactor serve`.
 const USER_SPIN: Duration = Duration::from_micros(50);
 
-/// What an echo server did.
+/// Measurement of an echo server.
 #[derive(Serialize)]
 pub(super) struct Measured {
     requests_per_s: f64,
-    /// Of the server's thread and its kernel worker.
+    /// CPU time of the server's thread and its kernel worker.
     pub(super) cpu_us_per_request: f64,
 }
 
@@ -35,7 +35,7 @@ impl fmt::Display for Measured {
     }
 }
 
-/// Without a kernel worker, and with one.
+/// Measures without a kernel worker, and with one.
 pub(super) fn measure(placement: &Placement) -> Result<(Measured, Measured), String> {
     let worker = SqPoll {
         idle: Duration::from_millis(100),
@@ -67,7 +67,7 @@ fn run(config: Config, cpu: Option<u32>) -> Result<Measured, String> {
     measured
 }
 
-/// Processor time of the server's threads.
+/// Returns the processor time of the server's threads.
 fn server_ns() -> std::io::Result<u64> {
     let is_server = |one: &threads::ThreadUse| one.is_kernel() || one.name.starts_with("worker-");
     Ok(threads::all()?
@@ -97,7 +97,7 @@ fn echo(group: &Group) -> std::io::Result<Measured> {
             .iter_mut()
             .try_for_each(|stream| stream.read_exact(&mut message))
     };
-    // All have been accepted before it counts.
+    // All connections have been accepted before it counts.
     round()?;
     let (began, before) = (Instant::now(), server_ns()?);
     let mut requests = 0;

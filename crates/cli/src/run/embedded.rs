@@ -1,8 +1,9 @@
 //! The library inside the native binary, and the private file that programs load it from.
 //!
-//! The loader takes a path, and programs that the program starts take it again. So the file has to stay, and nobody else may
-//! be able to change it: its directory and all above it belong to this user or to root, and its content is compared before
-//! each use. Where no directory will do, the library lies in memory under a descriptor that programs inherit.
+//! The loader takes a path, and programs started by the program use it again. So the file has to stay, and no
+//! other user may be able to change it: its directory and all above it belong to this user or to root, and
+//! its content is compared before each use. Where no directory qualifies, the library lies in memory under a
+//! descriptor that programs inherit.
 
 use super::library::can_be_named;
 use std::ffi::{OsStr, OsString};
@@ -20,10 +21,11 @@ const LIBRARY: Option<Library> = Some(Library {
 #[cfg(not(embedded_library))]
 const LIBRARY: Option<Library> = None;
 
-/// Write access of others than the owner.
+/// Write permission for others than the owner.
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
-/// The descriptor of the library in memory is at least this, out of the way of those that programs expect to be theirs.
+/// Lower bound on the descriptor of the library in memory, out of the way of those that programs expect to be
+/// theirs.
 const FIRST_DESCRIPTOR: libc::c_int = 200;
 
 #[derive(Clone, Copy)]
@@ -32,7 +34,7 @@ struct Library {
     name: &'static str,
 }
 
-/// A path of the embedded library. None: nothing is embedded.
+/// Returns a path of the embedded library, or `None` if none is embedded.
 pub(super) fn path() -> Option<Result<PathBuf, String>> {
     let library = LIBRARY?;
     // SAFETY: no argument.
@@ -41,14 +43,14 @@ pub(super) fn path() -> Option<Result<PathBuf, String>> {
     Some(kept_in(&library, &places, user))
 }
 
-/// A directory for the file, which is made if the one above it is there.
+/// A directory for the file, which is created if its parent exists.
 #[derive(Debug, PartialEq)]
 struct Place {
     above: PathBuf,
     name: OsString,
 }
 
-/// Directories for the file, the best first.
+/// Returns directories for the file, the best first.
 fn places(user: u32, variable: impl Fn(&str) -> Option<OsString>) -> Vec<Place> {
     let named = |name: &str| {
         variable(name)
@@ -95,7 +97,7 @@ fn kept_in(library: &Library, places: &[Place], user: u32) -> Result<PathBuf, St
     })
 }
 
-/// The file in one place: the one that is there if it is right, else a new one.
+/// Stores the file in one place: reuses the existing one if it is right, else writes a new one.
 fn keep(library: &Library, place: &Place, user: u32) -> Result<PathBuf, String> {
     let mode = if user == 0 { 0o755 } else { 0o700 };
     // `.cache` in a home directory that has none.
@@ -103,7 +105,7 @@ fn keep(library: &Library, place: &Place, user: u32) -> Result<PathBuf, String> 
         match DirBuilder::new().mode(mode).create(directory) {
             Ok(()) => {}
             Err(e) if matches!(e.kind(), io::ErrorKind::AlreadyExists) => {}
-            // Of a read-only file system, which may have the file.
+            // A read-only file system may have the file.
             Err(e) if e.raw_os_error() == Some(libc::EROFS) => {}
             Err(e) => return Err(e.to_string()),
         }
@@ -120,12 +122,13 @@ fn keep(library: &Library, place: &Place, user: u32) -> Result<PathBuf, String> 
     }
 }
 
-/// Sees that only this user and root can change what is in a directory, which is named without symbolic links.
+/// Checks that only this user and root can change what is in a directory, which is named without symbolic
+/// links.
 fn check_directory(directory: &Path, user: u32) -> Result<(), String> {
     for (depth, part) in directory.ancestors().enumerate() {
         let facts = fs::symlink_metadata(part).map_err(|e| format!("{}: {e}", part.display()))?;
         let is_ours = facts.uid() == user || (depth > 0 && facts.uid() == 0);
-        // What is in a sticky directory only its owner can rename.
+        // In a sticky directory, only its owner can rename an entry.
         let is_closed = facts.mode() & OTHERS_WRITE == 0 || (depth > 0 && facts.mode() & STICKY != 0);
         if !(facts.is_dir() && is_ours && is_closed) {
             return Err(format!("another user can change what is in {}", part.display()));
@@ -134,7 +137,7 @@ fn check_directory(directory: &Path, user: u32) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether the file is as this command would write it, and can be loaded.
+/// Returns true if the file is as this command would write it, and can be loaded.
 fn check_file(library: &Library, path: &Path, user: u32) -> io::Result<bool> {
     let mut file = OpenOptions::new()
         .read(true)
@@ -150,7 +153,7 @@ fn check_file(library: &Library, path: &Path, user: u32) -> io::Result<bool> {
     Ok(bytes == library.bytes && check_executable(&file).is_ok())
 }
 
-/// Writes a file under another name first, so that whoever loads it at the same time finds all of it.
+/// Writes a file under another name first, so that a concurrent loader finds all of it.
 fn write(library: &Library, directory: &Path, path: &Path) -> Result<(), String> {
     let written = tempfile::Builder::new()
         .prefix(".library-")
@@ -185,7 +188,7 @@ fn check_executable(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// The library in memory that is named by a descriptor, which stays open when the command becomes the program.
+/// Stores the library in memory, named by a descriptor that stays open when the command becomes the program.
 fn in_memory(library: &Library) -> io::Result<PathBuf> {
     // SAFETY: a name that ends with a zero.
     let fd = unsafe {
@@ -197,7 +200,7 @@ fn in_memory(library: &Library) -> io::Result<PathBuf> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor was just made, and is nobody else's.
+    // SAFETY: the descriptor was just made, and nothing else owns it.
     let mut file = unsafe { File::from_raw_fd(fd) };
     file.write_all(library.bytes)?;
     check_executable(&file)?;
@@ -210,8 +213,7 @@ fn in_memory(library: &Library) -> io::Result<PathBuf> {
     // SAFETY: no pointer is passed.
     let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD, FIRST_DESCRIPTOR) };
     if copy < 0 {
-        // A limit below that number.
-        // SAFETY: no pointer is passed.
+        // The limit is below that number. SAFETY: no pointer is passed.
         unsafe { libc::fcntl(fd, libc::F_SETFD, 0) };
         return Ok(format!("/proc/self/fd/{}", file.into_raw_fd()).into());
     }
@@ -310,7 +312,7 @@ mod tests {
         assert!(kept(home.path()).unwrap_err().contains("another user can change"));
         open(home.path(), 0o1777);
         kept(home.path()).unwrap();
-        // Another's directory, as far as this user can tell.
+        // Another user's directory, as far as this user can tell.
         assert!(keep(&SAMPLE, &place(home.path()), user() + 1).is_err());
     }
 

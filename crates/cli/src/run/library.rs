@@ -1,16 +1,16 @@
-//! Where the library is that is loaded into programs.
+//! Location of the library that is loaded into programs.
 
 use super::embedded;
 use std::path::{Path, PathBuf};
 
 const NAME: &str = "libproactor_preload.so";
-/// Names it where no option does.
+/// Environment variable that names the library where no option does.
 const VARIABLE: &str = "PROACTOR_PRELOAD";
 
 /// Finds the library.
 ///
 /// # Errors
-/// Why there is none, in a sentence, with where to get it.
+/// A sentence that says why there is none, and where to get it.
 pub(super) fn find(asked: Option<&Path>) -> Result<PathBuf, String> {
     let named = asked
         .map(Path::to_owned)
@@ -45,20 +45,20 @@ pub(super) fn find(asked: Option<&Path>) -> Result<PathBuf, String> {
     Ok(found)
 }
 
-/// Whether LD_PRELOAD, a list, can name a path.
+/// Returns true if LD_PRELOAD, a list, can name a path.
 pub(super) fn can_be_named(path: &Path) -> bool {
     let bytes = path.as_os_str().as_encoded_bytes();
     !bytes.iter().any(|byte| matches!(byte, b':' | b' ' | b'\n'))
 }
 
-/// Beside the file that this code is in: the command, or Python's extension.
+/// Returns the path beside the file that contains this code: the command, or Python's extension.
 fn beside() -> Option<PathBuf> {
     let here = this_file()?;
     let path = here.parent()?.join(NAME);
     path.is_file().then_some(path)
 }
 
-/// The file that is mapped where this function is.
+/// Returns the file that is mapped at this function's address.
 fn this_file() -> Option<PathBuf> {
     let address = this_file as *const () as usize;
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;

@@ -1,7 +1,7 @@
 //! `proactor run`: starts a program with the library that puts its sockets on a ring, and becomes it.
 //!
-//! What the library does is in `crates/preload`. This decides whether it can be loaded into the program, says so where it
-//! cannot, and hands the options over in the environment.
+//! The library itself is in `crates/preload`. This module decides whether it can be loaded into the program,
+//! reports it if not, and passes the options in the environment.
 
 mod embedded;
 mod library;
@@ -18,45 +18,47 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A wrong command line, or with --strict a program that would run without a ring.
+/// Exit status for a wrong command line, or with --strict for a program that would run without a ring.
 const MISUSE: u8 = 2;
-/// The statuses of a shell for a program that cannot be started, and for one that is not there.
+/// Exit status of a shell for a program that cannot be started; the next is that for one that does not exist.
 const NOT_STARTED: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
-/// The most buffers of the pool (crates/preload/src/ring.rs).
+/// Upper bound on buffers of the pool (crates/preload/src/ring.rs).
 const MAX_POOL: u16 = 2048;
 const MIN_PER_SOCKET: u32 = 4096;
 
-/// An option that is given again counts as it was given last.
+/// Flags of `proactor run`. An option that is repeated has the value that was given last.
 #[derive(Args)]
 #[command(args_override_self = true)]
 pub(crate) struct Run {
     /// Only connections to these local ports
     #[arg(long, value_name = "PORT,...", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
     only: Vec<u16>,
-    /// Buffers for received bytes, 4 KiB each, that a ring begins with; a power of two up to 2048
+    /// Initial number of receive buffers of a ring, 4 KiB each; a power of two up to 2048
     #[arg(long, value_name = "COUNT", value_parser = parse_pool)]
     pool: Option<u16>,
-    /// Received bytes of one socket that may wait for the program, above which the peer is slowed down [default: 64k]
+    /// Received bytes of one socket that may wait for the program, above which the peer is slowed down
+    /// [default: 64k]
     #[arg(long, value_name = "BYTES", value_parser = parse_per_socket)]
     per_socket: Option<u32>,
-    /// Say at the end of each process what was handed back to epoll, how often, and why
+    /// Report at the end of each process what was handed back to epoll, how often, and why
     #[arg(long)]
     explain: bool,
-    /// Write counts as a line of JSON at the end of each process, to stderr or added to FILE
+    /// Write counts as a line of JSON at the end of each process, to stderr or appended to FILE
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     stats: Option<Option<PathBuf>>,
     /// Exit with 2 instead of running the program without a ring
     #[arg(long)]
     strict: bool,
-    /// Leave the programs alone that this one starts
+    /// Do not load the library into programs that this one starts
     #[arg(long)]
     no_children: bool,
     /// The library, instead of the one that came with this command (or PROACTOR_PRELOAD)
     #[arg(long, value_name = "PATH")]
     library: Option<PathBuf>,
-    /// Options from a TOML file: each line an option's name without its dashes, and its value. Those of the command line count
+    /// Read options from a TOML file: each line is an option's name without its dashes, and its value. The
+    /// command line takes precedence
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -94,13 +96,13 @@ pub(crate) fn run(args: Run, command: &[OsString], host: &Host<'_>) -> u8 {
     }
 }
 
-/// The options with those of a file. An error has been told of, and is the status.
+/// Adds the options of a file. An error has been reported, and is the exit status.
 fn with_config(args: Run, command: &[OsString]) -> Result<Run, u8> {
     let Some(file) = &args.config else { return Ok(args) };
     let of_run = Run::augment_args(clap::Command::new("run"));
     let mut more = config::arguments(&of_run, &[], file).map_err(|why| misuse(&why))?;
     if !args.only.is_empty() {
-        // A list would be added to.
+        // Lists would be joined.
         more.retain(|argument| !argument.as_bytes().starts_with(b"--only="));
     }
     match crate::Cli::try_parse_from(config::before_own(command, more)) {
@@ -154,8 +156,7 @@ fn start(args: &Run, host: &Host<'_>) -> u8 {
         }
     }
     if host.python.is_some() {
-        // The interpreter ignores it, and so would the program.
-        // SAFETY: the default action is no handler.
+        // The interpreter ignores it, and the program would too. SAFETY: the default action is no handler.
         unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_DFL) };
     }
     let error = command.exec();

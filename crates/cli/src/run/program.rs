@@ -1,18 +1,18 @@
-//! What a program is, as far as it matters to a library that is to be loaded into it.
+//! Facts of a program that matter to a library that is to be loaded into it.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Scripts whose interpreters are scripts: as many as the kernel follows.
+/// Upper bound on scripts whose interpreters are scripts: the kernel's own.
 const MAX_SCRIPTS: usize = 4;
-/// Of a program's header in an ELF file: the name of the program that loads it.
+/// Type of an ELF program header that names the program's loader.
 const PT_INTERP: u32 = 3;
-/// Bytes of one such header, of the file's own header, and where in it they are said (64 bits).
+/// Sizes of one such header and of the file header, and the offsets of their fields (64 bits).
 const PROGRAM_HEADER: usize = 56;
 
-/// The file that a name stands for, by PATH as execvp looks.
+/// Finds the file of a name, in PATH as execvp does.
 pub(super) fn find(name: &OsStr) -> Option<PathBuf> {
     if name.as_bytes().contains(&b'/') {
         return Some(PathBuf::from(name)).filter(|path| path.exists());
@@ -25,7 +25,8 @@ pub(super) fn find(name: &OsStr) -> Option<PathBuf> {
     })
 }
 
-/// Why the library cannot be loaded into a program, or would see nothing of what it does. None: it can.
+/// Returns why the library cannot be loaded into a program, or would see nothing of what it does; `None` if
+/// it can.
 pub(super) fn obstacle(path: &Path) -> Option<String> {
     let mut path = path.to_owned();
     for _ in 0..=MAX_SCRIPTS {
@@ -33,7 +34,7 @@ pub(super) fn obstacle(path: &Path) -> Option<String> {
             return Some(why.to_owned());
         }
         let Ok(bytes) = std::fs::read(&path) else {
-            // It may be executed and not be read. The loader knows what it is.
+            // The file may be executable and not readable. The loader knows what it is.
             return None;
         };
         match script_interpreter(&bytes) {
@@ -44,7 +45,7 @@ pub(super) fn obstacle(path: &Path) -> Option<String> {
     None
 }
 
-/// A program of another user's rights is started without LD_PRELOAD.
+/// Returns the reason if a program runs with another user's rights: it is started without LD_PRELOAD.
 fn privilege(path: &Path) -> Option<&'static str> {
     let meta = path.metadata().ok()?;
     // SAFETY: no argument.
@@ -95,7 +96,7 @@ fn number(bytes: &[u8], at: usize, len: usize) -> Option<usize> {
     )
 }
 
-/// The program that an ELF file says loads it.
+/// Returns the loader that an ELF file names.
 fn loader(bytes: &[u8]) -> Option<&[u8]> {
     let (table, size, count) = (
         number(bytes, 32, 8)?,

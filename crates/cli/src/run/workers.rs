@@ -1,4 +1,4 @@
-//! The kernel's threads that a program's rings have.
+//! Kernel threads of a program's rings.
 
 use crate::kernel_workers::KernelWorkers;
 use proactor::SqPoll;
@@ -6,10 +6,10 @@ use proactor_net::placement::{place, Wanted};
 use proactor_net::topology::Topology;
 use proactor_net::{Chosen, Config};
 
-/// Sees that the processors can be used.
+/// Checks that the processors can be used.
 ///
 /// # Errors
-/// In a sentence that says what to change.
+/// A sentence that says what to change.
 pub(super) fn check(args: &KernelWorkers) -> Result<(), String> {
     if args.kernel_cpus.is_none() && args.iowq_cpus.is_none() {
         return Ok(());
@@ -36,7 +36,7 @@ pub(super) fn check(args: &KernelWorkers) -> Result<(), String> {
     Ok(())
 }
 
-/// Why sockets cannot be on such a ring here.
+/// Returns why sockets cannot be on such a ring here.
 pub(super) fn no_ring(args: &KernelWorkers) -> Option<String> {
     let mut config = Config::default();
     if args.kernel_workers.is_some() {
@@ -54,7 +54,7 @@ pub(super) fn no_ring(args: &KernelWorkers) -> Option<String> {
     }
 }
 
-/// As the library takes them.
+/// Returns the options in the form that the library takes.
 pub(super) fn options(args: &KernelWorkers) -> Vec<String> {
     let mut options = Vec::new();
     if let Some(count) = args.kernel_workers {

@@ -29,14 +29,14 @@ pub(super) enum Server {
 pub(super) enum EngineChoice {
     /// io_uring where the kernel can receive for a socket (Linux 6.0), else epoll
     Auto,
-    /// io_uring, or it is an error
+    /// io_uring; an error if that is not possible
     Uring,
     Epoll,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum StatsForm {
-    /// A line for people
+    /// A line of text
     Text,
     /// A line of JSON
     Json,
@@ -46,15 +46,15 @@ fn connections(text: &str) -> Result<usize, String> {
     text.parse()
         .ok()
         .filter(|count| *count > 0)
-        .ok_or_else(|| "a number from 1 on; without the option there is no bound".into())
+        .ok_or_else(|| "an integer of at least 1; without the option there is no limit".into())
 }
 
 fn backlog(text: &str) -> Result<u32, String> {
     let parsed = text.parse().ok().filter(|count| (1..=1 << 30).contains(count));
-    parsed.ok_or_else(|| "a number from 1 on".into())
+    parsed.ok_or_else(|| "an integer of at least 1".into())
 }
 
-/// The most entries that a ring can have (IORING_MAX_ENTRIES).
+/// Upper bound on entries of a ring (IORING_MAX_ENTRIES).
 pub(super) const MAX_QUEUE: u32 = 32_768;
 
 fn queue(text: &str) -> Result<u32, String> {
@@ -71,15 +71,15 @@ fn some_bytes(text: &str) -> Result<usize, String> {
     }
 }
 
-/// An option that is given again counts as it was given last.
+/// Flags of `proactor serve`. An option that is repeated has the value that was given last.
 #[derive(Args)]
 #[command(args_override_self = true)]
 pub(crate) struct Serve {
-    /// What to serve
+    /// Server to run
     #[arg(value_enum, required_unless_present = "import")]
     pub(super) server: Option<Server>,
 
-    /// The address to listen on, or a name; all addresses of a name are listened on
+    /// Address or name to listen on; a name means all of its addresses
     #[arg(
         long,
         value_name = "HOST",
@@ -109,54 +109,60 @@ pub(crate) struct Serve {
         help_heading = "How"
     )]
     pub(super) engine: EngineChoice,
-    /// User threads, which share the port (SO_REUSEPORT); a new connection goes to the one that has the fewest
+    /// User threads, which share the port (SO_REUSEPORT); a new connection goes to the one that has the
+    /// fewest
     #[arg(long, visible_alias = "user-workers", value_parser = workers, default_value = "1", value_name = "N", help_heading = "How")]
     pub(super) workers: usize,
-    /// The processors of the user threads, one for each, as 0-3,8 [default: with kernel workers one core for each, else any]
+    /// Processors of the user threads, one for each, as 0-3,8 [default: with kernel workers one core for
+    /// each, else any]
     #[arg(long, value_parser = cpus, value_name = "LIST", help_heading = "How")]
     pub(super) user_cpus: Option<Cpus>,
-    /// Options from a TOML file: each line an option's name without its dashes, and its value. Those of the command line count
+    /// Read options from a TOML file: each line is an option's name without its dashes, and its value. The
+    /// command line takes precedence
     #[arg(long, value_name = "FILE", help_heading = "How")]
     pub(super) config: Option<PathBuf>,
-    /// Options from a configuration of FastIO's (fastio.conf) or SAIO's: says what each setting becomes, and why some mean
-    /// nothing. Without a server it ends then
+    /// Read options from a configuration of FastIO (fastio.conf) or SAIO, and report what each setting
+    /// becomes, and why some have no effect. Without a server, it ends then
     #[arg(long, value_name = "FILE", conflicts_with = "config", help_heading = "How")]
     pub(super) import: Option<PathBuf>,
     /// Entries of each ring's submission queue, 1 to 32,768, rounded up to a power of two
     #[arg(long, value_parser = queue, default_value = "1024", value_name = "N", help_heading = "How")]
     pub(super) queue: u32,
 
-    /// Sends of so many bytes or more that wait for a TCP peer on another machine are not copied by the kernel [default: all are]
+    /// Do not copy sends of at least this many bytes that wait for a TCP peer on another machine [default:
+    /// copy all]
     #[arg(long, value_parser = some_bytes, value_name = "BYTES", help_heading = "How")]
     pub(super) zero_copy_above: Option<usize>,
 
     #[command(flatten)]
     pub(super) kernel: KernelWorkers,
 
-    /// Most connections at once, divided among the workers; more wait to be accepted
+    /// Limit on connections at once, divided among the workers; more wait to be accepted
     #[arg(long, value_parser = connections, value_name = "N", help_heading = "Bounds")]
     pub(super) max_connections: Option<usize>,
-    /// Close connections that neither received nor sent for so long
+    /// Close connections that neither received nor sent for this long
     #[arg(long, value_parser = some_time, value_name = "TIME", help_heading = "Bounds")]
     pub(super) idle_timeout: Option<Duration>,
-    /// Unsent bytes of all connections, divided among the workers; above it nothing is accepted until they are below 80 %
+    /// Limit on unsent bytes of all connections, divided among the workers; above it nothing is accepted
+    /// until they are below 80 %
     #[arg(long, value_parser = some_bytes, default_value = "256m", value_name = "BYTES", help_heading = "Bounds")]
     pub(super) max_buffered: usize,
-    /// Unsent bytes of one connection; above it nothing is received from it until they are below half
+    /// Limit on unsent bytes of one connection; above it nothing is received from it until they are below
+    /// half
     #[arg(long, value_parser = some_bytes, default_value = "256k", value_name = "BYTES", help_heading = "Bounds")]
     pub(super) max_buffered_each: usize,
-    /// line: bytes of a line; a connection that sends a longer one is closed [default: 64k]
+    /// line: limit on bytes of a line; a connection that sends a longer one is closed [default: 64k]
     #[arg(long, value_parser = some_bytes, value_name = "BYTES", help_heading = "Bounds")]
     pub(super) max_line: Option<usize>,
-    /// resp: bytes of keys and values [default: 1g]
+    /// resp: limit on bytes of keys and values [default: 1g]
     #[arg(long, value_parser = some_bytes, value_name = "BYTES", help_heading = "Bounds")]
     pub(super) max_memory: Option<usize>,
-    /// How long connections may go on after the first signal
+    /// How long connections may continue after the first signal
     #[arg(long, value_parser = parse_seconds, default_value = "5s", value_name = "TIME", help_heading = "Bounds")]
     pub(super) grace: Duration,
 
-    /// Each second say how many connections and requests there were, system calls and context switches per request, how long
-    /// requests took here (p50, p99), and what each thread used, the kernel's included
+    /// Each second report connections and requests, system calls and context switches per request, the
+    /// latency of requests in the server (p50, p99), and the CPU of each thread, the kernel's included
     #[arg(
         long,
         value_enum,
@@ -165,17 +171,17 @@ pub(crate) struct Serve {
         default_missing_value = "text",
         action = ArgAction::Set,
         value_name = "FORM",
-        help_heading = "What is told"
+        help_heading = "Output"
     )]
     pub(super) stats: Option<StatsForm>,
-    /// How often
+    /// Interval of --stats
     #[arg(
         long,
         requires = "stats",
         value_parser = some_time,
         default_value = "1s",
         value_name = "TIME",
-        help_heading = "What is told"
+        help_heading = "Output"
     )]
     pub(super) stats_interval: Duration,
 }
@@ -189,7 +195,7 @@ impl Serve {
         self.max_memory.unwrap_or(DEFAULT_MAX_MEMORY)
     }
 
-    /// The name of what is served.
+    /// Returns the name of the server.
     pub(super) fn name(&self) -> String {
         let value = self.server.and_then(|server| server.to_possible_value());
         value.map_or_else(String::new, |value| value.get_name().to_owned())

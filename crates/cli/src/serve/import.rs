@@ -1,4 +1,4 @@
-//! Configurations of FastIO and of SAIO: what each setting becomes here, or why it means nothing.
+//! Configurations of FastIO and of SAIO: the option that each setting becomes, or why it has no effect.
 
 use super::flags::MAX_QUEUE;
 use super::Misuse;
@@ -21,10 +21,10 @@ const FASTIO: [&str; 9] = [
 ];
 const SAIO_IDLE: &str = "default_idle_time";
 
-/// What a file becomes.
+/// Result of importing a file.
 pub(super) struct Imported {
     pub(super) arguments: Vec<OsString>,
-    /// What is told of it.
+    /// Text that reports each setting.
     pub(super) text: String,
 }
 
@@ -37,7 +37,8 @@ pub(super) fn read(file: &Path) -> Result<Imported, Misuse> {
     Ok(translate(&settings))
 }
 
-/// The settings of a text, the last of each, in their order; or the line of one that is wrong and why.
+/// Parses the settings of a text, the last value of each, in their order; or returns the line of a wrong one
+/// and the reason.
 fn settings(text: &str) -> Result<Vec<(String, u32)>, (usize, String)> {
     let mut settings: Vec<(String, u32)> = Vec::new();
     for (at, line) in text.lines().enumerate() {
@@ -65,7 +66,7 @@ fn settings(text: &str) -> Result<Vec<(String, u32)>, (usize, String)> {
     Ok(settings)
 }
 
-/// The numbers that settings give together.
+/// Values of the settings, combined.
 struct Numbers<'a>(BTreeMap<&'a str, u32>);
 
 impl Numbers<'_> {
@@ -73,12 +74,12 @@ impl Numbers<'_> {
         self.0.get(key).copied()
     }
 
-    /// How many kernel workers there are.
+    /// Returns the number of kernel workers.
     fn kernel(&self) -> u32 {
         self.get("max_ker_worker").unwrap_or(0)
     }
 
-    /// Processors from an offset on, one for each kernel worker.
+    /// Returns processors from an offset on, one for each kernel worker.
     fn cpus(&self, offset: u32) -> String {
         let last = offset.saturating_add(self.kernel().saturating_sub(1));
         if offset == last {
@@ -88,7 +89,7 @@ impl Numbers<'_> {
         }
     }
 
-    /// A queue of as many calls as the tables hold.
+    /// Returns a queue with as many entries as the tables hold calls.
     fn queue(&self) -> (u64, u32) {
         let both = ["max_table_entry", "max_table_len"].map(|key| u64::from(self.get(key).unwrap_or(1)));
         let all = both[0].saturating_mul(both[1]).max(1);
@@ -124,7 +125,7 @@ fn translate(settings: &[(String, u32)]) -> Imported {
     }
 }
 
-/// The option that a setting becomes, and a word on it.
+/// Returns the option that a setting becomes, and a remark on it.
 fn one(numbers: &Numbers<'_>, key: &str, value: u32) -> (Option<String>, String) {
     let of_kernel = |option: String, why: &str| match numbers.kernel() {
         0 => (None, "there are no kernel workers".to_owned()),
@@ -159,7 +160,7 @@ fn one(numbers: &Numbers<'_>, key: &str, value: u32) -> (Option<String>, String)
         ),
         "default_wq_worker_idle_time" => (
             None,
-            "the kernel ends its threads for work that blocks after 5 seconds, and lets nobody change that"
+            "the kernel ends its threads for work that blocks after 5 seconds, which cannot be changed"
                 .into(),
         ),
         _ => (None, "each user thread has rings of its own here".into()),

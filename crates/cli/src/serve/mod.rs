@@ -1,4 +1,5 @@
-//! `proactor serve`: servers on rings. Says where it listens, serves until a signal comes, and tells what it did.
+//! `proactor serve`: servers on rings. Reports where it listens, serves until a signal comes, and reports
+//! what it did.
 
 mod flags;
 mod import;
@@ -11,7 +12,8 @@ mod workers;
 pub(crate) use flags::{Serve, AFTER_HELP};
 pub(crate) use run::run;
 
-/// What cannot be done as it was asked for, in one sentence that says what to change. Nothing was started; the status is 2.
+/// A request that cannot be met, in one sentence that says what to change. Nothing was started; the exit
+/// status is 2.
 struct Misuse(String);
 
 impl Misuse {

@@ -1,4 +1,4 @@
-//! Where to listen, and whether there are descriptors for what was asked for.
+//! Addresses to listen on, and the check that there are enough descriptors.
 
 use super::flags::Serve;
 use super::Misuse;
@@ -10,10 +10,10 @@ use std::os::unix::ffi::OsStrExt;
 /// Descriptors of the process itself, and of each worker beside its listeners.
 const PROCESS_FILES: u64 = 16;
 const WORKER_FILES: u64 = 4;
-/// The longest path of a Unix socket (unix(7)), its end included.
+/// Upper bound on the path of a Unix socket (unix(7)), its end included.
 const MAX_UNIX_PATH: usize = 108;
 
-/// The addresses that are asked for.
+/// Returns the requested addresses.
 pub(super) fn addresses(args: &Serve) -> Result<Vec<Address>, Misuse> {
     if let Some(path) = &args.unix {
         let bytes = path.as_os_str().as_bytes();
@@ -52,7 +52,7 @@ pub(super) fn addresses(args: &Serve) -> Result<Vec<Address>, Misuse> {
     Ok(addresses)
 }
 
-/// Sees that as many descriptors can be open as are needed, and raises the soft limit to the hard one.
+/// Checks that enough descriptors can be open, and raises the soft limit to the hard one.
 pub(super) fn check_files(args: &Serve, addresses: usize) -> Result<(), Misuse> {
     let workers = args.workers as u64;
     let own = PROCESS_FILES + workers * (WORKER_FILES + addresses as u64);

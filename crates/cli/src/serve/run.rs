@@ -17,10 +17,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long workers that are to end at once are waited for.
+/// How long to wait for workers that are to end at once.
 const STOPPING: Duration = Duration::from_secs(1);
 
-/// 0 if it was ended in order, 1 if it failed, 2 if it was not started, 128 and the signal's number if a second one ended it.
+/// Runs the server. Returns 0 if it was ended in order, 1 if it failed, 2 if it was not started, and 128 plus
+/// the signal's number if a second signal ended it.
 pub(crate) fn run(args: Serve, command: &[OsString]) -> u8 {
     match expand(args, command) {
         Ok(Expanded::Serve(args)) => finish(serve(&args)),
@@ -29,14 +30,14 @@ pub(crate) fn run(args: Serve, command: &[OsString]) -> u8 {
     }
 }
 
-/// What a command is with the options of its files.
+/// Result of adding the options of files to a command.
 enum Expanded {
     Serve(Box<Serve>),
     Ended(u8),
 }
 
 fn expand(args: Serve, command: &[OsString]) -> Result<Expanded, Misuse> {
-    // Those of a file are there to be replaced.
+    // Options of a file can be overridden.
     let known = Serve::augment_args(clap::Command::new("serve"));
     given::warn_of_repeated("proactor serve", &given::options(&known, &command[2..]));
     let more = match (&args.config, &args.import) {
@@ -100,7 +101,7 @@ fn serve(args: &Serve) -> Result<u8, Misuse> {
     }
     .until_end();
     let Some(status) = status else {
-        // A worker hangs in a turn: its end cannot be waited for.
+        // A worker hangs in a turn: it cannot be waited for.
         return Ok(signals.status());
     };
     match group.join() {
@@ -112,7 +113,7 @@ fn serve(args: &Serve) -> Result<u8, Misuse> {
     }
 }
 
-/// Options that do not go together.
+/// Fails for options that do not go together.
 fn check(args: &Serve) -> Result<(), Misuse> {
     if args.max_line.is_some() && args.server != Some(Server::Line) {
         return Err(Misuse::new(
@@ -137,7 +138,7 @@ fn check(args: &Serve) -> Result<(), Misuse> {
     }
 }
 
-/// What the sockets of one of `rings` rings are made of.
+/// Returns the configuration of the sockets of one of `rings` rings.
 fn sockets(args: &Serve, ring: usize, rings: usize) -> Config {
     let share = |all: usize| all / rings + usize::from(ring < all % rings);
     let limits = Limits {
@@ -168,7 +169,7 @@ fn sockets(args: &Serve, ring: usize, rings: usize) -> Config {
         })
 }
 
-/// Whether a ring is to be tried. `PROACTOR_ENGINE` speaks where no option does.
+/// Returns true if a ring is to be tried. `PROACTOR_ENGINE` decides where no option does.
 fn wants_ring(engine: EngineChoice) -> bool {
     match engine {
         EngineChoice::Uring => true,
@@ -220,14 +221,14 @@ struct Listening {
     server: String,
     addresses: Vec<String>,
     engine: &'static str,
-    /// Why it is not io_uring.
+    /// Reason why it is not io_uring.
     why: Option<String>,
     workers: usize,
     kernel_workers: usize,
     pid: u32,
 }
 
-/// Tells that the server accepts connections, and where.
+/// Reports that the server accepts connections, and where.
 fn announce(args: &Serve, group: &Group) -> Result<(), Misuse> {
     let addresses: Vec<String> = group.addresses().iter().map(Address::to_string).collect();
     let (engine, why) = match group.chosen().first() {
@@ -277,7 +278,7 @@ fn announce(args: &Serve, group: &Group) -> Result<(), Misuse> {
     Ok(())
 }
 
-/// Writes a file that others find whole or not at all.
+/// Writes a file that readers find whole or not at all.
 fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -291,13 +292,13 @@ fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
     Ok(())
 }
 
-/// How far the end has come.
+/// Phases of the end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Serving,
-    /// Until then connections go on.
+    /// Connections continue until this time.
     Draining(Instant),
-    /// Until then workers are waited for; the second part is whether a signal has cut the drain short.
+    /// Workers are waited for until this time; the second field is true if a signal has cut the drain short.
     Stopping(Instant, bool),
 }
 
@@ -309,7 +310,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Serves until the end. None: a worker did not end.
+    /// Serves until the end. `None` if a worker did not end.
     fn until_end(mut self) -> Option<u8> {
         let mut next_line = Instant::now() + self.args.stats_interval;
         let mut phase = Phase::Serving;
@@ -354,7 +355,7 @@ impl Run<'_> {
             crate::print(&watch.line(snapshots));
         }
         if crate::UNWRITTEN.load(std::sync::atomic::Ordering::Relaxed) {
-            // Nobody reads them; the server goes on.
+            // Nothing reads them any more; the server continues.
             self.watch = None;
         }
     }
@@ -386,7 +387,7 @@ impl Run<'_> {
         Phase::Stopping(Instant::now() + STOPPING, by_signal)
     }
 
-    /// Until a signal, a worker's end, or this time.
+    /// Waits for a signal, a worker's end, or this time.
     fn wait(&self, until: Option<Instant>) {
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         let left = left.map(|left| Timespec {

@@ -1,5 +1,5 @@
-//! SIGTERM, SIGINT and SIGHUP of a server: the first one asks it to end in order, the second one at once. Should that hang, a
-//! third one ends the process.
+//! SIGTERM, SIGINT and SIGHUP of a server: the first one ends it in order, the second one at once. Should
+//! that hang, a third one ends the process.
 
 use crate::signals::{ending, Hooks};
 use rustix::io::Errno;
@@ -8,13 +8,13 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 
-/// Listens as long as it lives.
+/// Signal listener, active until it is dropped.
 pub(super) struct Signals {
-    /// Gets a byte with each signal.
+    /// Receives a byte with each signal.
     came: UnixStream,
-    /// The last signal.
+    /// Number of the last signal.
     last: Arc<AtomicUsize>,
-    /// The next signal ends the process.
+    /// True if the next signal ends the process.
     last_chance: Arc<AtomicBool>,
     _hooks: Hooks,
 }
@@ -39,12 +39,12 @@ impl Signals {
         })
     }
 
-    /// Readable when a signal has come.
+    /// Returns a descriptor that is readable when a signal has come.
     pub(super) fn descriptor(&self) -> &UnixStream {
         &self.came
     }
 
-    /// How many have come since it was asked last.
+    /// Returns how many signals have come since the last call.
     pub(super) fn take(&self) -> usize {
         let mut bytes = [0; 16];
         loop {
@@ -56,12 +56,12 @@ impl Signals {
         }
     }
 
-    /// Lets the next signal end the process.
+    /// Makes the next signal end the process.
     pub(super) fn arm(&self) {
         self.last_chance.store(true, Ordering::Relaxed);
     }
 
-    /// The exit status that tells of the last signal, as a shell would.
+    /// Returns the exit status for the last signal, as a shell would.
     pub(super) fn status(&self) -> u8 {
         128 + self.last.load(Ordering::Relaxed) as u8
     }

@@ -1,4 +1,4 @@
-//! What a server has done, as lines for people or of JSON: of one interval, and of all in the end.
+//! Activity of a server, as lines of text or of JSON: in one interval, and in total at the end.
 
 use super::flags::StatsForm;
 use proactor_net::threads::{self, ThreadUse};
@@ -7,10 +7,10 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-/// Threads that used less of a processor than this are not shown to people.
+/// Lower bound on the CPU of a thread in the text form, in percent of a processor.
 const SHOWN_PERCENT: f64 = 0.5;
 
-/// Everything at one time.
+/// All counts at one time.
 #[derive(Clone)]
 struct Sample {
     at: Instant,
@@ -31,13 +31,13 @@ impl Sample {
         Sample {
             at: Instant::now(),
             total,
-            // Without /proc there is nothing to say of threads.
+            // Without /proc there is nothing to report about threads.
             threads: threads::all().unwrap_or_default(),
         }
     }
 }
 
-/// Takes samples, and says what happened between two of them.
+/// Takes samples, and reports what happened between two of them.
 pub(super) struct Watch {
     form: StatsForm,
     first: Sample,
@@ -48,17 +48,17 @@ pub(super) struct Watch {
 struct Thread {
     tid: u32,
     name: String,
-    /// It runs in the kernel only.
+    /// True if it runs in the kernel only.
     kernel: bool,
     cpu_s: f64,
     cpu_percent: f64,
     switches: u64,
 }
 
-/// What happened between two samples.
+/// Difference of two samples.
 #[derive(Serialize)]
 struct Interval {
-    /// `stats`, and `end` for all since the start.
+    /// `stats`, or `end` for the total since the start.
     event: &'static str,
     elapsed_s: f64,
     connections: usize,
@@ -73,7 +73,7 @@ struct Interval {
     calls_per_request: Option<f64>,
     switches_per_request: Option<f64>,
     cpu_us_per_request: Option<f64>,
-    /// From when a request was seen until its reply was sent or queued.
+    /// Time from the arrival of a request until its reply was sent or queued.
     p50_us: Option<f64>,
     p99_us: Option<f64>,
     direct_sends: u64,
@@ -147,7 +147,7 @@ fn micros(latency: &Latency, part: f64) -> Option<f64> {
     latency.quantile(part).map(|time| time.as_secs_f64() * 1e6)
 }
 
-/// What each thread of the second sample has used since the first.
+/// Returns what each thread of the second sample has used since the first.
 fn used(before: &Sample, after: &Sample, elapsed_s: f64) -> Vec<Thread> {
     after
         .threads
@@ -169,7 +169,7 @@ fn used(before: &Sample, after: &Sample, elapsed_s: f64) -> Vec<Thread> {
 }
 
 impl Watch {
-    /// Begins before the server does.
+    /// Takes the first sample, before the server starts.
     pub(super) fn start(form: StatsForm) -> Self {
         let first = Sample::take(Vec::new());
         Watch {
@@ -179,7 +179,7 @@ impl Watch {
         }
     }
 
-    /// The line of what happened since the last one.
+    /// Returns the line for the time since the last one.
     pub(super) fn line(&mut self, snapshots: Vec<Snapshot>) -> String {
         let now = Sample::take(snapshots);
         let interval = Interval::between("stats", &self.last, &now);
@@ -187,7 +187,7 @@ impl Watch {
         self.show(&interval)
     }
 
-    /// The line of all since the start. Threads that have ended are those of the last sample.
+    /// Returns the line for the time since the start. Threads that have ended are those of the last sample.
     pub(super) fn end(&self, snapshots: Vec<Snapshot>) -> String {
         let mut now = Sample::take(snapshots);
         for thread in &self.last.threads {

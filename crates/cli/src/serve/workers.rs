@@ -1,4 +1,4 @@
-//! Which threads and rings there are, and where they run.
+//! Threads and rings of a server, and their processors.
 
 use super::flags::{EngineChoice, Serve};
 use super::{say, Misuse};
@@ -7,7 +7,7 @@ use proactor_net::placement::{place, user_of, Placement, Wanted};
 use proactor_net::topology::{show_list, Topology};
 use proactor_net::{Config, WorkerPlan};
 
-/// The workers that were asked for; `config` makes the sockets of the ring with this number.
+/// Returns the requested workers; `config` makes the sockets of the ring with this number.
 pub(super) fn plan(args: &Serve, config: impl Fn(usize, usize) -> Config) -> Result<Vec<WorkerPlan>, Misuse> {
     let kernel = args.kernel.kernel_workers.unwrap_or(0);
     if kernel > 0 && args.engine == EngineChoice::Epoll {
@@ -48,13 +48,13 @@ pub(super) fn plan(args: &Serve, config: impl Fn(usize, usize) -> Config) -> Res
     Ok(workers.collect())
 }
 
-/// Whether user threads are bound to processors.
+/// Returns true if user threads are bound to processors.
 fn binds(args: &Serve) -> bool {
     args.kernel.kernel_workers.is_some() || args.user_cpus.is_some()
 }
 
-/// For each user thread its rings, and for each of those its kernel worker. A user thread drives several rings if there are more
-/// kernel workers, and shares one if there are fewer.
+/// Returns for each user thread its rings, and for each ring its kernel worker. A user thread drives several
+/// rings if there are more kernel workers, and shares one if there are fewer.
 fn rings(users: usize, kernel: usize) -> Vec<Vec<Option<usize>>> {
     let mut rings = vec![Vec::new(); users];
     for at in 0..kernel {
@@ -93,7 +93,7 @@ fn placed(args: &Serve, kernel: usize) -> Result<Placement, Misuse> {
     Ok(placement)
 }
 
-/// `2 kernel workers on processors 1,3`, if there are some.
+/// Returns `2 kernel workers on processors 1,3`, if there are any.
 pub(super) fn describe(args: &Serve) -> Option<String> {
     let count = args.kernel.kernel_workers?;
     Some(match count {
