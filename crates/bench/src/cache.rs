@@ -1,4 +1,4 @@
-//! The page cache's part of a file: written out, dropped, filled, and looked at.
+//! A file's pages in the page cache: written out, dropped, filled, and counted.
 
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -7,35 +7,35 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How much of the files is in the page cache.
+/// Share of the files that is in the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resident {
-    /// Pages that are.
+    /// Number of pages in the cache.
     pub pages: u64,
-    /// Pages of the files, as far as they are used.
+    /// Number of pages of the files, as far as they are used.
     pub of: u64,
 }
 
-/// How often files are read to have them in the page cache.
+/// Passes of reading files to have them in the page cache.
 const WARM_TRIES: u32 = 3;
 
-/// What is larger is read once: it may have no room.
+/// Upper bound on pages that are read again: larger files may have no room.
 const REREAD_PAGES: u64 = 1 << 20;
 
 impl Resident {
-    /// From 0 to 1.
+    /// Returns the share, from 0 to 1.
     pub fn share(&self) -> f64 {
         self.pages as f64 / self.of.max(1) as f64
     }
 }
 
-/// What is dirty goes to the device, and then out of the cache, where the file system lets it go.
+/// Writes dirty pages to the device, and then drops the file from the cache, where the file system allows it.
 ///
 /// # Errors
 /// A write-back that failed.
 pub fn write_and_drop(file: &File) -> io::Result<()> {
     rustix::fs::fdatasync(file)?;
-    // A hint: whether it was taken is what `resident` tells.
+    // A hint: `resident` tells whether it was followed.
     let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
     Ok(())
 }
@@ -43,7 +43,7 @@ pub fn write_and_drop(file: &File) -> io::Result<()> {
 /// Reads the first `len` bytes into the cache, or fewer when `stop` becomes true.
 ///
 /// # Errors
-/// What reading says.
+/// Those of reading.
 pub fn warm(file: &File, len: u64, stop: &AtomicBool) -> io::Result<()> {
     let mut buffer = vec![0; 1 << 20];
     let mut offset = 0;
@@ -57,11 +57,12 @@ pub fn warm(file: &File, len: u64, stop: &AtomicBool) -> io::Result<()> {
     Ok(())
 }
 
-/// Has files read until they are in the page cache. A machine's host or its agents may take pages away at any time, also
-/// with most of the memory free: on one, a pass every five seconds took some out of what had been read just before.
+/// Reads files until they are in the page cache. A machine's host or its agents may take pages away at any
+/// time, also with most of the memory free: on one machine, a pass every five seconds took some of the pages
+/// that had been read just before.
 ///
 /// # Errors
-/// What reading says.
+/// Those of reading.
 pub fn fill(
     mut read: impl FnMut() -> io::Result<()>,
     look: impl Fn() -> Option<Resident>,
@@ -77,7 +78,8 @@ pub fn fill(
     Ok(())
 }
 
-/// How much of the first `len` bytes is cached: by cachestat (Linux 6.5), else by mincore. None if neither can tell.
+/// Counts the cached pages of the first `len` bytes: with cachestat (Linux 6.5), else with mincore. `None` if
+/// neither can tell.
 pub fn resident(file: &File, len: u64) -> Option<Resident> {
     let page = rustix::param::page_size() as u64;
     let of = len.div_ceil(page);
@@ -89,7 +91,7 @@ pub fn resident(file: &File, len: u64) -> Option<Resident> {
     })
 }
 
-/// The same number on every architecture, as all from 424 on.
+/// System call number, which is the same on every architecture, as all from 424 on.
 const SYS_CACHESTAT: libc::c_long = 451;
 
 fn cachestat(file: &File, len: u64) -> Option<u64> {
@@ -163,7 +165,7 @@ mod tests {
         assert_eq!(passes(9, REREAD_PAGES + 1, false), 1);
     }
 
-    /// The two ways of looking agree, and a page that was read is there.
+    /// Checks that the two ways of counting agree, and that a page that was read is cached.
     #[test]
     fn looked_at() {
         let file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();

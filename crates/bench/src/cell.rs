@@ -1,4 +1,4 @@
-//! A [`Cell`]: one combination of the options, which is measured in each round. It does not know how
+//! A [`Cell`]: one combination of the options, which is measured in each round. This module does not know how
 //! the work is done.
 
 use crate::choice::{Base, Cache, EngineSpec, Measure, Rw};
@@ -6,7 +6,7 @@ use crate::units;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// `2 s`, `500 ms`.
+/// Formats a time as `2 s` or `500 ms`.
 fn told(time_ms: u64) -> String {
     match time_ms % 1000 {
         0 => format!("{} s", time_ms / 1000),
@@ -26,72 +26,73 @@ pub fn share_a_file(group: &mut [Cell]) {
     }
 }
 
-/// One combination: what is measured in each round.
+/// One combination of the options, which is measured in each round.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cell {
     /// The engine.
     pub engine: EngineSpec,
-    /// What is done.
+    /// Kind of work.
     pub rw: Rw,
-    /// Bytes of each job's file that are used.
+    /// Size in bytes of the part of each job's file that is used.
     pub size: u64,
-    /// Bytes of one op.
+    /// Size of one op in bytes.
     pub bs: u64,
-    /// Bytes of one write of a mixture, if not `bs`.
+    /// Size of one write of a mixture in bytes, if not `bs`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bs_of_writes: Option<u64>,
-    /// Ops at once, for each job; 1 for `sync`.
+    /// Number of ops in flight in each job; 1 for `sync`.
     pub iodepth: u32,
-    /// Jobs beside each other.
+    /// Number of jobs that run at once.
     pub numjobs: u32,
-    /// Around the page cache.
+    /// True if the page cache is bypassed.
     pub direct: bool,
-    /// How long the submitter sleeps before it looks for completions.
+    /// Time that the submitter sleeps before it looks for completions.
     pub thinktime_us: u64,
-    /// The most ops that are submitted together; 0: all that can be.
+    /// Upper bound on ops that are submitted together; 0: as many as possible.
     pub batch: u32,
-    /// The most ops that are taken back together; 0: all that have come back.
+    /// Upper bound on completions that are reaped together; 0: all that are ready.
     #[serde(default)]
     pub complete_max: u32,
-    /// After this many writes of a job, an fsync; 0: never.
+    /// Number of writes of a job between two fsyncs; 0: no fsync.
     pub fsync: u32,
-    /// An fsync at the end.
+    /// True if the job ends with an fsync.
     pub end_fsync: bool,
-    /// The share of reads in `randrw`, in percent.
+    /// Share of reads in `randrw`, in percent.
     pub rwmixread: u8,
     /// Bytes of ops in a round of one job, if not `size`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub io_bytes: Option<u64>,
-    /// The most ops a second, for each job; of a mixture, the most reads.
+    /// Upper bound on ops a second, for each job; of a mixture, on reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_iops: Option<u32>,
-    /// The most writes a second of a mixture.
+    /// Upper bound on writes a second of a mixture.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_iops_of_writes: Option<u32>,
-    /// Whether another job or section writes to the same file at the same time.
+    /// True if another job or section writes to the same file at the same time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub others_write: bool,
-    /// What other sections of a job file do at the same time, in words.
+    /// Description of the other sections of a job file that run at the same time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<String>,
-    /// The most time of a round.
+    /// Upper bound on the time of a round.
     pub runtime_ms: Option<u64>,
-    /// Go round the file until the time is over.
+    /// True if the job starts over at the end of the file until the time is over.
     pub time_based: bool,
-    /// Time before anything is measured.
+    /// Time before measuring starts.
     pub ramp_ms: u64,
-    /// What is in the page cache before.
+    /// State of the page cache before the round.
     pub cache: Cache,
-    /// Offsets drawn one by one.
+    /// True if offsets are drawn independently.
     pub norandommap: bool,
-    /// Check every byte.
+    /// True if every byte is checked.
     pub verify: bool,
-    /// By what it is compared.
+    /// Number by which cells are compared.
     pub measure: Measure,
 }
 
 impl Cell {
-    /// Whether two cells do the same work, so that their engines can be compared. `sync` takes part at every depth.
+    /// Returns true if two cells do the same work, so that their engines can be compared. `sync` takes part
+    /// at every depth.
     pub fn same_work(&self, other: &Cell) -> bool {
         let any_depth = [self, other].iter().any(|cell| cell.engine.base == Base::Sync);
         let alike = Cell {
@@ -102,7 +103,7 @@ impl Cell {
         alike == *other
     }
 
-    /// The work without the engine, in one line. Other work has other words.
+    /// Describes the work without the engine, in one line. Different work has different words.
     pub fn work(&self) -> String {
         let mut text = format!(
             "{} {} of {}",
@@ -177,7 +178,7 @@ impl Cell {
         text
     }
 
-    /// `4k`, or `4k,16k` of reads and writes: as fio's `bs`.
+    /// Formats the block sizes as fio's `bs` does: `4k`, or `4k,16k` for reads and writes.
     pub fn block_sizes(&self) -> String {
         match self.bs_of_writes {
             Some(of_writes) => format!("{},{}", units::bytes(self.bs), units::bytes(of_writes)),
@@ -185,18 +186,18 @@ impl Cell {
         }
     }
 
-    /// Bytes of one write.
+    /// Returns the size of one write in bytes.
     pub fn write_bytes(&self) -> u64 {
         self.bs_of_writes.unwrap_or(self.bs)
     }
 
-    /// Bytes of the longest op.
+    /// Returns the size of the longest op in bytes.
     pub fn longest_op_bytes(&self) -> u64 {
         self.bs.max(self.write_bytes())
     }
 
-    /// Tells whether reads and writes go through the file separately, so that each way has block
-    /// numbers of its own.
+    /// Returns true if reads and writes go through the file separately, so that each has block numbers of its
+    /// own.
     pub fn ways_are_apart(&self) -> bool {
         match self.rw {
             Rw::Mixed => true,
@@ -205,12 +206,12 @@ impl Cell {
         }
     }
 
-    /// Whether the clock has a say in which way comes next.
+    /// Returns true if rates decide whether a read or a write comes next.
     pub fn has_rates_of_a_mixture(&self) -> bool {
         self.rw.is_mixed() && self.has_rate()
     }
 
-    /// Bytes of ops of one job in a round that nothing cuts short.
+    /// Returns the bytes of ops of one job in a round that nothing cuts short.
     pub fn bytes_a_job(&self) -> u64 {
         match self.io_bytes {
             Some(bytes) => bytes,
@@ -219,13 +220,13 @@ impl Cell {
         }
     }
 
-    /// The most ops of one job in a round that nothing cuts short. A mixture with two block sizes has
-    /// fewer. The last op may go beyond `io_bytes`, as fio's does. Copying a block is one op.
+    /// Returns an upper bound on the ops of one job in a round that nothing cuts short. A mixture with two
+    /// block sizes has fewer. The last op may go beyond `io_bytes`, as fio's does. Copying a block is one op.
     pub fn ops_a_job(&self) -> u64 {
         self.bytes_a_job().div_ceil(self.bs.min(self.write_bytes()))
     }
 
-    /// The most ops that can be in flight in one job: a round that ends with its blocks has no more.
+    /// Returns an upper bound on the ops in flight in one job: a round that ends with its blocks has no more.
     pub fn reachable_depth(&self) -> u32 {
         match self.time_based {
             true => self.iodepth,
@@ -233,12 +234,12 @@ impl Cell {
         }
     }
 
-    /// Tells whether a read may be in flight together with a write of the same block, so that its
-    /// bytes cannot be checked.
+    /// Returns true if a read may be in flight together with a write of the same block, so that its bytes
+    /// cannot be checked.
     ///
-    /// This happens where others write to the file. In a mixture it also happens where the ways go
-    /// through the file separately, where offsets are drawn one by one, and where the file is gone
-    /// through again.
+    /// This happens where others write to the file. In a mixture it also happens where reads and writes go
+    /// through the file separately, where offsets are drawn independently, and where the file is gone through
+    /// again.
     pub fn reads_meet_writes(&self) -> bool {
         let comes_twice =
             self.norandommap || self.time_based || self.io_bytes.is_some_and(|bytes| bytes > self.size);
@@ -246,12 +247,12 @@ impl Cell {
         (self.others_write && self.rw.reads()) || (meets_its_own && (self.ways_are_apart() || comes_twice))
     }
 
-    /// Whether `rate_iops` bounds a rate of this cell.
+    /// Returns true if `rate_iops` bounds a rate of this cell.
     pub fn has_rate(&self) -> bool {
         self.rate_iops.is_some() || self.rate_iops_of_writes.is_some()
     }
 
-    /// How long a round takes at least, as far as it can be known.
+    /// Returns a lower bound on the time of a round, as far as it can be known.
     pub fn planned(&self) -> Option<Duration> {
         let runtime = self.runtime_ms.filter(|_| self.time_based)?;
         Some(Duration::from_millis(runtime.saturating_add(self.ramp_ms)))
@@ -311,7 +312,7 @@ mod tests {
         );
     }
 
-    /// What fio 3.33 did with each job, in ops.
+    /// Number of ops that fio 3.33 did with each job.
     #[test]
     fn as_many_ops_as_fio_does() {
         let k = |kilobytes: u64| Some(IoSize::Bytes(kilobytes << 10));

@@ -1,4 +1,4 @@
-//! The words of the command line: kinds of work, questions, engines. Knows nothing of what becomes of them.
+//! The words of the command line: kinds of work, goals, engines. This module does not know their effect.
 
 use crate::units::{self, parse_bytes};
 use serde::{Deserialize, Serialize};
@@ -12,10 +12,10 @@ macro_rules! named {
         pub enum $name { $($(#[$variant_doc])* #[serde(rename = $text)] $variant),* }
 
         impl $name {
-            /// Every one, in the order of the documentation.
+            /// Every variant, in the order of the documentation.
             pub const ALL: &'static [$name] = &[$($name::$variant),*];
 
-            /// As on the command line.
+            /// Returns the name on the command line.
             pub fn name(self) -> &'static str {
                 match self { $($name::$variant => $text),* }
             }
@@ -43,42 +43,42 @@ macro_rules! named {
 }
 
 named! {
-    /// What is done, in fio's words, and `copy`.
+    /// Kind of work, in fio's words, and `copy`.
     Rw, "--rw" {
-        /// From the start to the end.
+        /// Reads from the start to the end.
         Read => "read",
-        /// Over what is there, from the start to the end.
+        /// Overwrites from the start to the end.
         Write => "write",
-        /// Each block once, in an order that looks like chance.
+        /// Reads each block once, in an order that looks random.
         RandRead => "randread",
-        /// The same, written.
+        /// Writes each block once, in an order that looks random.
         RandWrite => "randwrite",
-        /// Reads and writes, as `rwmixread` says.
+        /// Reads and writes in the ratio of `rwmixread`.
         RandRw => "randrw",
-        /// The same in order: reads from the start to the end, and writes likewise.
+        /// Reads from the start to the end, and writes likewise, in the ratio of `rwmixread`.
         Mixed => "rw" | "readwrite",
-        /// Each block read from one file and written to another.
+        /// Reads each block from one file and writes it to another.
         Copy => "copy",
     }
 }
 
 impl Rw {
-    /// Whether the order looks like chance.
+    /// Returns true if the order looks random.
     pub fn is_random(self) -> bool {
         matches!(self, Rw::RandRead | Rw::RandWrite | Rw::RandRw)
     }
 
-    /// Whether `rwmixread` divides reads from writes.
+    /// Returns true if `rwmixread` divides reads from writes.
     pub fn is_mixed(self) -> bool {
         matches!(self, Rw::RandRw | Rw::Mixed)
     }
 
-    /// Whether anything is read; a copy reads.
+    /// Returns true if anything is read; a copy reads.
     pub fn reads(self) -> bool {
         !matches!(self, Rw::Write | Rw::RandWrite)
     }
 
-    /// Whether anything is written.
+    /// Returns true if anything is written.
     pub fn writes(self) -> bool {
         !matches!(self, Rw::Read | Rw::RandRead)
     }
@@ -88,18 +88,18 @@ impl Rw {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cache {
-    /// Nothing of the file (fio's `invalidate=1`).
+    /// No page of the file (fio's `invalidate=1`).
     Dropped,
-    /// All of the file (fio's `pre_read=1`).
+    /// All pages of the file (fio's `pre_read=1`).
     Warmed,
-    /// Whatever the cell before has left (fio's `invalidate=0`).
+    /// The pages that the cell before has left (fio's `invalidate=0`).
     Left,
 }
 
 /// The amount of work in a round of one job, as fio's `io_size`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IoSize {
-    /// Bytes of ops.
+    /// Number of bytes of ops.
     Bytes(u64),
     /// A share of the job's `size`, in percent.
     Percent(u8),
@@ -114,7 +114,7 @@ impl IoSize {
         }
     }
 
-    /// Returns None for zero, by which fio means that no size is given.
+    /// Returns `None` for zero, which in fio means that no size is given.
     pub fn unless_zero(self) -> Option<IoSize> {
         (!matches!(self, IoSize::Bytes(0) | IoSize::Percent(0))).then_some(self)
     }
@@ -145,7 +145,7 @@ impl fmt::Display for IoSize {
     }
 }
 
-/// The most ops a second of each way, as fio's `rate_iops`.
+/// Upper bounds on ops a second, as fio's `rate_iops`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rates {
     /// The bound for reads and copies.
@@ -157,8 +157,8 @@ pub struct Rates {
 impl FromStr for Rates {
     type Err = String;
 
-    /// Reads `300` for each way, `300,600` for reads and writes, or `300,` for reads alone. A third
-    /// number is for trims, which are not done here.
+    /// Parses `300` for both, `300,600` for reads and writes, or `300,` for reads alone. A third number is
+    /// for trims, which are not supported.
     fn from_str(text: &str) -> Result<Self, String> {
         let rate = |text: &str| match text.trim() {
             "" => Ok(None),
@@ -187,21 +187,21 @@ impl fmt::Display for Rates {
 }
 
 named! {
-    /// A question with usual answers to all that is not said.
+    /// A goal, with usual values for all options that are not given.
     Task, "--task" {
-        /// How much a copy costs: time, system calls, context switches.
+        /// Cost of a copy: time, system calls, context switches.
         Pressure => "pressure",
-        /// Bytes a second.
+        /// Bandwidth in bytes a second.
         Throughput => "throughput",
-        /// Small ops a second.
+        /// Rate of small ops a second.
         Iops => "iops",
-        /// How long one op takes, with nothing beside it.
+        /// Time of one op, with nothing beside it.
         Latency => "latency",
     }
 }
 
 named! {
-    /// The number by which cells are compared.
+    /// Number by which cells are compared.
     Measure, "measure" {
         /// Seconds for the whole; less is better.
         Time => "time",
@@ -217,11 +217,11 @@ named! {
 }
 
 named! {
-    /// What an engine is built upon.
+    /// Base of an engine.
     Base, "engine" {
         /// `pread` and `pwrite`, one after the other.
         Sync => "sync" | "psync",
-        /// As many threads as the depth, each doing one after the other.
+        /// As many threads as the depth, each doing one op after the other.
         PsyncThreads => "psync-threads" | "threads" | "psync_threads",
         /// The C library's `aio_read` and `aio_write`.
         PosixAio => "posix-aio" | "posixaio" | "posix_aio",
@@ -236,20 +236,20 @@ named! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct EngineSpec {
-    /// What it is built upon.
+    /// Base of the engine.
     pub base: Base,
-    /// Files and buffers registered with the ring.
+    /// True if files and buffers are registered with the ring.
     pub fixed: bool,
-    /// A kernel thread takes submissions.
+    /// True if a kernel thread takes submissions.
     pub sqpoll: bool,
-    /// Completions are polled for at the device.
+    /// True if completions are polled for at the device.
     pub iopoll: bool,
-    /// The kernel's or the C library's own calls, without our driver.
+    /// True if the kernel's or the C library's own calls are used, without our driver.
     pub raw: bool,
 }
 
 impl EngineSpec {
-    /// Without a variant.
+    /// Creates an engine without variants.
     pub const fn plain(base: Base) -> EngineSpec {
         EngineSpec {
             base,
@@ -260,7 +260,7 @@ impl EngineSpec {
         }
     }
 
-    /// Those that are compared if nothing is said.
+    /// Returns the engines that are compared by default.
     pub fn usual() -> Vec<EngineSpec> {
         Base::ALL.iter().map(|base| EngineSpec::plain(*base)).collect()
     }

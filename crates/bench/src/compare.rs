@@ -1,11 +1,12 @@
-//! Two reports of the same work, cell by cell: what has changed, and whether that is more than chance.
+//! Comparison of two reports of the same work, cell by cell: what has changed, and whether that is more than
+//! chance.
 
 use crate::report::{CellReport, Report};
 use crate::stats::{mann_whitney, Spread, ROUNDS_NEEDED, SIGNIFICANT};
 use crate::verdict::{less_is_better, told};
 use serde::Serialize;
 
-/// What became of a number.
+/// Change of a number between two reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Change {
@@ -13,45 +14,45 @@ pub enum Change {
     Better,
     /// Worse, beyond chance.
     Worse,
-    /// Not told apart, though there were rounds enough to do so.
+    /// Not told apart, though there were enough rounds to do so.
     Same,
     /// Too few rounds to tell anything.
     Unknown,
 }
 
-/// One cell of both.
+/// A cell that both reports have.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Pair {
     /// The engine.
     pub engine: String,
     /// The work.
     pub work: String,
-    /// The first report's.
+    /// Values of the first report.
     pub before: Spread,
-    /// The second's.
+    /// Values of the second report.
     pub after: Spread,
-    /// The second's median as a share of the first's.
+    /// Median of the second report as a share of the first's.
     pub ratio: f64,
-    /// How likely rounds of one source would fall this far apart (Mann-Whitney, two-sided).
+    /// Probability that rounds of one source fall this far apart (Mann-Whitney, two-sided).
     pub p: f64,
-    /// The verdict.
+    /// Verdict on the change.
     pub change: Change,
     /// Both numbers with their unit.
     pub shown: (String, String),
 }
 
-/// All of it.
+/// Result of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Cells that both have.
+    /// Cells that both reports have.
     pub pairs: Vec<Pair>,
-    /// Cells that one of them has.
+    /// Cells that only one report has.
     pub unmatched: Vec<String>,
-    /// What differs between the machines, and the seeds.
+    /// Differences between the machines, and the seeds.
     pub differences: Vec<String>,
 }
 
-/// The second against the first.
+/// Compares the second report with the first.
 pub fn compare(before: &Report, after: &Report) -> Comparison {
     let measured = |report: &Report| -> Vec<CellReport> {
         report
@@ -88,7 +89,7 @@ pub fn compare(before: &Report, after: &Report) -> Comparison {
             .map_or("-", |line| &line.1)
     };
     let differs = |(name, was): &(&str, String)| {
-        // The load is never the same.
+        // The load always differs.
         (*name != "load before" && was != value(name)).then(|| format!("{name}: {was}; then {}", value(name)))
     };
     let mut differences: Vec<String> = lines.iter().filter_map(differs).collect();
@@ -127,7 +128,7 @@ fn pair(a: &CellReport, b: &CellReport) -> Option<Pair> {
 }
 
 impl Comparison {
-    /// For a terminal.
+    /// Formats the comparison for a terminal.
     pub fn text(&self) -> String {
         let mut out = String::new();
         for pair in &self.pairs {
@@ -154,7 +155,7 @@ impl Comparison {
         out + &format!("A change counts if the Mann-Whitney test over the rounds has p < 0.05 ({how}).\n")
     }
 
-    /// Whether anything became worse.
+    /// Returns true if anything became worse.
     pub fn is_worse(&self) -> bool {
         self.pairs.iter().any(|pair| pair.change == Change::Worse)
     }

@@ -1,16 +1,16 @@
-//! What the blocks contain: bytes that no device can compress, and that tell where and when they were written.
+//! Contents of the blocks: bytes that no device can compress, and that show where and when they were written.
 //!
-//! Every 512 bytes start with the generation they were written in (0: when the file was made); the rest is a function of
-//! seed, generation and offset. So any transfer of whole sectors can be checked by itself.
+//! Every 512 bytes start with the generation they were written in (0: when the file was made); the rest is a
+//! function of seed, generation and offset. So any transfer of whole sectors can be checked by itself.
 
-/// Offsets and lengths are multiples of this: the smallest that O_DIRECT takes anywhere.
+/// Size of a sector in bytes, which divides offsets and lengths: the smallest that O_DIRECT takes anywhere.
 pub const SECTOR_BYTES: usize = 512;
 const WORD_BYTES: usize = 8;
 
-/// Bytes that differ from what they have to be.
+/// A sector whose bytes are wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wrong {
-    /// The sector's offset in the file.
+    /// Offset of the sector in the file.
     pub offset: u64,
 }
 
@@ -25,7 +25,7 @@ pub fn fill(buffer: &mut [u8], seed: u64, generation: u64, offset: u64) {
     }
 }
 
-/// Checks what was read: each sector is of one of the generations up to `newest`, and of at least `oldest`.
+/// Checks that each sector that was read is of one of the generations from `oldest` to `newest`.
 ///
 /// # Errors
 /// The first sector that is not.
@@ -51,7 +51,7 @@ pub fn check(
     Ok(())
 }
 
-/// A number that looks like chance, for each number. (The finaliser of splitmix64.)
+/// Maps each number to one that looks random (the finaliser of splitmix64).
 pub fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -118,7 +118,7 @@ mod tests {
         );
     }
 
-    /// All 256 values of a byte are about as frequent.
+    /// Checks that all 256 values of a byte are about as frequent.
     #[test]
     fn it_looks_like_chance() {
         let mut block = vec![0; 1 << 20];

@@ -1,4 +1,4 @@
-//! The machine, as far as it matters to a report. Reads; changes nothing; what cannot be read is `None`.
+//! Facts of the machine that matter to a report. This module only reads; what cannot be read is `None`.
 
 use rustix::process::{getrlimit, Resource};
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-/// Where a report was made.
+/// Environment in which a report was made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)] // The names say it.
 pub struct Environment {
@@ -15,20 +15,21 @@ pub struct Environment {
     pub arch: String,
     pub cpu: Option<String>,
     pub cpus: usize,
-    /// The frequency's governor; None where there is none to be seen, as in most virtual machines.
+    /// Frequency governor; `None` where none is visible, as in most virtual machines.
     pub governor: Option<String>,
-    /// What the first processor ran at, when it was looked at. A virtual machine tells what it was started with.
+    /// Frequency of the first processor when it was read. A virtual machine reports the one that it was
+    /// started with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mhz: Option<f64>,
-    /// What the machine runs in, as far as it says.
+    /// Virtual machine or container, as far as the machine reports it.
     pub virtualisation: Option<String>,
     pub memory_bytes: Option<u64>,
     pub clocksource: Option<String>,
-    /// Runnable threads in the last minute, on average, before it began.
+    /// Load average of the last minute, before the run.
     pub load: Option<f64>,
     pub file_system: Option<FileSystem>,
     pub device: Option<Device>,
-    /// None: unlimited.
+    /// Limit on locked memory; `None` means unlimited.
     pub memlock_bytes: Option<u64>,
     pub open_files: Option<u64>,
     pub aio_max_nr: Option<u64>,
@@ -36,12 +37,12 @@ pub struct Environment {
     pub root: bool,
     pub libc: Option<String>,
     pub proactor: String,
-    /// Of what was compared.
+    /// Versions of the contenders.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub versions: BTreeMap<String, String>,
 }
 
-/// What the files are on.
+/// File system of the files.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct FileSystem {
@@ -51,26 +52,26 @@ pub struct FileSystem {
     pub source: String,
 }
 
-/// What the file system is on.
+/// Device of the file system.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct Device {
     pub name: String,
-    /// Its directory in /sys.
+    /// Directory of the device in /sys.
     pub sys: String,
     pub model: Option<String>,
     pub size_bytes: Option<u64>,
     pub rotational: Option<bool>,
-    /// The one that is chosen.
+    /// Scheduler that is active.
     pub scheduler: Option<String>,
     pub queue_requests: Option<u64>,
     pub write_cache: Option<String>,
-    /// Whether completions can be polled for.
+    /// True if completions can be polled for.
     pub poll_queues: Option<bool>,
 }
 
 impl Environment {
-    /// Of this machine, for files at `place` (a directory, a file, or a block device).
+    /// Reads the facts of this machine, for files at `place` (a directory, a file, or a block device).
     pub fn look(place: &Path) -> Environment {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let memory = read("/proc/meminfo").and_then(|text| {
@@ -104,7 +105,7 @@ impl Environment {
         }
     }
 
-    /// Name and value, for a reader.
+    /// Returns names and values as text.
     pub fn lines(&self) -> Vec<(&'static str, String)> {
         let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "not told".into());
         let bytes = |value: Option<u64>| value.map_or("unlimited".into(), crate::units::bytes);
@@ -202,7 +203,7 @@ fn number(file: &str) -> Option<u64> {
     read(file)?.parse().ok()
 }
 
-/// The first `name : value`.
+/// Returns the value of the first `name : value`.
 fn field(text: &str, name: &str) -> Option<String> {
     let line = text.lines().find(|line| line.starts_with(name))?;
     Some(line.split_once(':')?.1.trim().to_owned())
@@ -230,7 +231,7 @@ fn libc_version() -> Option<String> {
     None
 }
 
-/// The number of the device that a path is on, or is.
+/// Returns the number of the device that a path is on, or is.
 fn device_number(place: &Path) -> Option<(u32, u32)> {
     let facts = fs::metadata(place)
         .or_else(|_| fs::metadata(parent(place)))
@@ -250,7 +251,7 @@ fn parent(place: &Path) -> &Path {
         .unwrap_or(Path::new("."))
 }
 
-/// The mount that the path is in, from /proc/self/mountinfo (see `proc(5)` for its fields).
+/// Returns the mount that contains the path, from /proc/self/mountinfo (see `proc(5)` for its fields).
 fn file_system(place: &Path) -> Option<FileSystem> {
     let full = place
         .canonicalize()
@@ -274,7 +275,7 @@ fn file_system(place: &Path) -> Option<FileSystem> {
     mounts.max_by_key(|mount| mount.mounted_on.len())
 }
 
-/// None for what is on no block device of its own (tmpfs, overlayfs, btrfs, network).
+/// Returns the device; `None` for files on no block device of their own (tmpfs, overlayfs, btrfs, network).
 fn device(place: &Path) -> Option<Device> {
     let (major, minor) = device_number(place)?;
     let sys = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?;

@@ -1,64 +1,65 @@
-//! What is asked: a [`Job`] with lists, and the [`Cell`]s that it expands to. Knows nothing of how it is done.
+//! A request: a [`Job`] with lists, and the [`Cell`]s that it expands to. This module does not know how the
+//! work is done.
 
 pub use crate::cell::{share_a_file, Cell};
 pub use crate::choice::{Base, Cache, EngineSpec, IoSize, Measure, Rates, Rw, Task};
 use std::time::Duration;
 
-/// What is to be measured, with lists: every combination is a cell.
+/// A request with lists: every combination of them is a cell.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
     /// Engines.
     pub engine: Vec<EngineSpec>,
-    /// What is done.
+    /// Kinds of work.
     pub rw: Vec<Rw>,
-    /// Bytes of each job's file that are used.
+    /// Sizes in bytes of the part of each job's file that is used.
     pub size: Vec<u64>,
-    /// Bytes of one op.
+    /// Sizes of one op in bytes.
     pub bs: Vec<u64>,
-    /// Bytes of one write, where they differ from `bs`.
+    /// Size of one write in bytes, if it differs from `bs`.
     pub bs_of_writes: Option<u64>,
-    /// Ops at once, for each job.
+    /// Numbers of ops in flight in each job.
     pub iodepth: Vec<u32>,
-    /// Threads (of `psync-threads`: groups of them), each with a file and a depth of its own.
+    /// Numbers of threads (of `psync-threads`: groups of them), each with a file and a depth of its own.
     pub numjobs: Vec<u32>,
-    /// Around the page cache.
+    /// True to bypass the page cache.
     pub direct: Vec<bool>,
-    /// How long the submitter sleeps before it looks for completions.
+    /// Times that the submitter sleeps before it looks for completions.
     pub thinktime: Vec<Duration>,
-    /// The most ops that are submitted together; 0: all that can be.
+    /// Upper bound on ops that are submitted together; 0: as many as possible.
     pub batch: u32,
-    /// The most ops that are taken back together; 0: all that have come back.
+    /// Upper bound on completions that are reaped together; 0: all that are ready.
     pub complete_max: u32,
-    /// After this many writes of a job, an fsync; 0: never.
+    /// Number of writes of a job between two fsyncs; 0: no fsync.
     pub fsync: u32,
-    /// An fsync at the end, in the time that is told.
+    /// True if the job ends with an fsync, within the measured time.
     pub end_fsync: bool,
-    /// The share of reads in `randrw`, in percent.
+    /// Share of reads in `randrw`, in percent.
     pub rwmixread: u8,
     /// Bytes of ops in a round of one job, if not `size`.
     pub io_size: Option<IoSize>,
-    /// How often a round does all of that.
+    /// Number of times that a round repeats the work.
     pub loops: u64,
-    /// The most ops a second, for each job.
+    /// Upper bounds on ops a second, for each job.
     pub rate_iops: Rates,
-    /// The most time of a round.
+    /// Upper bound on the time of a round.
     pub runtime: Option<Duration>,
-    /// Go round the file until `runtime` is over.
+    /// True if the job starts over at the end of the file until `runtime` is over.
     pub time_based: bool,
-    /// Time before anything is measured. With `time_based` only.
+    /// Time before measuring starts. With `time_based` only.
     pub ramp_time: Duration,
-    /// What a buffered cell finds.
+    /// State of the page cache before a buffered cell.
     pub cache: Cache,
-    /// Offsets drawn one by one, so that some come twice.
+    /// True if offsets are drawn independently, so that some come twice.
     pub norandommap: bool,
-    /// Check every byte.
+    /// True if every byte is checked.
     pub verify: bool,
-    /// By what to compare.
+    /// Number by which cells are compared.
     pub measure: Measure,
 }
 
 impl Job {
-    /// The usual answers for a task.
+    /// Returns the usual job for a goal.
     pub fn of(task: Task) -> Job {
         let base = Job {
             engine: EngineSpec::usual(),
@@ -113,12 +114,13 @@ impl Job {
         }
     }
 
-    /// Every combination. `sync` has no depth, so it is there once for all of them.
+    /// Returns every combination. `sync` has no depth, so it occurs once for all of them.
     pub fn cells(&self) -> Vec<Cell> {
         without_repeats(self.product())
     }
 
-    /// Every combination of the lists. Jobs with lists of the same lengths have their cells in the same order.
+    /// Returns every combination of the lists. Jobs with lists of the same lengths have their cells in the
+    /// same order.
     pub fn product(&self) -> Vec<Cell> {
         let mut cells: Vec<Cell> = Vec::new();
         for &rw in &self.rw {
@@ -170,7 +172,7 @@ impl Job {
             thinktime_us: thinktime.as_micros() as u64,
             batch: self.batch,
             complete_max: self.complete_max,
-            // Of a matrix that reads as well: what only reads has nothing to sync.
+            // In a matrix that also reads: cells that only read have nothing to sync.
             fsync: if rw.writes() { self.fsync } else { 0 },
             end_fsync: self.end_fsync && rw.writes(),
             rwmixread: self.rwmixread,
@@ -189,9 +191,9 @@ impl Job {
         }
     }
 
-    /// The bytes of a round, unless it goes through the file once.
+    /// Returns the bytes of a round, unless it goes through the file once.
     ///
-    /// `time_based` ignores them, as in fio: a round then goes on until the time is over.
+    /// `time_based` ignores them, as in fio: a round then runs until the time is over.
     fn io_bytes(&self, rw: Rw, size: u64, bs: u64, of_writes: u64) -> Option<u64> {
         let (said, loops) = (self.io_size, self.loops);
         if self.time_based || (said.is_none() && loops == 1) {
@@ -208,7 +210,7 @@ impl Job {
     }
 }
 
-/// Each once, where it came first.
+/// Removes repeated cells, keeping the first of each.
 pub fn without_repeats<T: PartialEq>(cells: Vec<T>) -> Vec<T> {
     let mut seen: Vec<T> = Vec::new();
     for cell in cells {

@@ -1,7 +1,8 @@
 //! fio's job files, for the common options: each section becomes a [`Job`] with fio's defaults.
 //!
-//! What is not understood is refused by name and line, because a benchmark that leaves out an option measures something
-//! else. Sections run at once, as with fio, and one with `stonewall` waits for those before it.
+//! An option that is not supported is refused by name and line, because a benchmark that leaves out an option
+//! measures something else. Sections run at once, as with fio, and one with `stonewall` waits for those
+//! before it.
 
 use crate::choice::percent_of;
 use crate::job::{Base, Cache, EngineSpec, IoSize, Job, Measure, Rw, Task};
@@ -10,7 +11,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What a file asks for. Printed, it is a job file that asks for the same.
+/// Contents of a job file. Printed, it is a job file with the same meaning.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobFile {
     /// Each section, in order.
@@ -24,18 +25,18 @@ pub struct JobFile {
 /// A section that is a job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Section {
-    /// What stands in the brackets.
+    /// Name in the brackets.
     pub name: String,
-    /// What it asks for.
+    /// Job of the section.
     pub job: Job,
-    /// Its size as a share of the file's, in percent; `job.size` is 0 then.
+    /// Size as a share of the file's, in percent; `job.size` is 0 then.
     pub size_percent: Option<u8>,
-    /// Whether it begins when those before it have ended, and not at once with them.
+    /// True if it begins when those before it have ended, and not at once with them.
     pub waits: bool,
 }
 
 impl Section {
-    /// The share that `size_percent` is of a file of this length, as `job.size`.
+    /// Sets `job.size` to the share `size_percent` of a file of this length.
     pub fn resolve(&mut self, file_bytes: u64) {
         if let Some(percent) = self.size_percent.take() {
             self.job.size = vec![percent_of(percent, file_bytes)];
@@ -43,7 +44,7 @@ impl Section {
     }
 }
 
-/// What changes nothing here: names, how fio reports, and what we do anyway.
+/// Options that change nothing here: names, fio's reporting, and our own defaults.
 const IGNORED: &[&str] = &[
     "name",
     "description",
@@ -64,10 +65,10 @@ const IGNORED: &[&str] = &[
 ];
 
 impl JobFile {
-    /// From the text of a job file.
+    /// Parses the text of a job file.
     ///
     /// # Errors
-    /// The first line that is not understood, with its number.
+    /// The first line that is not supported, with its number.
     pub fn parse(text: &str) -> Result<JobFile, String> {
         let mut file = JobFile {
             sections: Vec::new(),
@@ -110,12 +111,12 @@ impl JobFile {
     }
 }
 
-/// From a `#` or `;` on, wherever it stands: so fio does, which has no quotes.
+/// Removes a comment, from a `#` or `;` on, wherever it is: so does fio, which has no quotes.
 fn without_comment(line: &str) -> &str {
     line.split(['#', ';']).next().unwrap_or_default().trim()
 }
 
-/// `${NAME}` is what the environment has under that name.
+/// Replaces `${NAME}` by the environment variable of that name.
 fn with_variables(line: &str) -> Result<String, String> {
     let (mut text, mut rest) = (String::new(), line);
     while let Some((before, behind)) = rest.split_once("${") {
@@ -130,7 +131,7 @@ fn with_variables(line: &str) -> Result<String, String> {
     Ok(text + rest)
 }
 
-/// A section while it is read.
+/// A section while it is parsed.
 #[derive(Clone)]
 struct Read {
     name: String,
@@ -140,7 +141,7 @@ struct Read {
 }
 
 impl Read {
-    /// A job, unless it is what all that follow begin with.
+    /// Returns the job of a section; a `[global]` section becomes the defaults of all that follow.
     fn end(self, global: &mut Read) -> Result<Option<Section>, String> {
         if self.name == "global" {
             *global = self;
@@ -164,7 +165,7 @@ impl Read {
     }
 }
 
-/// fio's.
+/// Returns fio's defaults.
 fn defaults() -> Read {
     let job = Job {
         engine: vec![EngineSpec::plain(Base::Sync)],
@@ -186,7 +187,7 @@ fn defaults() -> Read {
     }
 }
 
-/// `50%`.
+/// Parses `50%`.
 fn parse_percent(text: &str) -> Option<Result<u8, String>> {
     let number = text.trim().strip_suffix('%')?.parse();
     Some(match number {
@@ -195,7 +196,7 @@ fn parse_percent(text: &str) -> Option<Result<u8, String>> {
     })
 }
 
-/// `4k`, `4k,16k`, `4k,16k,64k`: of reads, of writes, of trims, which there are none of.
+/// Parses `4k`, `4k,16k` or `4k,16k,64k`: sizes of reads, of writes, and of trims, which are not supported.
 fn set_block_sizes(section: &mut Read, text: &str) -> Result<(), String> {
     let mut sizes = text.split(',').map(str::trim);
     let reads = sizes.next().filter(|size| !size.is_empty());
@@ -274,7 +275,7 @@ fn set(
             let reads = 100u32.checked_sub(writes);
             job.rwmixread = reads.ok_or_else(|| format!("{key}: a share in percent"))? as u8;
         }
-        // More would be other work; one is what we have.
+        // More files would be different work; one is what we have.
         "nrfiles" if number()? == 1 => {}
         "nrfiles" => return Err(format!("{key}: each job has one file")),
         "runtime" => job.runtime = Some(parse_seconds(given()?)?).filter(|time| *time > Duration::ZERO),
@@ -291,7 +292,7 @@ fn set(
     Ok(())
 }
 
-/// All sections work in one place, so that they can be compared.
+/// Sets a place once: all sections work in one place, so that they can be compared.
 fn once(place: &mut Option<PathBuf>, key: &str, value: &str) -> Result<(), String> {
     if value.replace(r"\:", "").contains(':') {
         return Err(format!(r"{key}: one only, in whose name a colon is \:"));

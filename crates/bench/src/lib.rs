@@ -1,7 +1,7 @@
 //! `proactor bench`: which way of doing I/O, for this work, on this machine?
 //!
-//! A [`job::Job`] is what is asked, [`run::run`] measures it, and a [`report::Report`] is the outcome. Uses the engine's public
-//! face only, as any Rust user could.
+//! A [`job::Job`] is a request, [`run::run`] measures it, and a [`report::Report`] is the result. Only the
+//! engine's public interface is used, as any Rust user could.
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 
@@ -37,7 +37,7 @@ pub mod work;
 
 pub use counters::{Counters, Counts};
 
-/// The outcome of a wait in a loop: one that a signal has ended is made again.
+/// Returns the result of a wait in a loop: one that a signal has interrupted is repeated.
 pub fn unless_interrupted(waited: io::Result<usize>) -> io::Result<usize> {
     match waited {
         Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(0),

@@ -1,4 +1,4 @@
-//! Tables with a name: each preset is some jobs.
+//! Presets: tables with a name, each of which is some jobs.
 
 use crate::job::{Job, Measure, Rw, Task};
 use std::time::Duration;
@@ -6,23 +6,23 @@ use std::time::Duration;
 /// A preset.
 #[derive(Debug)]
 pub struct Preset {
-    /// As on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// Description, in a line.
     pub about: &'static str,
     jobs: fn() -> Vec<Job>,
 }
 
 impl Preset {
-    /// What it measures.
+    /// Returns its jobs.
     pub fn jobs(&self) -> Vec<Job> {
         (self.jobs)()
     }
 
-    /// By its name.
+    /// Finds a preset by name.
     ///
     /// # Errors
-    /// The names there are.
+    /// A sentence with the names there are.
     pub fn named(name: &str) -> Result<&'static Preset, String> {
         PRESETS.iter().find(|preset| preset.name == name).ok_or_else(|| {
             let all: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
@@ -31,7 +31,7 @@ impl Preset {
     }
 }
 
-/// All of them.
+/// All presets.
 pub static PRESETS: &[Preset] = &[
     Preset {
         name: "pressure",

@@ -1,25 +1,25 @@
-//! What cannot be measured here, found before a byte is written.
+//! Checks for what cannot be measured here, before a byte is written.
 
 use crate::engines;
 use crate::environment::Environment;
 use crate::job::{Base, Cell, EngineSpec};
 use crate::units;
 
-/// More threads than that measure the scheduler, if they can be had at all.
+/// Upper bound on threads: more measure the scheduler, if they can be had at all.
 const MAX_THREADS: u64 = 4096;
-/// As many as a ring and `io_setup` take.
+/// Upper bound on the depth, the limit of a ring and of `io_setup`.
 const MAX_DEPTH: u32 = 32_768;
-/// Registered buffers (Linux, `IORING_MAX_REG_BUFFERS`).
+/// Upper bound on registered buffers (Linux, `IORING_MAX_REG_BUFFERS`).
 const MAX_FIXED: u32 = 1 << 14;
-/// One op: what the kernel moves in one call, rounded down to a power of two.
+/// Upper bound on one op: what the kernel moves in one call, rounded down to a power of two.
 const MAX_BLOCK: u64 = 1 << 30;
-/// Buffers may take this share of the memory.
+/// Divisor of the memory that buffers may use.
 const MEMORY_SHARE: u64 = 2;
 
-/// Why this cell makes no sense, or cannot be done on this machine.
+/// Checks that this cell makes sense, and can be done on this machine.
 ///
 /// # Errors
-/// In words, with the option's name.
+/// A sentence with the option's name.
 pub fn cell(cell: &Cell, here: &Environment) -> Result<(), String> {
     options(cell)?;
     let buffers = u64::from(cell.iodepth) * u64::from(cell.numjobs) * cell.longest_op_bytes();
@@ -123,10 +123,10 @@ fn options(cell: &Cell) -> Result<(), String> {
     Ok(())
 }
 
-/// Why this engine does not work here: a real op is done on it, or its driver is made at least.
+/// Checks that this engine works here: a real op is done on it, or at least its driver is made.
 ///
 /// # Errors
-/// What the kernel says, in words.
+/// A sentence with the kernel's error.
 pub fn engine(spec: EngineSpec) -> Result<(), String> {
     let engine = match spec.base {
         Base::Sync | Base::PsyncThreads => return Ok(()),
@@ -134,8 +134,8 @@ pub fn engine(spec: EngineSpec) -> Result<(), String> {
         Base::LinuxAio => proactor::Engine::LinuxAio,
         Base::IoUring => proactor::Engine::IoUring,
     };
-    // The C library's threads live on for a second: they would do the first ops of a round and not be counted, for only
-    // threads that start meanwhile are.
+    // The C library's threads live on for a second: they would do the first ops of a round and not be
+    // counted, because only threads that start meanwhile are.
     if engine != proactor::Engine::PosixAio {
         proactor::probe::report(engine)
             .usable

@@ -1,4 +1,4 @@
-//! The outcome of a benchmark as plain data, which is written as JSON and read back.
+//! The result of a benchmark as plain data, which is written as JSON and read back.
 
 use crate::cache::Resident;
 use crate::counters::{Calls, Seen};
@@ -11,25 +11,25 @@ use crate::usage::Used;
 use crate::verdict::{less_is_better, Verdict};
 use serde::{Deserialize, Serialize};
 
-/// What the file says first. A change that an older reader would misread gets another number.
+/// First value of the file. A change that an older reader would misread gets another number.
 pub const FORMAT: &str = "proactor-bench-1";
 
-/// All that was measured.
+/// Result of a benchmark.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// [`FORMAT`].
     pub format: String,
     /// The command, to repeat it.
     pub command: Vec<String>,
-    /// When it began, in UTC.
+    /// Start time, in UTC.
     pub started: String,
-    /// Seconds it took, with all that was made ready.
+    /// Duration in seconds, including all preparation.
     pub took_s: f64,
-    /// Where the offsets and contents come from.
+    /// Seed of the offsets and contents.
     pub seed: u64,
-    /// Rounds that were asked for.
+    /// Number of rounds that were asked for.
     pub rounds: u32,
-    /// Whether it was ended early: cells then have fewer rounds, or none.
+    /// True if it was ended early: cells then have fewer rounds, or none.
     pub interrupted: bool,
     /// The machine.
     pub environment: Environment,
@@ -37,68 +37,68 @@ pub struct Report {
     pub left_out: Vec<String>,
     /// How system calls were counted: `perf`, `bpf` or `none`.
     pub counters: String,
-    /// What these counters could not see, or why there were none.
+    /// Facts that these counters could not see, or the reason why there were none.
     pub not_seen: Vec<String>,
-    /// What was measured.
+    /// Cells that were measured.
     pub cells: Vec<CellReport>,
-    /// What it means.
+    /// Conclusions from the numbers.
     pub verdicts: Vec<Verdict>,
 }
 
 /// One cell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CellReport {
-    /// What it is.
+    /// Description of the cell.
     pub cell: Subject,
     /// Each round.
     pub rounds: Vec<Round>,
-    /// How long reads took, in all rounds together.
+    /// Times of the reads, in all rounds together.
     pub read_latency: Option<Distribution>,
-    /// How long writes took, in all rounds together.
+    /// Times of the writes, in all rounds together.
     pub write_latency: Option<Distribution>,
-    /// System calls, from a round of its own.
+    /// System calls, from a separate round.
     pub counted: Option<Counted>,
-    /// Why there is nothing more.
+    /// Reason why there is nothing more.
     pub failed: Option<String>,
 }
 
 /// One round of a cell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Round {
-    /// From the first op's start to the last one's end.
+    /// Seconds from the first op's start to the last one's end.
     pub elapsed_s: f64,
     /// Reads.
     pub read: Way,
     /// Writes.
     pub write: Way,
-    /// Both.
+    /// Reads and writes together.
     pub all: Way,
     /// Syncs.
     pub fsyncs: u64,
-    /// How often ops were handed over to the engine, many together or one by one; None of what is no engine.
+    /// Number of submissions to the engine, of many ops or of one; `None` if there is no engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub submissions: Option<u64>,
-    /// How many ops were in flight when one began; None of what is no engine.
+    /// Number of ops in flight when one began; `None` if there is no engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depth: Option<Depth>,
-    /// Of all that ran at once, itself included; None if nothing did. `used` is of all of that then.
+    /// Ops of all cells that ran at once, which `used` counts then; `None` if no other cell did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub together: Option<Together>,
-    /// What it cost.
+    /// Costs.
     pub used: Used,
-    /// What the page cache had of the files before.
+    /// State of the files in the page cache before the round.
     pub resident_before: Option<Resident>,
-    /// And after.
+    /// State of the files in the page cache after the round.
     pub resident_after: Option<Resident>,
-    /// How late an event loop ran what was due, at most; None without a loop.
+    /// Upper bound on the delay of what was due in an event loop; `None` without a loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_max_s: Option<f64>,
-    /// Requests to a server that were due and had no answer at the end; None where requests are not due by the clock.
+    /// Requests that were due and unanswered at the end; `None` where requests have no due time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unanswered: Option<u64>,
 }
 
-/// Of all cells that ran at once.
+/// Ops of all cells that ran at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Together {
     /// Ops.
@@ -107,21 +107,21 @@ pub struct Together {
     pub read_bytes: u64,
 }
 
-/// How many ops were in flight, each counted when it began, with itself.
+/// Number of ops in flight, each counted when it began, including itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Depth {
-    /// The most that were in flight at once, all jobs of the cell together.
+    /// Peak number of ops in flight at once, in all jobs of the cell together.
     pub most: u64,
-    /// Ops that began with so many in flight: 1, 2 to 3, 4 to 7, 8 to 15, 16 to 31, 32 to 63, 64 and more in one job.
-    /// An op of a plain call has none beside it in its thread.
+    /// Number of ops that began with 1, 2 to 3, 4 to 7, 8 to 15, 16 to 31, 32 to 63, and 64 or more in flight
+    /// in one job. An op of a plain call has none beside it in its thread.
     pub levels: [u64; DEPTH_LEVELS],
 }
 
-/// The classes of [`Depth::levels`], which are fio's `iodepth_level`.
+/// Number of classes of [`Depth::levels`], which are fio's `iodepth_level`.
 pub const DEPTH_LEVELS: usize = 7;
 
 impl Depth {
-    /// An op began, and so many are in flight with it.
+    /// Records an op that began with this many in flight, including itself.
     pub fn record(&mut self, in_flight: u64) {
         assert!(in_flight > 0, "the op itself is in flight");
         self.most = self.most.max(in_flight);
@@ -140,35 +140,35 @@ pub struct Way {
     pub iops: f64,
     /// Bytes a second.
     pub bytes_per_s: f64,
-    /// The mean time of an op.
+    /// Mean time of an op.
     pub mean_s: f64,
-    /// Half of the ops took at most this long.
+    /// Median time of an op.
     pub p50_s: f64,
-    /// 90 percent of them.
+    /// 90th percentile.
     pub p90_s: f64,
-    /// 99 percent.
+    /// 99th percentile.
     pub p99_s: f64,
-    /// 99.9 percent.
+    /// 99.9th percentile.
     pub p999_s: f64,
-    /// All of them.
+    /// Maximum.
     pub max_s: f64,
 }
 
-/// How long ops took.
+/// Distribution of the times of ops.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
     /// Ops.
     pub ios: u64,
-    /// Their mean.
+    /// Mean.
     pub mean_s: f64,
-    /// Their standard deviation.
+    /// Standard deviation.
     pub deviation_s: f64,
-    /// The shortest.
+    /// Minimum.
     pub min_s: f64,
-    /// Percentile and seconds.
+    /// Percentiles, and their times in seconds.
     pub percentiles: Vec<(f64, f64)>,
-    /// fio's classes: ops that took less than so many nanoseconds, and no less than the bound before. What is left of
-    /// `ios` took longer than all of them.
+    /// Classes of fio: an upper bound in nanoseconds, and the number of ops below it and not below the bound
+    /// before. The rest of `ios` took longer than all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<(u64, u64)>,
 }
@@ -176,39 +176,41 @@ pub struct Distribution {
 /// System calls of a round that was counted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Counted {
-    /// Reads and writes in it.
+    /// Number of reads and writes in it.
     pub ios: u64,
-    /// How long it took: longer than a round without counting.
+    /// Duration, which is longer than that of a round without counting.
     pub elapsed_s: f64,
-    /// What was counted.
+    /// Counts of calls.
     pub calls: Calls,
-    /// What BPF has seen, where that was used.
+    /// Facts that BPF has seen, where it was used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen: Option<Seen>,
 }
 
 impl Counted {
-    /// System calls for each read or write.
+    /// Returns the number of system calls for each read or write.
     pub fn per_op(&self) -> f64 {
         self.calls.total as f64 / self.ios.max(1) as f64
     }
 }
 
-/// What came from memory, of all that was to come from a device, is told above this share: a few pages do not matter.
+/// Share of the bytes that came from memory instead of a device above which a report mentions it: a few pages
+/// do not matter.
 pub const MEMORY_SHARE: f64 = 0.1;
 
-/// A percentile needs so many ops, or it is the longest of them.
+/// Returns the number of ops that a percentile requires; with fewer it is the longest of them.
 pub fn ops_needed(percentile: f64) -> u64 {
     (100.0 / (100.0 - percentile)).round() as u64
 }
 
-/// As fio's, with more at the ends.
+/// Percentiles of fio, with more at the ends.
 const PERCENTILES: &[f64] = &[
     1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99,
     100.0,
 ];
 
-/// Upper bounds of fio's classes, in nanoseconds, microseconds and milliseconds; the last are followed by two seconds.
+/// Upper bounds of fio's classes, in nanoseconds, microseconds and milliseconds; the last are followed by two
+/// seconds.
 const CLASS_BOUNDS: [u64; 10] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
 
 fn classes(tally: &Tally) -> Vec<(u64, u64)> {
@@ -221,7 +223,7 @@ fn classes(tally: &Tally) -> Vec<(u64, u64)> {
 }
 
 impl Way {
-    /// So much, over this time, of which no op has a time of its own.
+    /// Creates it from ops that were not timed individually, over this time.
     pub fn counted(ios: u64, bytes: u64, elapsed_s: f64) -> Way {
         let rate = |count: u64| {
             if elapsed_s > 0.0 {
@@ -239,7 +241,7 @@ impl Way {
         }
     }
 
-    /// From a tally, over this time.
+    /// Creates it from a tally, over this time.
     pub fn of(tally: &Tally, elapsed_s: f64) -> Way {
         Way {
             mean_s: tally.mean(),
@@ -254,7 +256,7 @@ impl Way {
 }
 
 impl Distribution {
-    /// None without an op.
+    /// Creates it from a tally; `None` without an op.
     pub fn of(tally: &Tally) -> Option<Distribution> {
         (tally.ios > 0).then(|| Distribution {
             ios: tally.ios,
@@ -271,24 +273,24 @@ impl Distribution {
 }
 
 impl Round {
-    /// CPU seconds for each read or write.
+    /// Returns the CPU seconds for each read or write.
     pub fn cpu_per_op(&self) -> f64 {
         (self.used.user_s + self.used.system_s) / self.ops_of_costs().max(1) as f64
     }
 
-    /// Context switches for each read or write.
+    /// Returns the context switches for each read or write.
     pub fn switches_per_op(&self) -> f64 {
         (self.used.voluntary + self.used.involuntary) as f64 / self.ops_of_costs().max(1) as f64
     }
 
-    /// The ops that `used` is of.
+    /// Returns the number of ops that `used` covers.
     pub fn ops_of_costs(&self) -> u64 {
         self.together.map_or(self.all.ios, |together| together.ios)
     }
 }
 
 impl CellReport {
-    /// Of each round the number by which it is compared.
+    /// Returns for each round the number by which it is compared.
     pub fn values(&self, measure: Measure) -> Vec<f64> {
         let value = |round: &Round| match measure {
             Measure::Time => round.elapsed_s,
@@ -300,13 +302,12 @@ impl CellReport {
         self.rounds.iter().map(value).collect()
     }
 
-    /// Any number of the rounds, in the middle and with its spread. None without a round.
+    /// Returns the median and the spread of any number of the rounds; `None` without a round.
     pub fn spread(&self, value: impl Fn(&Round) -> f64) -> Option<Spread> {
         Spread::of(&self.rounds.iter().map(value).collect::<Vec<_>>())
     }
 
-    /// The round in the middle, by the number that counts; of an even number of rounds the worse one of two. None without a
-    /// round.
+    /// Returns the middle round by the number that counts (of two, the worse one); `None` without a round.
     pub fn middle_round(&self) -> Option<&Round> {
         let values = self.values(self.cell.measure());
         let mut order: Vec<usize> = (0..values.len()).collect();
@@ -317,9 +318,9 @@ impl CellReport {
         self.rounds.get(*order.get(order.len() / 2)?)
     }
 
-    /// What the page cache had of the files, in words, and whether that is what was asked for.
+    /// Describes the state of the files in the page cache, and whether it is the requested one.
     pub fn cache_words(&self) -> String {
-        // Of the round that was furthest from what was asked for.
+        // The round that was furthest from the requested state.
         let (direct, cache) = self.cell.cache();
         let before = self.rounds.iter().filter_map(|round| round.resident_before);
         if before.map(|found| found.of).max() == Some(0) {
@@ -337,7 +338,7 @@ impl CellReport {
         let (Some(before), Some(after)) = (share(|r| r.resident_before), share(|r| r.resident_after)) else {
             return "the kernel did not tell what is cached".into();
         };
-        // A page or two that somebody else has looked at do not matter.
+        // A page or two that another program has read do not matter.
         const SOME: f64 = 1.0;
         if let Some(words) = self.memory_words() {
             return format!("{words} (cached before: {before:.0} %, after: {after:.0} %)");
@@ -354,8 +355,8 @@ impl CellReport {
         format!("{wish} (cached before: {before:.0} %, after: {after:.0} %)")
     }
 
-    /// The share of the bytes read that did not come from a device, in the round with the most of it. None where all is
-    /// meant to come from memory, nothing is read, or the kernel does not count.
+    /// Returns the share of the bytes read that did not come from a device, in the round with the highest.
+    /// `None` where all bytes are meant to come from memory, nothing is read, or the kernel does not count.
     pub fn from_memory(&self) -> Option<f64> {
         let (direct, cache) = self.cell.cache();
         if self.cell.io().is_none() || (!direct && cache != Cache::Dropped) {
@@ -369,7 +370,7 @@ impl CellReport {
         self.rounds.iter().filter_map(share).reduce(f64::max)
     }
 
-    /// What to say if bytes that were to come from the device came from memory.
+    /// Returns a note if bytes that were to come from the device came from memory.
     fn memory_words(&self) -> Option<String> {
         let percent = self.from_memory().filter(|share| *share > MEMORY_SHARE)? * 100.0;
         Some(match self.cell.cache().0 {
@@ -381,22 +382,22 @@ impl CellReport {
         })
     }
 
-    /// The fewest ops of a round of which each has a time.
+    /// Returns the number of timed ops in the round with the fewest.
     pub fn fewest_ops(&self) -> u64 {
         self.rounds.iter().map(|round| round.all.ios).min().unwrap_or(0)
     }
 
-    /// Whether the page cache was not in the state that was asked for.
+    /// Returns true if the page cache was not in the requested state.
     pub fn cache_is_wrong(&self) -> bool {
         self.cache_words().starts_with("NOT")
     }
 }
 
 impl Report {
-    /// From JSON.
+    /// Parses JSON.
     ///
     /// # Errors
-    /// If it is none of ours.
+    /// If it is not a report of ours.
     pub fn from_json(text: &str) -> Result<Report, String> {
         #[derive(Deserialize)]
         struct Head {
@@ -412,7 +413,7 @@ impl Report {
         serde_json::from_str(text).map_err(|e| format!("a report that is damaged: {e}"))
     }
 
-    /// As JSON, with a line's end.
+    /// Formats it as JSON, with a line end.
     pub fn to_json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).expect("plain data can be written");
         text.push('\n');
@@ -462,7 +463,7 @@ mod tests {
         }
     }
 
-    /// One round that was not in the state that was asked for is told, whatever the others were.
+    /// Checks that one round that was not in the requested state is reported, whatever the others were.
     #[test]
     fn the_page_cache_of_the_worst_round() {
         let warmed = |job: &mut Job| (job.direct, job.cache) = (vec![false], Cache::Warmed);

@@ -1,4 +1,4 @@
-//! Whether two trees of files are the same.
+//! Comparison of two trees of files.
 
 use crate::tree::{walk, Dir, BUFFER_BYTES};
 use rustix::fd::AsFd;
@@ -12,14 +12,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-/// So many files are compared at once: those that are not in memory are waited for together.
+/// Number of files that are compared at once: those that are not in memory are waited for together.
 const THREADS: usize = 4;
 
-/// Fails unless both have the same names, kinds, contents and targets of links; with `attributes` also the same
-/// permissions and times of modification.
+/// Fails unless both have the same names, kinds, contents and targets of links; with `attributes` also the
+/// same permissions and times of modification.
 ///
 /// # Errors
-/// The first difference by path, in words.
+/// A sentence about the first difference by path.
 pub fn same(left: &Path, right: &Path, attributes: bool, stop: &AtomicBool) -> Result<(), String> {
     let (here, there) = (names(left)?, names(right)?);
     if here != there {
@@ -39,13 +39,13 @@ pub fn same(left: &Path, right: &Path, attributes: bool, stop: &AtomicBool) -> R
         right,
         attributes,
     };
-    // Each takes the next; what comes after a difference need not be looked at.
+    // Each thread takes the next; entries after a difference need not be compared.
     let (next, end) = (AtomicUsize::new(0), AtomicUsize::new(here.len()));
     let look = || {
         let mut buffers = [vec![0; BUFFER_BYTES], vec![0; BUFFER_BYTES]];
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
-            // Stopped, nobody asks any more.
+            // After a stop, the result is not used any more.
             if index >= end.load(Ordering::Relaxed) || stop.load(Ordering::Relaxed) {
                 return None;
             }
@@ -66,7 +66,7 @@ pub fn same(left: &Path, right: &Path, attributes: bool, stop: &AtomicBool) -> R
     differences.map_or(Ok(()), |(_, difference)| Err(difference))
 }
 
-/// All below a root, and itself, in order.
+/// Returns everything below a root, and the root itself, in order.
 fn names(root: &Path) -> Result<Vec<(PathBuf, FileType)>, String> {
     let in_dir = |dir: &Dir| {
         let name = |name: &CString| dir.path.join(OsStr::from_bytes(name.as_bytes()));

@@ -1,22 +1,22 @@
-//! Medians, their spread, and whether two sets of rounds differ. Knows numbers only.
+//! Medians, their spread, and whether two sets of rounds differ. This module knows only numbers.
 
 use serde::{Deserialize, Serialize};
 
-/// The middle of some rounds and how far they reach.
+/// Median and range of some rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
-    /// Half of the rounds are below.
+    /// Median.
     pub median: f64,
-    /// The smallest.
+    /// Minimum.
     pub min: f64,
-    /// The largest.
+    /// Maximum.
     pub max: f64,
     /// Median distance from the median: one bad round does not move it.
     pub mad: f64,
 }
 
 impl Spread {
-    /// None without a value.
+    /// Creates it; `None` without a value.
     pub fn of(values: &[f64]) -> Option<Spread> {
         let ordered = sorted(values);
         let median = middle(&ordered)?;
@@ -29,7 +29,7 @@ impl Spread {
         })
     }
 
-    /// From the smallest to the largest, as a share of the median.
+    /// Returns the range as a share of the median.
     pub fn relative(&self) -> f64 {
         if self.median == 0.0 {
             0.0
@@ -39,21 +39,21 @@ impl Spread {
     }
 }
 
-/// What other tools tell of some values: not for verdicts, for one bad round moves all of it.
+/// Statistics that other tools report. They are not for verdicts, because one bad round moves all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Sample {
-    /// The smallest.
+    /// Minimum.
     pub min: f64,
-    /// The largest.
+    /// Maximum.
     pub max: f64,
-    /// Their mean.
+    /// Mean.
     pub mean: f64,
-    /// The standard deviation of what they are a sample of.
+    /// Standard deviation of the population, estimated from the sample.
     pub deviation: f64,
 }
 
 impl Sample {
-    /// Zeroes without a value.
+    /// Creates it; zeroes without a value.
     pub fn of(values: impl Iterator<Item = f64>) -> Sample {
         let values: Vec<f64> = values.collect();
         let count = values.len() as f64;
@@ -86,16 +86,17 @@ fn middle(ordered: &[f64]) -> Option<f64> {
     }
 }
 
-/// A difference with less than this chance of being none counts.
+/// Significance level: a difference with a smaller p counts.
 pub const SIGNIFICANT: f64 = 0.05;
-/// With fewer rounds on each side no order of them is that unlikely.
+/// Lower bound on rounds on each side: with fewer, no order of them is that unlikely.
 pub const ROUNDS_NEEDED: usize = 4;
-/// Counting all splits takes time and exact numbers; beyond this many values the normal approximation is good.
+/// Upper bound on values for the exact test: counting all splits takes time and exact numbers, and beyond
+/// this the normal approximation is good.
 const EXACT_UP_TO: usize = 40;
 
-/// The two-sided p of the Mann-Whitney test: how likely values that come from one source would fall at least this far
-/// apart. Exact (also with ties, over all ways to split the values) up to 40 values, by the normal approximation beyond.
-/// None if a side is empty.
+/// Returns the two-sided p of the Mann-Whitney test: the probability that values from one source fall at
+/// least this far apart. It is exact (also with ties, over all ways to split the values) up to 40 values, and
+/// a normal approximation beyond. `None` if a side is empty.
 pub fn mann_whitney(a: &[f64], b: &[f64]) -> Option<f64> {
     if a.is_empty() || b.is_empty() {
         return None;
@@ -122,7 +123,8 @@ fn doubled_ranks(a: &[f64], b: &[f64]) -> Vec<usize> {
     all.iter().map(rank).collect()
 }
 
-/// The share of all ways to choose `size` of the ranks whose sum is at least `distance` from what is expected.
+/// Returns the share of all ways to choose `size` of the ranks whose sum is at least `distance` from the
+/// expected one.
 fn exact(ranks: &[usize], size: usize, expected: usize, distance: usize) -> f64 {
     let most: usize = ranks.iter().sum();
     // ways[k][s]: subsets of k ranks with the sum s.
@@ -155,7 +157,8 @@ fn approximate(ranks: &[usize], size: usize, distance: usize) -> f64 {
     complementary_error(z / std::f64::consts::SQRT_2)
 }
 
-/// erfc, to 1.2e-7 (Numerical approximation by a rational function of 1 / (1 + x/2), Chebyshev fitted).
+/// Returns erfc, to 1.2e-7 (numerical approximation by a rational function of 1 / (1 + x/2), Chebyshev
+/// fitted).
 fn complementary_error(x: f64) -> f64 {
     let t = 1.0 / (1.0 + 0.5 * x);
     let polynomial = [
@@ -200,7 +203,7 @@ mod tests {
         assert_eq!(Sample::of([].into_iter()), Sample::default());
     }
 
-    /// Known values: with no overlap, 2 of the ways to split are as extreme.
+    /// Checks known values: with no overlap, 2 of the ways to split are as extreme.
     #[test]
     fn without_overlap() {
         let p = |n: usize| {
@@ -223,7 +226,7 @@ mod tests {
         assert_eq!(mann_whitney(&[], &[1.0]), None);
     }
 
-    /// The exact way and the approximation agree where both are good.
+    /// Checks that the exact test and the approximation agree where both are good.
     #[test]
     fn approximation() {
         let a: Vec<f64> = (0..20).map(|i| f64::from(i * 3)).collect();

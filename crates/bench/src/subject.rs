@@ -1,4 +1,5 @@
-//! What a row of a report is of: an engine with I/O on a file, a package or a program with a task, or a server under load.
+//! Subject of a row of a report: an engine with I/O on a file, a package or a program with a task, or a
+//! server under load.
 
 use crate::job::{Base, Cache, Cell, Measure, Rw};
 use crate::net::Load;
@@ -7,28 +8,28 @@ use serde::{Deserialize, Serialize};
 /// A package or a program, and its task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Its name, as on the command line.
+    /// Name, as on the command line.
     pub contender: String,
-    /// What it does, in words. The same words are the same work.
+    /// Description of its work. The same words mean the same work.
     pub task: String,
-    /// What it finds in the page cache.
+    /// State of the page cache before it runs.
     pub cache: Cache,
 }
 
-/// What is measured. In JSON each is a flat object, told apart by its names.
+/// Subject of a measurement. In JSON each is a flat object, told apart by its names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Subject {
-    /// Of `bench io`.
+    /// A cell of `bench io`.
     Io(Cell),
-    /// Of `bench files` and `bench cp`.
+    /// An entry of `bench files` or `bench cp`.
     Entry(Entry),
-    /// Of `bench net`.
+    /// A load of `bench net`.
     Net(Load),
 }
 
 impl Subject {
-    /// The engine, the package, the program or the server.
+    /// Returns the name of the engine, the package, the program or the server.
     pub fn contender(&self) -> String {
         match self {
             Subject::Io(cell) => cell.engine.to_string(),
@@ -37,7 +38,7 @@ impl Subject {
         }
     }
 
-    /// Ops at once, where that is a number of the command line.
+    /// Returns the number of ops at once, where that is a number of the command line.
     pub fn depth(&self) -> Option<u32> {
         match self {
             Subject::Io(cell) => Some(cell.iodepth),
@@ -45,7 +46,7 @@ impl Subject {
         }
     }
 
-    /// Contender and depth.
+    /// Returns contender and depth.
     pub fn label(&self) -> String {
         match self.depth() {
             Some(depth) => format!("{}, depth {depth}", self.contender()),
@@ -53,7 +54,7 @@ impl Subject {
         }
     }
 
-    /// The work, in one line.
+    /// Describes the work, in one line.
     pub fn work(&self) -> String {
         match self {
             Subject::Io(cell) => cell.work(),
@@ -69,7 +70,7 @@ impl Subject {
         }
     }
 
-    /// The work without its depth.
+    /// Describes the work without its depth.
     pub fn title(&self) -> String {
         match self.depth() {
             Some(depth) => self.work().replacen(&format!(", depth {depth}"), "", 1),
@@ -77,7 +78,7 @@ impl Subject {
         }
     }
 
-    /// By what it is compared.
+    /// Returns the number by which it is compared.
     pub fn measure(&self) -> Measure {
         match self {
             Subject::Io(cell) => cell.measure,
@@ -86,12 +87,12 @@ impl Subject {
         }
     }
 
-    /// Whether each block is read and written.
+    /// Returns true if each block is read and written.
     pub fn copies(&self) -> bool {
         matches!(self, Subject::Io(cell) if cell.rw == Rw::Copy)
     }
 
-    /// Whether two do the same work, so that they can be compared.
+    /// Returns true if two do the same work, so that they can be compared.
     pub fn same_work(&self, other: &Subject) -> bool {
         match (self, other) {
             (Subject::Io(one), Subject::Io(other)) => one.same_work(other),
@@ -103,12 +104,12 @@ impl Subject {
         }
     }
 
-    /// Whether it takes part at every depth.
+    /// Returns true if it takes part at every depth.
     pub fn has_no_depth(&self) -> bool {
         matches!(self, Subject::Io(cell) if cell.engine.base == Base::Sync)
     }
 
-    /// Around the page cache, and what is to be in it.
+    /// Returns true if the page cache is bypassed, and the requested state of the cache.
     pub fn cache(&self) -> (bool, Cache) {
         match self {
             Subject::Io(cell) => (cell.direct, cell.cache),
@@ -117,7 +118,7 @@ impl Subject {
         }
     }
 
-    /// Of `bench io`.
+    /// Returns the cell of `bench io`.
     pub fn io(&self) -> Option<&Cell> {
         match self {
             Subject::Io(cell) => Some(cell),
@@ -125,7 +126,7 @@ impl Subject {
         }
     }
 
-    /// Of `bench net`.
+    /// Returns the load of `bench net`.
     pub fn net(&self) -> Option<&Load> {
         match self {
             Subject::Net(load) => Some(load),

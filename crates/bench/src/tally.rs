@@ -1,11 +1,11 @@
-//! How many ops, how many bytes, how long each took.
+//! Number of ops and bytes, and the time that each op took.
 
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
-/// Three digits: a value is off by one in a thousand at most.
+/// Significant digits of a time: a value is off by one in a thousand at most.
 const DIGITS: u8 = 3;
-/// A minute in nanoseconds. What takes longer counts as this long.
+/// Upper bound on a time, a minute in nanoseconds. Longer times count as this long.
 const LONGEST_NS: u64 = 60_000_000_000;
 
 /// The ops of one direction.
@@ -29,14 +29,14 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// One op.
+    /// Records one op.
     pub fn record(&mut self, bytes: u64, took: Duration) {
         self.ios += 1;
         self.bytes += bytes;
         self.latency.saturating_record(took.as_nanos() as u64);
     }
 
-    /// Ops of which none has a time of its own.
+    /// Creates a tally of ops that were not timed individually.
     pub fn untimed(ios: u64, bytes: u64) -> Tally {
         Tally {
             ios,
@@ -45,25 +45,26 @@ impl Tally {
         }
     }
 
-    /// A time that an op which is not done has taken at least. The op itself is not counted.
+    /// Records a lower bound on the time of an op that is not done. The op itself is not counted.
     pub fn wait_at_least(&mut self, took: Duration) {
         self.latency.saturating_record(took.as_nanos() as u64);
     }
 
-    /// Both together.
+    /// Adds another tally.
     pub fn add(&mut self, other: &Tally) {
         self.ios += other.ios;
         self.bytes += other.bytes;
         self.latency.add(&other.latency).expect("the bounds are the same");
     }
 
-    /// The time that this share of the ops (0 to 1) took at most, in seconds; 0 without an op.
+    /// Returns the time in seconds that this share of the ops (0 to 1) took at most; 0 without an op.
     pub fn quantile(&self, share: f64) -> f64 {
-        // Buckets are told by their upper end, which may lie beyond what was ever recorded.
+        // A bucket is represented by its upper end, which may lie beyond every recorded time.
         self.latency.value_at_quantile(share).min(self.latency.max()) as f64 / 1e9
     }
 
-    /// How many ops took less than each bound (nanoseconds, in order), and no less than the bound before.
+    /// Counts the ops that took less than each bound (nanoseconds, in order), and no less than the bound
+    /// before.
     pub fn classes(&self, bounds: &[u64]) -> Vec<(u64, u64)> {
         let mut classes: Vec<(u64, u64)> = bounds.iter().map(|bound| (*bound, 0)).collect();
         for bucket in self.latency.iter_recorded() {
@@ -75,17 +76,17 @@ impl Tally {
         classes
     }
 
-    /// The mean time, in seconds.
+    /// Returns the mean time in seconds.
     pub fn mean(&self) -> f64 {
         self.latency.mean() / 1e9
     }
 
-    /// The standard deviation, in seconds.
+    /// Returns the standard deviation in seconds.
     pub fn deviation(&self) -> f64 {
         self.latency.stdev() / 1e9
     }
 
-    /// The shortest time, in seconds.
+    /// Returns the shortest time in seconds.
     pub fn min(&self) -> f64 {
         self.latency.min() as f64 / 1e9
     }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
-/// What stays in a core's second-level cache.
+/// Size of a buffer that stays in a core's second-level cache.
 pub const BUFFER_BYTES: usize = 256 << 10;
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -21,16 +21,16 @@ const MIB: u64 = 1 << 20;
 /// A directory of a tree, by its path below the root.
 #[derive(Debug)]
 pub struct Dir {
-    /// Below the root.
+    /// Path below the root.
     pub path: PathBuf,
-    /// What is in it, without directories: name, kind and number of the inode, by that number.
+    /// Entries, without directories: name, kind and number of the inode, sorted by that number.
     pub entries: Vec<(CString, FileType, u64)>,
 }
 
-/// All directories of a tree, parents first.
+/// Returns all directories of a tree, parents first.
 ///
 /// # Errors
-/// What reading a directory says.
+/// Those of reading a directory.
 pub fn walk(root: &Path) -> io::Result<Vec<Dir>> {
     let mut found = Vec::new();
     let mut left = vec![PathBuf::new()];
@@ -54,24 +54,24 @@ pub fn walk(root: &Path) -> io::Result<Vec<Dir>> {
     Ok(found)
 }
 
-/// A directory, to be read.
+/// Opens a directory to read it.
 ///
 /// # Errors
-/// What opening it says.
+/// Those of opening it.
 pub fn open_dir(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(rustix::fs::openat(CWD, path, flags, Mode::empty())?)
 }
 
-/// A name as a path.
+/// Returns a name as a path.
 pub fn name_of(name: &CString) -> &Path {
     Path::new(OsStr::from_bytes(name.to_bytes()))
 }
 
-/// The regular files of a tree, by the numbers of their inodes.
+/// Returns the regular files of a tree, sorted by their inode numbers.
 ///
 /// # Errors
-/// What reading a directory says.
+/// Those of reading a directory.
 pub fn files(root: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for dir in walk(root)? {
@@ -86,21 +86,21 @@ pub fn files(root: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files.into_iter().map(|(_, path)| path).collect())
 }
 
-/// How much is in a tree.
+/// Size of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size {
-    /// Names of regular files.
+    /// Number of names of regular files.
     pub files: u64,
-    /// Of everything else, the root included.
+    /// Number of other entries, the root included.
     pub others: u64,
-    /// Of the files, without holes being left out; what has many names counts as often.
+    /// Bytes of the files, including holes; a file with many names counts as often.
     pub bytes: u64,
 }
 
-/// Counts it.
+/// Measures a tree.
 ///
 /// # Errors
-/// What looking says.
+/// Those of reading metadata.
 pub fn size(root: &Path) -> io::Result<Size> {
     let mut size = Size {
         files: 0,
@@ -125,7 +125,7 @@ pub fn size(root: &Path) -> io::Result<Size> {
 /// Reads all files, so that they are in the page cache, or some of them when `stop` becomes true.
 ///
 /// # Errors
-/// What reading says.
+/// Those of reading.
 pub fn warm(files: &[PathBuf], stop: &AtomicBool) -> io::Result<()> {
     let read = || {
         files.iter().try_for_each(|path| {
@@ -137,22 +137,22 @@ pub fn warm(files: &[PathBuf], stop: &AtomicBool) -> io::Result<()> {
     cache::fill(read, || resident(files), stop)
 }
 
-/// Takes the files' data out of the page cache. Names and inodes stay in memory.
+/// Drops the files' data from the page cache. Names and inodes stay in memory.
 ///
 /// # Errors
-/// What writing back says.
+/// Those of writing back.
 pub fn drop_data(files: &[PathBuf]) -> io::Result<()> {
     files
         .iter()
         .try_for_each(|path| cache::write_and_drop(&File::open(path)?))
 }
 
-/// How much of the files is in the page cache.
+/// Returns the share of the files that is in the page cache.
 pub fn resident(files: &[PathBuf]) -> Option<Resident> {
     files.iter().try_fold(Resident { pages: 0, of: 0 }, |sum, path| {
         let file = File::open(path).ok()?;
         let len = file.metadata().ok()?.len();
-        // An empty file has no page, and cachestat takes no length of 0 for none.
+        // An empty file has no page, and cachestat takes a length of 0 for the whole file.
         let one = match len {
             0 => Resident { pages: 0, of: 0 },
             _ => cache::resident(&file, len)?,
@@ -167,15 +167,15 @@ pub fn resident(files: &[PathBuf]) -> Option<Resident> {
 /// A tree that can be made.
 #[derive(Debug)]
 pub struct Kind {
-    /// As on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// Description, in a line.
     pub about: &'static str,
     make: fn(&Path, u64, u64) -> io::Result<()>,
     size: fn(u64, u64) -> Size,
 }
 
-/// All of them.
+/// All kinds of trees.
 pub static KINDS: &[Kind] = &[
     Kind {
         name: "small",
@@ -220,10 +220,10 @@ pub static KINDS: &[Kind] = &[
 ];
 
 impl Kind {
-    /// By its name.
+    /// Finds a kind by name.
     ///
     /// # Errors
-    /// The names there are.
+    /// A sentence with the names there are.
     pub fn named(name: &str) -> Result<&'static Kind, String> {
         KINDS.iter().find(|kind| kind.name == name).ok_or_else(|| {
             let all: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
@@ -231,23 +231,23 @@ impl Kind {
         })
     }
 
-    /// Makes it in a directory that is there; `part`: as much as this part of it.
+    /// Makes the tree in an existing directory; `part` divides its size.
     ///
     /// # Errors
-    /// What writing says.
+    /// Those of writing.
     pub fn make(&self, root: &Path, seed: u64, part: u64) -> io::Result<()> {
         (self.make)(root, data::mix(seed), part)?;
         age(root)
     }
 
-    /// What [`make`](Self::make) would make.
+    /// Returns the size of the tree that [`make`](Self::make) would make.
     pub fn size(&self, seed: u64, part: u64) -> Size {
         (self.size)(data::mix(seed), part)
     }
 }
 
-/// How old what was made looks. rsync leaves a directory's time as it is if that is of the same second, and so a tree that
-/// was made just now would have been copied wrong.
+/// Apparent age of what was made. rsync leaves a directory's time as it is if that is of the same second, so
+/// a tree that was made just now would be copied wrong.
 const AGE: Duration = Duration::from_secs(3600);
 
 fn age(root: &Path) -> io::Result<()> {
@@ -279,7 +279,7 @@ const HARD_LINK_EACH: u64 = 50;
 const SHARD_BYTES: u64 = 8 * MIB;
 const INDEX_BYTES: u64 = 8 * MIB;
 
-/// Bytes of a picture and its label. From 1 to 200 KiB, small ones more often.
+/// Returns the sizes of a picture and its label in bytes: from 1 to 200 KiB, small ones more often.
 fn in_mixed(chance: u64) -> (u64, u64) {
     let share = (chance % 1000) as f64 / 1000.0;
     (
@@ -360,7 +360,7 @@ mod tests {
             assert!(size.files > 3 && size.bytes > 1 << 16, "{}: {size:?}", kind.name);
             let list = files(&roots[1]).unwrap();
             assert_eq!(list.len() as u64, size.files);
-            // What is in memory may leave it at any time.
+            // Pages may leave memory at any time.
             let is_warm = || {
                 warm(&list, &GO_ON).unwrap();
                 resident(&list).is_none_or(|r| r.pages == r.of)

@@ -1,12 +1,12 @@
-//! Sizes and times as fio writes them, and numbers for people.
+//! Sizes and times as fio writes them, and numbers as text.
 
 use std::time::Duration;
 
-/// `4k`, `32KiB`, `1M`, `512`: bytes. `k`, `kb` and `KiB` are all 1,024. In fio `KiB` is 1,000 unless `kb_base=1000` is said,
-/// which nobody means.
+/// Parses bytes: `4k`, `32KiB`, `1M`, `512`. `k`, `kb` and `KiB` are all 1,024. In fio `KiB` is 1,000 unless
+/// `kb_base=1000` is set, which is not what users mean.
 ///
 /// # Errors
-/// In words, for anything else.
+/// A sentence, for anything else.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let (number, unit) = split(text);
     let unit = unit.to_ascii_lowercase();
@@ -30,10 +30,11 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("{text:?} is too large"))
 }
 
-/// `10`, `10s`, `500ms`, `2m`, `1h`: as in fio, seconds where nothing else is said. Whole milliseconds.
+/// Parses a time: `10`, `10s`, `500ms`, `2m`, `1h`. As in fio, the default unit is seconds. Whole
+/// milliseconds.
 ///
 /// # Errors
-/// In words, for anything else.
+/// A sentence, for anything else.
 pub fn parse_seconds(text: &str) -> Result<Duration, String> {
     let time = parse_time(text, 1_000_000)?;
     match time.as_micros() % 1000 {
@@ -42,10 +43,10 @@ pub fn parse_seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// `10`, `10us`, `1ms`: as in fio's `thinktime`, microseconds where nothing else is said.
+/// Parses a time: `10`, `10us`, `1ms`. As in fio's `thinktime`, the default unit is microseconds.
 ///
 /// # Errors
-/// In words, for anything else.
+/// A sentence, for anything else.
 pub fn parse_micros(text: &str) -> Result<Duration, String> {
     parse_time(text, 1)
 }
@@ -75,7 +76,7 @@ fn split(text: &str) -> (&str, &str) {
     text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
 }
 
-/// `4k`, `512m`, `100`: as fio would take it again.
+/// Formats bytes as `4k`, `512m` or `100`, which fio accepts.
 pub fn bytes(count: u64) -> String {
     for (shift, unit) in [(40, "t"), (30, "g"), (20, "m"), (10, "k")] {
         if count >> shift > 0 && count.trailing_zeros() >= shift {
@@ -85,7 +86,7 @@ pub fn bytes(count: u64) -> String {
     count.to_string()
 }
 
-/// `12.3`, `1,234`: three digits that count, and thousands that can be read.
+/// Formats a number with three significant digits and separated thousands: `12.3`, `1,234`.
 pub fn number(value: f64) -> String {
     let size = value.abs();
     if size >= 99.95 {
@@ -99,7 +100,7 @@ pub fn number(value: f64) -> String {
     format!("{value:.places$}")
 }
 
-/// `1,234,567`.
+/// Formats a number as `1,234,567`.
 pub fn thousands(value: i64) -> String {
     let digits = value.unsigned_abs().to_string();
     let mut text = String::from(if value < 0 { "-" } else { "" });
@@ -112,7 +113,7 @@ pub fn thousands(value: i64) -> String {
     text
 }
 
-/// `850 ns`, `12.3 us`, `4.56 ms`, `7.89 s`.
+/// Formats a time as `850 ns`, `12.3 us`, `4.56 ms` or `7.89 s`.
 pub fn seconds(value: f64) -> String {
     let (scale, unit) = match value {
         _ if value < 1e-6 => (1e9, "ns"),
@@ -123,7 +124,7 @@ pub fn seconds(value: f64) -> String {
     format!("{} {unit}", number(value * scale))
 }
 
-/// `1:05`, `2:00:00`.
+/// Formats a duration as `1:05` or `2:00:00`.
 pub fn clock(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);

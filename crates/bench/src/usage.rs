@@ -1,63 +1,65 @@
-//! What the kernel says that this process has used, thread by thread, and what the device has moved.
+//! Usage of this process as the kernel counts it, thread by thread, and the bytes that the device has moved.
 //!
-//! Taken down before and after a round: [`Mark::now`], and the difference of two. Reads /proc and /sys only.
+//! Usage is recorded before and after a round: [`Mark::now`], and the difference of two. Reads only /proc and
+//! /sys.
 
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fs;
 use std::time::Duration;
 
-/// Sectors in /sys are of this size, whatever the device's are.
+/// Size of a sector in /sys, whatever the device's is.
 const SECTOR_BYTES: u64 = 512;
 
 /// CPU time of threads of one name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ThreadCpu {
-    /// The threads' name, without a number at its end; `(ended)` for those that were gone at the end.
+    /// Name of the threads, without a number at its end; `(ended)` for those that were gone at the end.
     pub name: String,
-    /// How many.
+    /// Number of threads.
     pub threads: u32,
-    /// Seconds, user and system together.
+    /// CPU seconds, user and system together.
     pub cpu_s: f64,
 }
 
-/// Bytes that a device has moved, for whomever.
+/// Bytes that a device has moved, for all processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moved {
-    /// From it.
+    /// Bytes read from the device.
     pub read_bytes: u64,
-    /// To it.
+    /// Bytes written to the device.
     pub written_bytes: u64,
 }
 
-/// What was used between two marks.
+/// Usage between two marks.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Used {
     /// CPU seconds in user space.
     pub user_s: f64,
     /// CPU seconds in the kernel, its threads for this process included (io-wq, SQPOLL).
     pub system_s: f64,
-    /// The same, by thread.
+    /// CPU time by thread.
     pub threads: Vec<ThreadCpu>,
     /// Context switches of a thread that had to wait.
     pub voluntary: u64,
-    /// Context switches of one that had to give way.
+    /// Context switches of threads that were preempted.
     pub involuntary: u64,
     /// Page faults that needed no device.
     pub minor_faults: u64,
-    /// Page faults that needed one.
+    /// Page faults that needed a device.
     pub major_faults: u64,
-    /// Bytes that the device was asked for on behalf of this process (/proc/self/io); None where that is not there.
+    /// Bytes that were read from the device on behalf of this process (/proc/self/io); `None` where that is
+    /// not available.
     pub process_read_bytes: Option<u64>,
     /// Bytes that this process has sent to a device, or made dirty.
     pub process_written_bytes: Option<u64>,
-    /// What the device has moved meanwhile, for everybody.
+    /// Bytes that the device has moved meanwhile, for all processes.
     pub device: Option<Moved>,
-    /// The most memory that was resident, the program's own included; None if the kernel would not start anew.
+    /// Peak resident memory, the program's own included; `None` if the kernel could not reset it.
     pub peak_rss_bytes: Option<u64>,
 }
 
-/// What has been used until now.
+/// Usage until now.
 #[derive(Debug)]
 pub struct Mark {
     usage: libc::rusage,
@@ -68,7 +70,7 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// Now. `device`: the directory in /sys of the device that is looked at.
+    /// Records the usage until now. `device` is the directory in /sys of the device that is read.
     pub fn now(device: Option<&str>) -> Mark {
         Mark {
             peak_is_new: false,
@@ -80,7 +82,7 @@ impl Mark {
         }
     }
 
-    /// Now, and memory's peak is forgotten.
+    /// Records the usage until now, and resets the peak of memory.
     pub fn start(device: Option<&str>) -> Mark {
         let peak_is_new = fs::write("/proc/self/clear_refs", "5").is_ok();
         Mark {
@@ -89,7 +91,7 @@ impl Mark {
         }
     }
 
-    /// What was used since.
+    /// Returns the usage since.
     pub fn until(&self, end: &Mark) -> Used {
         let (a, b) = (&self.usage, &end.usage);
         let time = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
@@ -118,7 +120,7 @@ impl Mark {
     }
 }
 
-/// What each name used, and what is left of the sum for threads that are gone.
+/// Returns the usage of each name, and the rest of the sum for threads that are gone.
 pub(crate) fn by_thread(
     before: &HashMap<i32, (String, u64)>,
     after: &HashMap<i32, (String, u64)>,
@@ -142,7 +144,7 @@ pub(crate) fn by_thread(
         })
         .collect();
     let seen: f64 = list.iter().map(|one| one.cpu_s).sum();
-    // The two clocks of the kernel are read one after the other: a little difference is no thread.
+    // The two clocks of the kernel are read one after the other: a small difference is not a thread.
     const NOISE_S: f64 = 0.005;
     if total_s - seen > NOISE_S {
         list.push(ThreadCpu {
@@ -164,12 +166,12 @@ fn usage() -> libc::rusage {
     }
 }
 
-/// Name and CPU nanoseconds of every thread.
+/// Returns the name and CPU nanoseconds of every thread.
 fn threads() -> HashMap<i32, (String, u64)> {
     threads_of("self")
 }
 
-/// Those of a process, which is named as in /proc.
+/// Returns the threads of a process, which is named as in /proc.
 pub(crate) fn threads_of(process: &str) -> HashMap<i32, (String, u64)> {
     let list = fs::read_dir(format!("/proc/{process}/task"))
         .into_iter()
@@ -187,14 +189,14 @@ pub(crate) fn threads_of(process: &str) -> HashMap<i32, (String, u64)> {
     .collect()
 }
 
-/// The ids of all threads of this process.
+/// Returns the ids of all threads of this process.
 pub fn thread_ids() -> Vec<i32> {
     let list = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     list.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .collect()
 }
 
-/// Waits until there is no thread that is not among these, but not long: a C library's own may stay a second.
+/// Waits until only these threads are left, but not long: a C library's own may stay a second.
 pub fn wait_for_threads_to_end(known: &[i32]) {
     const PATIENCE: Duration = Duration::from_millis(2500);
     let until = std::time::Instant::now() + PATIENCE;
@@ -203,7 +205,7 @@ pub fn wait_for_threads_to_end(known: &[i32]) {
     }
 }
 
-/// `name: value` lines.
+/// Parses `name: value` lines.
 fn fields(file: &str) -> HashMap<String, u64> {
     let text = fs::read_to_string(file).unwrap_or_default();
     text.lines()

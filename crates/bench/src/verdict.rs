@@ -1,4 +1,4 @@
-//! What the numbers say, in words, and no more than they say.
+//! Conclusions from the numbers, in words, and no more than they support.
 
 use crate::job::Measure;
 use crate::report::{ops_needed, CellReport, Report, MEMORY_SHARE};
@@ -6,20 +6,20 @@ use crate::stats::{mann_whitney, Spread, ROUNDS_NEEDED, SIGNIFICANT};
 use crate::units;
 use serde::{Deserialize, Serialize};
 
-/// Which engine for one kind of work.
+/// Verdict on the engines for one kind of work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// The work.
     pub work: String,
-    /// By what it is judged.
+    /// Number by which they are compared.
     pub measure: Measure,
-    /// The engines that no other one is shown to beat, the best median first.
+    /// Engines that no other one is shown to beat, the best median first.
     pub best: Vec<String>,
-    /// All of it, in sentences.
+    /// Sentences of the verdict.
     pub text: String,
 }
 
-/// One for each kind of work that at least two engines did.
+/// Returns a verdict for each kind of work that at least two engines did.
 pub fn verdicts(report: &Report) -> Vec<Verdict> {
     let measured: Vec<&CellReport> = report.cells.iter().filter(|c| !c.rounds.is_empty()).collect();
     let mut verdicts: Vec<Verdict> = Vec::new();
@@ -75,7 +75,8 @@ fn verdict(group: &[&CellReport], leader: &CellReport) -> Verdict {
     }
 }
 
-/// What came from memory says nothing of the device that was to be measured.
+/// Returns a verdict without a ranking: what came from memory says nothing of the device that was to be
+/// measured.
 fn unranked(leader: &CellReport, measure: Measure, from_memory: &[&CellReport]) -> Verdict {
     let share = from_memory.iter().filter_map(|cell| cell.from_memory());
     let percent = share.fold(0.0, f64::max) * 100.0;
@@ -94,17 +95,17 @@ fn unranked(leader: &CellReport, measure: Measure, from_memory: &[&CellReport]) 
     }
 }
 
-/// Whether a smaller number is the better one.
+/// Returns true if a smaller number is better.
 pub fn less_is_better(measure: Measure) -> bool {
     matches!(measure, Measure::Time | Measure::Latency | Measure::Cpu)
 }
 
-/// Whether the rounds of two cells differ beyond chance.
+/// Returns true if the rounds of two cells differ beyond chance.
 fn is_different(a: &CellReport, b: &CellReport, measure: Measure) -> bool {
     mann_whitney(&a.values(measure), &b.values(measure)).is_some_and(|p| p < SIGNIFICANT)
 }
 
-/// A number with its unit.
+/// Formats a number with its unit.
 pub fn told(value: f64, measure: Measure) -> String {
     match measure {
         Measure::Time | Measure::Latency | Measure::Cpu => units::seconds(value),
@@ -139,7 +140,7 @@ fn names(cells: &[&CellReport]) -> String {
     }
 }
 
-/// By how much the others are behind.
+/// Describes by how much the others are behind.
 fn rest(ranked: &[(&CellReport, Spread)], ties: &[&CellReport], measure: Measure) -> String {
     let best = ranked[0].1.median;
     let behind: Vec<String> = ranked[1..]
@@ -164,7 +165,7 @@ fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-/// What the counters say about the best one and the one that is last.
+/// Compares the counters of the best and the last engine.
 fn why(best: &CellReport, ranked: &[(&CellReport, Spread)], ties: &[&CellReport]) -> String {
     let (last, _) = ranked[ranked.len() - 1];
     if ties.iter().any(|tie| std::ptr::eq(*tie, last)) {
@@ -196,7 +197,7 @@ fn why(best: &CellReport, ranked: &[(&CellReport, Spread)], ties: &[&CellReport]
     )
 }
 
-/// What should keep a reader from believing too much.
+/// Describes the reasons to doubt the result.
 fn doubts(ranked: &[(&CellReport, Spread)], measure: Measure) -> String {
     let mut text = String::new();
     let fewest = ranked

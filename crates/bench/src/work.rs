@@ -1,4 +1,5 @@
-//! Op number `i` of a job: which way, and where. A pure function, so every engine and every thread does the same ops.
+//! Op number `i` of a job: its direction and offset. A pure function, so that every engine and every thread
+//! does the same ops.
 
 use crate::data::mix;
 use crate::job::Rw;
@@ -6,22 +7,22 @@ use crate::job::Rw;
 /// One op.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// Which way.
+    /// Direction of the op.
     pub direction: Direction,
-    /// Where in the file, in bytes.
+    /// Offset in the file, in bytes.
     pub offset: u64,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u64,
 }
 
-/// Which way the bytes go.
+/// Direction in which the bytes go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// From the file.
     Read,
     /// To the file.
     Write,
-    /// From the source, then to the same place of the target.
+    /// From the source, then to the same offset of the target.
     Copy,
 }
 
@@ -56,15 +57,15 @@ pub struct Sequence {
     rw: Rw,
     seed: u64,
     blocks: Blocks,
-    /// The blocks of writes, where reads and writes go through the file separately.
+    /// Blocks of the writes, where reads and writes go through the file separately.
     apart: Option<Blocks>,
     mix_read: u8,
-    /// Draw each offset by itself, so that blocks come twice and others not at all.
+    /// True to draw each offset independently, so that some blocks come twice and others not at all.
     independent: bool,
 }
 
 impl Sequence {
-    /// The ops of job number `job`. `size` has at least one block.
+    /// Creates the ops of job number `job`. `size` has at least one block.
     pub fn new(rw: Rw, seed: u64, job: u32, size: u64, block_bytes: u64) -> Sequence {
         let blocks = Blocks::of(size, block_bytes);
         Sequence {
@@ -77,7 +78,7 @@ impl Sequence {
         }
     }
 
-    /// The share of reads in a mix, in percent.
+    /// Sets the share of reads in a mix, in percent.
     pub fn mix_read(self, percent: u8) -> Sequence {
         Sequence {
             mix_read: percent,
@@ -85,13 +86,12 @@ impl Sequence {
         }
     }
 
-    /// As fio's `norandommap`.
+    /// Sets fio's `norandommap`.
     pub fn independent(self, independent: bool) -> Sequence {
         Sequence { independent, ..self }
     }
 
-    /// Has the reads and the writes of a mixture go through the file separately, with writes of
-    /// this size.
+    /// Makes the reads and the writes of a mixture go through the file separately, with writes of this size.
     pub fn ways_apart(self, size: u64, write_bytes: u64) -> Sequence {
         assert!(self.rw.is_mixed(), "others have one way");
         Sequence {
@@ -100,12 +100,12 @@ impl Sequence {
         }
     }
 
-    /// The number of blocks in a pass of the writes.
+    /// Returns the number of blocks in a pass of the writes.
     pub fn blocks_to_write(&self) -> u64 {
         self.apart.unwrap_or(self.blocks).count
     }
 
-    /// The number of ops that make up this many bytes. The last one may go beyond them.
+    /// Returns the number of ops that make up this many bytes. The last one may go beyond them.
     pub fn ops(&self, bytes: u64) -> u64 {
         let Some(writes) = self.apart else {
             return bytes.div_ceil(self.blocks.bytes);
@@ -126,7 +126,7 @@ impl Sequence {
         enough
     }
 
-    /// Op number `i`, counted from 0 without an end.
+    /// Returns op number `i`, counted from 0 without an end.
     pub fn step(&self, i: u64) -> Step {
         if self.apart.is_some() {
             let (direction, number) = self.place_of_mix(i);
@@ -140,7 +140,7 @@ impl Sequence {
         self.blocks.step(self.direction(i), block)
     }
 
-    /// Read or write number `number`, where the two go through the file separately.
+    /// Returns read or write number `number`, where the two go through the file separately.
     pub fn step_of(&self, direction: Direction, number: u64) -> Step {
         let (blocks, seed) = match (direction, self.apart) {
             (Direction::Write, Some(writes)) => (writes, self.seed.rotate_left(16)),
@@ -161,10 +161,10 @@ impl Sequence {
         }
     }
 
-    /// The direction of op number `i`, and its number among the ops of that direction.
+    /// Returns the direction of op number `i`, and its number among the ops of that direction.
     ///
-    /// In order, the reads are spread evenly among the writes. At random, every hundred ops have as
-    /// many reads as the share says.
+    /// In order, the reads are spread evenly among the writes. At random, every hundred ops have as many
+    /// reads as the share says.
     fn place_of_mix(&self, i: u64) -> (Direction, u64) {
         let share = u64::from(self.mix_read);
         if self.rw == Rw::RandRw {
@@ -181,7 +181,7 @@ impl Sequence {
         }
     }
 
-    /// The number of reads before op number `i`.
+    /// Returns the number of reads before op number `i`.
     fn reads_before(&self, i: u64) -> u64 {
         let share = u64::from(self.mix_read);
         if self.rw != Rw::RandRw {
@@ -192,7 +192,7 @@ impl Sequence {
         i / MIX * share + (whole..i).filter(is_read).count() as u64
     }
 
-    /// The direction of op number `i`.
+    /// Returns the direction of op number `i`.
     pub fn direction(&self, i: u64) -> Direction {
         match self.rw {
             _ if self.apart.is_some() => self.place_of_mix(i).0,
@@ -210,12 +210,12 @@ impl Sequence {
 /// The number of ops among which a mixture keeps its share of reads.
 const MIX: u64 = 100;
 
-/// A number below `bound` from one below 2^64.
+/// Scales a number below 2^64 to one below `bound`.
 fn scale(number: u64, bound: u64) -> u64 {
     ((u128::from(number) * u128::from(bound)) >> 64) as u64
 }
 
-/// Enough for every bit to depend on every other.
+/// Number of rounds: enough for every bit to depend on every other.
 const FEISTEL_ROUNDS: u64 = 4;
 
 /// The image of `place` under a permutation of the numbers below `count`.

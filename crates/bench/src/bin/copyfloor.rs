@@ -1,14 +1,16 @@
-//! What copying and reading a tree takes at least: threads and plain system calls, and nothing that a copier needs
-//! besides. Not a copier: it stops at the first error.
+//! Lower bound on copying and reading a tree: threads and plain system calls, and nothing else that a copier
+//! needs. This is not a copier: it stops at the first error.
 //!
-//! - `copyfloor copy SRC DST THREADS [times] [clone]`: each directory belongs to one thread, which for each file calls
-//!   open, statx, open, read, write, close, close, and futimens with `times`. With `clone` the blocks are shared.
-//! - `copyfloor read SRC THREADS`: all files in the order of their inodes, by threads that only open, read and close.
+//! - `copyfloor copy SRC DST THREADS [times] [clone]`: each directory belongs to one thread, which for each
+//!   file calls open, statx, open, read, write, close, close, and futimens with `times`. With `clone` the
+//!   blocks are shared.
+//! - `copyfloor read SRC THREADS`: all files in the order of their inodes, by threads that only open, read
+//!   and close.
 //! - `copyfloor same SRC DST`: fails unless both have the same names, kinds and contents.
-//! - `copyfloor touch MIB`: writes to so much memory and gives it back. A virtual machine may have given free memory to
-//!   its host, and to get it again takes a hundred times as long as to copy into it.
-//! - `copyfloor run COMMAND...`: what a command costs, as JSON: the kernel takes the largest memory of whoever starts a
-//!   program for the program's own, and this starter is small.
+//! - `copyfloor touch MIB`: writes to this much memory and frees it. A virtual machine may have given free
+//!   memory to its host, and getting it back takes a hundred times as long as copying into it.
+//! - `copyfloor run COMMAND...`: the cost of a command, as JSON. The kernel counts the peak memory of the
+//!   process that starts a program as the program's own, and this starter is small.
 
 use proactor::buffer::AlignedBuf;
 use proactor_bench::same::same;
@@ -61,7 +63,7 @@ fn main() -> Result<(), Failure> {
 fn touch(length: usize) -> Done {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: a new mapping at a place that the kernel chooses touches nobody's memory.
+    // SAFETY: a new mapping at an address that the kernel chooses overlaps no other memory.
     let memory = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, -1, 0) };
     if memory == libc::MAP_FAILED {
         return Err(std::io::Error::last_os_error().into());
@@ -85,7 +87,7 @@ fn touch(length: usize) -> Done {
     Ok(())
 }
 
-/// Runs a command, and prints what it has cost with all its threads.
+/// Runs a command, and prints its cost with all its threads.
 fn run(program: &str, arguments: &[&str]) -> Done {
     let begin = Instant::now();
     let child = std::process::Command::new(program).args(arguments).spawn()?;
@@ -108,7 +110,7 @@ fn run(program: &str, arguments: &[&str]) -> Done {
     Ok(())
 }
 
-/// `work` on each number below `count`, taken `share` at a time.
+/// Calls `work` with each number below `count`, `share` at a time on each thread.
 fn by_threads(
     threads: usize,
     count: usize,

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 const BLOCK_BYTES: usize = 4096;
-/// Completions between two looks at the clock.
+/// Completions between two reads of the clock.
 const CLOCK_EVERY: u64 = 256;
 
 type Failure = Box<dyn std::error::Error>;
@@ -60,7 +60,7 @@ impl Options {
     }
 }
 
-/// xorshift64: cheap, and any seed but 0 does.
+/// The generator xorshift64: cheap, and any seed but 0 does.
 struct Random(u64);
 
 impl Random {
@@ -130,7 +130,8 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Keeps as many reads in flight as there are buffers until `ends`, then lets them finish. Returns how many there were.
+/// Keeps as many reads in flight as there are buffers until `ends`, then lets them finish. Returns the number
+/// of reads.
 fn run(
     driver: &mut Driver,
     file: &Handle,

@@ -1,17 +1,18 @@
-//! What the kernel's types (BTF) say of its tracepoints: which arguments each has, and in which order, which differs from
-//! kernel to kernel. A program that took another argument for the one it means would count wrong and not fail.
+//! The arguments of the kernel's tracepoints, from its types (BTF): their order differs from kernel to
+//! kernel. A program that took another argument for the one it means would count wrong and not fail.
 //!
-//! Reads the format as the kernel documents it (Documentation/bpf/btf.rst), and of the types only what names them.
+//! Reads the format as the kernel documents it (Documentation/bpf/btf.rst), and of the types only what names
+//! them.
 
-/// Of one type.
+/// One type.
 #[derive(Clone, Copy)]
 struct Type {
     name: usize,
     kind: u32,
     count: usize,
-    /// What it is made of, for kinds that have that.
+    /// Type that this one is made of, for kinds that have one.
     of: usize,
-    /// Where what follows it begins.
+    /// Offset of the data that follows.
     rest: usize,
 }
 
@@ -19,7 +20,7 @@ struct Type {
 pub(super) struct Types<'a> {
     bytes: &'a [u8],
     strings: usize,
-    /// In the order of their numbers, from 1.
+    /// Types in the order of their numbers, from 1.
     types: Vec<Type>,
 }
 
@@ -30,13 +31,14 @@ const PTR: u32 = 2;
 const STRUCT: u32 = 4;
 const TYPEDEF: u32 = 8;
 const FUNC_PROTO: u32 = 13;
-/// Volatile, const, restrict and a tag: of the type that follows.
+/// Kinds that qualify the type that follows: volatile, const, restrict and a tag.
 const MARKS: [u32; 4] = [9, 10, 11, 18];
-/// No argument of a tracepoint is a pointer to so many pointers; a broken table could go round for ever.
+/// Upper bound on nested pointers: no argument of a tracepoint has more, and a broken table could loop for
+/// ever.
 const DEEPEST: usize = 8;
 
 impl<'a> Types<'a> {
-    /// From what `/sys/kernel/btf/vmlinux` has.
+    /// Parses the contents of `/sys/kernel/btf/vmlinux`.
     pub fn read(bytes: &'a [u8]) -> Option<Types<'a>> {
         let magic = u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?);
         let header = word(bytes, 4)?;
@@ -66,7 +68,8 @@ impl<'a> Types<'a> {
         })
     }
 
-    /// The arguments of a tracepoint, such as `struct task_struct *`. None if there is no such tracepoint.
+    /// Returns the arguments of a tracepoint, such as `struct task_struct *`; `None` if there is no such
+    /// tracepoint.
     pub fn arguments(&self, tracepoint: &str) -> Option<Vec<String>> {
         let name = format!("btf_trace_{tracepoint}");
         let mut all = self.types.iter();
@@ -75,7 +78,7 @@ impl<'a> Types<'a> {
         if function.kind != FUNC_PROTO {
             return None;
         }
-        // The first is what was registered with the tracepoint, not told to BPF.
+        // The first is what was registered with the tracepoint, which BPF does not get.
         let one = |i: usize| Some(self.words(word(self.bytes, function.rest + i * 8 + 4)?, 0));
         (1..function.count).map(one).collect()
     }
@@ -104,7 +107,8 @@ impl<'a> Types<'a> {
 }
 
 impl Type {
-    /// How much stands behind it. None: a kind that is not known, so that what follows cannot be found.
+    /// Returns the number of bytes that follow. `None` for an unknown kind, so that the next type cannot be
+    /// found.
     fn rest_bytes(&self) -> Option<usize> {
         Some(match self.kind {
             1 | 14 | 17 => 4,
@@ -122,10 +126,11 @@ fn word(bytes: &[u8], at: usize) -> Option<usize> {
     Some(u32::from_ne_bytes(four) as usize)
 }
 
-/// What the program takes each tracepoint's arguments for: place and type.
+/// A tracepoint and the arguments that the program expects: index and type.
 type Wanted = (&'static str, &'static [(usize, &'static str)]);
 
-/// Linux 5.18: the state of who leaves was put behind the others.
+/// Arguments of `sched_switch` since Linux 5.18, which put the state of the thread that leaves after the
+/// others.
 pub(super) const SWITCHES: Wanted = (
     "sched_switch",
     &[
@@ -134,17 +139,17 @@ pub(super) const SWITCHES: Wanted = (
         (3, "unsigned int"),
     ],
 );
-/// Linux 6.3.
+/// Arguments of io_uring's tracepoints since Linux 6.3.
 pub(super) const OPS: [Wanted; 3] = [
     ("io_uring_submit_req", &[(0, "struct io_kiocb *")]),
     ("io_uring_complete", &[(1, "void *")]),
     ("io_uring_queue_async_work", &[(0, "struct io_kiocb *")]),
 ];
 
-/// Whether a tracepoint has the arguments that the program takes.
+/// Checks that a tracepoint has the arguments that the program expects.
 ///
 /// # Errors
-/// What it has instead, in words.
+/// A sentence with the arguments that it has instead.
 pub(super) fn check(types: &Types<'_>, (name, wanted): Wanted, since: &str) -> Result<(), String> {
     let Some(found) = types.arguments(name) else {
         return Err(format!(
@@ -215,10 +220,10 @@ mod tests {
         }
     }
 
-    /// `sched_switch` before 5.18, at first in 5.18, and since.
+    /// Encodes `sched_switch` as before 5.18, at first in 5.18, and since.
     fn switches(order: &[&str]) -> Vec<u8> {
         let mut made = Made::new();
-        // Others between, of kinds that have something behind them.
+        // Others between, of kinds that are followed by data.
         let int = made.add("unsigned int", 1, 0, 4, &[32]);
         made.add("", 3, 0, 0, &[int, int, 8]);
         let task = made.add("task_struct", STRUCT, 2, 8, &[0, int, 0, 0, int, 32]);

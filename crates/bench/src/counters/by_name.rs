@@ -1,6 +1,7 @@
 //! System calls by name, of the thread that asks and all that it starts meanwhile.
 //!
-//! One perf event a name, each with a filter, and one without: what no name has is the difference.
+//! There is one perf event per name, each with a filter, and one without: the difference is the calls without
+//! a name.
 
 use super::perf::Whom;
 use super::perf::{
@@ -12,18 +13,18 @@ use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
 
-/// System calls of a stretch of work.
+/// System calls made during some work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Calls {
-    /// All of them.
+    /// Number of all calls.
     pub total: u64,
-    /// Those that have a name here, and were made.
+    /// Number of calls by name, of those that have a name here and were made.
     pub by_name: BTreeMap<String, u64>,
-    /// The others.
+    /// Number of the other calls.
     pub other: u64,
 }
 
-/// What input and output is done with. Each one more makes every call that is counted slower.
+/// Names of the calls for input and output. Each further name makes every counted call slower.
 const NAMES: &[(&str, libc::c_long)] = &[
     ("read", libc::SYS_read),
     ("write", libc::SYS_write),
@@ -43,7 +44,7 @@ const NAMES: &[(&str, libc::c_long)] = &[
     ("clock_nanosleep", libc::SYS_clock_nanosleep),
 ];
 
-/// What copiers and the like do: nobody takes the time of a round in which these are counted.
+/// Names of the calls that copiers and similar programs make: a round in which they are counted is not timed.
 const OF_PROGRAMS: &[(&str, libc::c_long)] = &[
     ("read", libc::SYS_read),
     ("write", libc::SYS_write),
@@ -82,10 +83,10 @@ pub struct ByName {
 }
 
 impl ByName {
-    /// Makes the events on the calling thread, switched off. Threads that are there already are not counted.
+    /// Makes the events on the calling thread, switched off. Threads that exist already are not counted.
     ///
     /// # Errors
-    /// Why it cannot be done, in words.
+    /// A sentence that says why it cannot be done.
     pub fn prepare(whom: Whom) -> Result<ByName, String> {
         let names = match whom {
             Whom::Threads => NAMES,
@@ -107,12 +108,13 @@ impl ByName {
         })
     }
 
-    /// Counts from now on.
+    /// Starts counting.
     ///
     /// # Errors
     /// If the kernel refuses.
     pub fn start(&self) -> Result<(), String> {
-        // First on and last off: other threads make calls meanwhile, and the total must have all that have a name.
+        // First on and last off: other threads make calls meanwhile, and the total must include all that have
+        // a name.
         control(&self.total, PERF_EVENT_IOC_ENABLE)?;
         for (_, event) in &self.named {
             control(event, PERF_EVENT_IOC_ENABLE)?;
@@ -120,7 +122,7 @@ impl ByName {
         Ok(())
     }
 
-    /// Counts no more, and says what was counted.
+    /// Stops counting, and returns the counts.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -129,7 +131,7 @@ impl ByName {
             control(event, PERF_EVENT_IOC_DISABLE)?;
         }
         control(&self.total, PERF_EVENT_IOC_DISABLE)?;
-        // The calls that switched on and off what has a name, and itself off, were made while it was on.
+        // The calls that switched the named events on and off, and this one off, were counted.
         let own = 2 * self.named.len() as u64 + 1;
         let total = read_count(&self.total)?.saturating_sub(own);
         let mut by_name = BTreeMap::new();

@@ -1,11 +1,12 @@
-//! What a stretch of work cost this process: time, CPU, context switches, system calls.
+//! Cost of some work to this process: time, CPU, context switches, system calls.
 //!
-//! Everything is of the whole process: all its threads, those that ended meanwhile, and io_uring's workers, which the
-//! kernel counts as threads of the process whose ring they serve. Child processes are not counted.
+//! Everything is counted for the whole process: all its threads, those that ended meanwhile, and io_uring's
+//! workers, which the kernel counts as threads of the process whose ring they serve. Child processes are not
+//! counted.
 
 #[cfg(feature = "bpf")]
 mod bpf;
-// Its tests need no kernel and no clang.
+// Its tests require no kernel and no clang.
 #[cfg(any(feature = "bpf", test))]
 mod btf;
 mod by_name;
@@ -36,31 +37,32 @@ pub struct Counters {
     system_calls: Result<SystemCalls, String>,
 }
 
-/// What was counted.
+/// Counts of some work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Time on the clock.
+    /// Elapsed time.
     pub wall: Duration,
-    /// CPU time in user space. The kernel knows the sum of user and system exactly and splits it by sampling at each
-    /// tick, so the split of a few milliseconds means little.
+    /// CPU time in user space. The kernel knows the sum of user and system exactly and splits it by sampling
+    /// at each tick, so the split of a few milliseconds means little.
     pub user: Duration,
     /// CPU time in the kernel.
     pub system: Duration,
     /// Context switches, voluntary and forced.
     pub context_switches: u64,
-    /// Those of them of a thread that had to wait.
+    /// Context switches of threads that had to wait.
     pub voluntary: u64,
     /// Page faults that needed no device.
     pub minor_faults: u64,
-    /// Page faults that needed one.
+    /// Page faults that needed a device.
     pub major_faults: u64,
-    /// Bytes that were read from a block device on behalf of this process: 0 if everything was in the page cache.
+    /// Bytes that were read from a block device on behalf of this process: 0 if everything was in the page
+    /// cache.
     pub device_read_bytes: u64,
-    /// The most memory the process had resident, ever.
+    /// Peak resident memory of the process since its start.
     pub max_rss_bytes: u64,
-    /// System calls, or why they could not be counted. Exact but for those of threads that start or end while the
-    /// counters are being set up or read.
+    /// Number of system calls, or the reason why they could not be counted. It is exact except for the calls
+    /// of threads that start or end while the counters are being set up or read.
     pub system_calls: Result<u64, String>,
 }
 
@@ -68,13 +70,13 @@ impl Counters {
     /// Starts counting.
     ///
     /// While system calls are counted, each one on the machine takes longer, by about 0.1 microseconds: see
-    /// [`without_system_calls`](Self::without_system_calls). Setting up and ending take some 20 ms, outside of what is
-    /// counted.
+    /// [`without_system_calls`](Self::without_system_calls). Setting up and ending take some 20 ms, which are
+    /// not counted.
     pub fn start() -> Self {
         Self::start_with(SystemCalls::prepare())
     }
 
-    /// Starts counting all but the system calls, at no cost to what is measured.
+    /// Starts counting everything except system calls, at no cost to what is measured.
     pub fn without_system_calls() -> Self {
         Self::start_with(Err("not asked for".into()))
     }
@@ -88,9 +90,9 @@ impl Counters {
         }
     }
 
-    /// Ends counting.
+    /// Stops counting.
     pub fn stop(self) -> Counts {
-        // First, so that only the one call that does it is counted, and that is known.
+        // First, so that only the one call that stops it is counted, which is known.
         let system_calls = self.system_calls.and_then(SystemCalls::finish);
         let usage = Usage::now();
         let before = self.usage;
@@ -109,7 +111,7 @@ impl Counters {
     }
 }
 
-/// `getrusage` counts the device in sectors.
+/// Unit of `getrusage`, which counts device transfers in sectors.
 const BLOCK_BYTES: u64 = 512;
 
 #[derive(Debug)]
@@ -147,15 +149,16 @@ impl Usage {
     }
 }
 
-/// One perf event per thread, each inherited by the threads that it starts.
+/// Perf events, one for each thread and inherited by the threads that it starts.
 #[derive(Debug)]
 struct SystemCalls {
-    /// That of the calling thread is the last: switched on last and off first.
+    /// Events. The calling thread's is the last: switched on last and off first.
     events: Vec<OwnedFd>,
 }
 
-/// A thread that starts another while we look may leave it out, so look again until there is no new one; a program that
-/// starts threads all the time is measured with what was found by then.
+/// Number of scans for threads. A thread that starts another one during a scan may hide it, so scanning is
+/// repeated until there is no new one; a program that starts threads all the time is measured with those
+/// found by then.
 const SCANS: usize = 3;
 
 impl SystemCalls {
@@ -198,7 +201,7 @@ impl SystemCalls {
         for event in &self.events {
             total += read_count(event)?;
         }
-        // The call that switched off the calling thread's event was made while it was on.
+        // The call that switched off the calling thread's event was counted.
         Ok(total.saturating_sub(1))
     }
 }

@@ -1,4 +1,4 @@
-//! System calls of threads that run already.
+//! System calls of threads that are running already.
 
 use super::perf::{
     control, explain, open_event, read_count, tracepoint_id, Whom, PERF_EVENT_IOC_DISABLE,
@@ -6,7 +6,7 @@ use super::perf::{
 };
 use std::os::fd::OwnedFd;
 
-/// One event for each thread, inherited by what it starts.
+/// Events, one for each thread and inherited by what it starts.
 #[derive(Debug)]
 pub struct OfThreads {
     events: Vec<OwnedFd>,
@@ -16,7 +16,7 @@ impl OfThreads {
     /// Makes the events, switched off. A thread that has ended is left out.
     ///
     /// # Errors
-    /// Why it cannot be done, in words.
+    /// A sentence that says why it cannot be done.
     pub fn prepare(threads: &[i32]) -> Result<OfThreads, String> {
         let id = tracepoint_id()?;
         let mut events = Vec::new();
@@ -30,7 +30,7 @@ impl OfThreads {
         Ok(OfThreads { events })
     }
 
-    /// Counts from now on.
+    /// Starts counting.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -40,7 +40,7 @@ impl OfThreads {
             .try_for_each(|event| control(event, PERF_EVENT_IOC_ENABLE))
     }
 
-    /// Ends counting, and returns how many calls there were.
+    /// Stops counting, and returns the number of calls.
     ///
     /// # Errors
     /// If the kernel refuses.

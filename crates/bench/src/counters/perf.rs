@@ -1,4 +1,4 @@
-//! The raw side of counting: perf events on the tracepoint that every system call passes.
+//! The system interface of counting: perf events on the tracepoint that every system call passes.
 
 use std::fs;
 use std::io;
@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 pub(super) const PERF_EVENT_IOC_ENABLE: libc::c_ulong = 0x2400;
 pub(super) const PERF_EVENT_IOC_DISABLE: libc::c_ulong = 0x2401;
-/// `_IOW('$', 6, char *)`.
+/// The request `_IOW('$', 6, char *)`.
 const PERF_EVENT_IOC_SET_FILTER: libc::c_ulong =
     0x4000_2406 | ((size_of::<*const u8>() as libc::c_ulong) << 16);
 
@@ -18,7 +18,7 @@ pub(super) fn control(event: &OwnedFd, request: libc::c_ulong) -> Result<(), Str
     }
 }
 
-/// Lets the event count only what passes a filter of the tracing system, such as `id == 0`.
+/// Makes the event count only what passes a filter of the tracing system, such as `id == 0`.
 pub(super) fn filter(event: &OwnedFd, expression: &std::ffi::CStr) -> Result<(), String> {
     // SAFETY: the descriptor is a perf event of ours, and the kernel copies the string during the call.
     match unsafe {
@@ -33,7 +33,7 @@ pub(super) fn filter(event: &OwnedFd, expression: &std::ffi::CStr) -> Result<(),
     }
 }
 
-/// What an event and those that inherited it have counted.
+/// Returns the count of an event and those that inherited it.
 pub(super) fn read_count(event: &OwnedFd) -> Result<u64, String> {
     let mut count = 0u64;
     // SAFETY: `count` is eight writable bytes, which is what such an event gives.
@@ -63,15 +63,15 @@ const PERF_TYPE_TRACEPOINT: u32 = 2;
 const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 8;
 const DISABLED: u64 = 1;
 const INHERIT: u64 = 1 << 1;
-/// Not by child processes. Linux 5.13.
+/// Excludes child processes. Linux 5.13.
 const INHERIT_THREAD: u64 = 1 << 35;
 
-/// Who is counted beside the thread itself.
+/// Tasks that are counted beside the thread itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whom {
     /// The threads that it starts meanwhile (before Linux 5.13 also its child processes).
     Threads,
-    /// These, and its child processes with all that they start.
+    /// These threads, and its child processes with all that they start.
     Children,
 }
 
@@ -121,7 +121,7 @@ pub(super) fn tracepoint_id() -> Result<u64, String> {
         let (_, place, kind) = (words.next()?, words.next()?, words.next()?);
         (kind == "tracefs").then(|| place.to_owned())
     });
-    // An automount appears in the list only once somebody has looked into it.
+    // An automount appears in the list only after an access to it.
     let usual = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"].map(str::to_owned);
     let mut denied = None;
     for place in mounted.chain(usual) {

@@ -1,46 +1,46 @@
-//! What only BPF sees of a round. Plain data, whether or not this build can fill it.
+//! Facts about a round that only BPF sees. This is plain data, even if this build cannot fill it.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What BPF has seen.
+/// Facts that BPF has seen.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Seen {
-    /// How long system calls took, by name. Those that began before or ended after are left out.
+    /// Times of system calls, by name. Calls that began before or ended after are left out.
     pub call_times: BTreeMap<String, Times>,
-    /// io_uring's ops, from the kernel's taking them to their completion, by name.
+    /// Times of io_uring's ops from the kernel's taking them to their completion, by name.
     pub op_times: BTreeMap<String, Times>,
-    /// Ops of io_uring's that went to one of its workers, by name.
+    /// Number of io_uring's ops that went to one of its workers, by name.
     pub punts: BTreeMap<String, u64>,
     /// Context switches of threads that had to wait.
     pub voluntary: u64,
-    /// Of threads that had to give way.
+    /// Context switches of threads that were preempted.
     pub involuntary: u64,
-    /// How long threads were off the CPU because they waited, all together.
+    /// Time that threads were off the CPU because they waited, in total.
     pub waiting_s: f64,
-    /// Because others ran instead.
+    /// Time that threads were off the CPU because they were preempted, in total.
     pub preempted_s: f64,
-    /// How long each wait was.
+    /// Times of the waits.
     pub waits: Option<Times>,
 }
 
-/// How long things took: a histogram, in which a time is off by an eighth at most.
+/// A histogram of times, in which a time is off by an eighth at most.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Times {
-    /// How many.
+    /// Number of times.
     pub count: u64,
-    /// Half took at most this long.
+    /// Median.
     pub p50_s: f64,
-    /// 99 percent.
+    /// 99th percentile.
     pub p99_s: f64,
-    /// All.
+    /// Maximum.
     pub max_s: f64,
-    /// The upper end of each bucket that has any, in seconds, and how many it has.
+    /// Upper end of each bucket that is not empty, in seconds, and its count.
     pub buckets: Vec<(f64, u64)>,
 }
 
 impl Times {
-    /// From buckets in order. None if nothing is in them.
+    /// Creates it from buckets in order; `None` if they are empty.
     pub fn of(buckets: Vec<(f64, u64)>) -> Option<Times> {
         let buckets: Vec<(f64, u64)> = buckets.into_iter().filter(|b| b.1 > 0).collect();
         let count: u64 = buckets.iter().map(|b| b.1).sum();

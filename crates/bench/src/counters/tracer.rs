@@ -1,19 +1,19 @@
-//! How a round is counted: by perf events, or by BPF where this build has it.
+//! Ways of counting a round: perf events, or BPF where this build has it.
 
 use super::seen::Seen;
 use super::{ByName, Calls, Whom};
 use std::thread;
 
-/// What is counted with.
+/// Ways of counting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
     /// Perf events on the tracepoint of system calls.
     Perf,
-    /// A BPF program on this and others.
+    /// A BPF program on this and other tracepoints.
     Bpf,
 }
 
-/// One that is ready.
+/// A way of counting that is set up.
 pub(crate) enum Tracer {
     Perf(ByName),
     #[cfg(feature = "bpf")]
@@ -21,7 +21,7 @@ pub(crate) enum Tracer {
 }
 
 impl Method {
-    /// As in a report.
+    /// Returns the name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Method::Perf => "perf",
@@ -29,12 +29,12 @@ impl Method {
         }
     }
 
-    /// Whether it works here, and what it cannot see.
+    /// Checks whether it works here, and returns what it cannot see.
     ///
     /// # Errors
-    /// Why it does not, in words.
+    /// A sentence that says why it does not.
     pub fn try_out(self) -> Result<Vec<String>, String> {
-        // On a thread of its own, for a tracer is of the thread that makes it ready.
+        // On a separate thread, because a tracer belongs to the thread that sets it up.
         let tried = || Ok(Tracer::prepare(self)?.blind_to());
         thread::scope(|scope| {
             let thread = thread::Builder::new().spawn_scoped(scope, tried);
@@ -45,7 +45,7 @@ impl Method {
 }
 
 impl Tracer {
-    /// On the thread that starts all that is to be counted.
+    /// Sets it up, on the thread that starts all that is to be counted.
     pub fn prepare(method: Method) -> Result<Tracer, String> {
         match method {
             Method::Perf => ByName::prepare(Whom::Threads).map(Tracer::Perf),

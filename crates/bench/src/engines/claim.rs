@@ -1,4 +1,5 @@
-//! Which op of a job is next, for all of its threads, and when it may begin. Knows nothing of how it is done.
+//! Choice of the next op of a job, for all of its threads, and of its start time. This module does not know
+//! how it is done.
 
 use super::{sleep, threads_a_job, Part, Times};
 use crate::job::Cell;
@@ -7,44 +8,45 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The progress of a job, which its threads share.
+/// Progress of a job, which its threads share.
 #[derive(Debug)]
 pub struct Shared {
-    /// The next op; unused where there is a `mixture`.
+    /// Number of the next op; unused where there is a `mixture`.
     next: AtomicU64,
-    /// The progress of each way, where both have a rate and the clock decides which is next.
+    /// Progress of reads and writes, where both have a rate and the clock decides which is next.
     mixture: Option<Mutex<Mixture>>,
-    /// By way, the first op that was claimed and never begun. Without a `mixture` all ops are counted as reads here.
+    /// First op that was claimed and never begun, for reads and for writes. Without a `mixture` all ops count
+    /// as reads here.
     given_up: [AtomicU64; 2],
-    /// Ops of a round; `u64::MAX` if only time ends it.
+    /// Number of ops of a round; `u64::MAX` if only time ends it.
     ops: u64,
-    /// Writes that have completed, where that matters.
+    /// Number of writes that have completed, where that matters.
     pub(super) written: AtomicU64,
-    /// Threads that have not done their part.
+    /// Number of threads that have not done their part.
     pub(super) working: AtomicU32,
 }
 
-/// How far each way of a mixture is.
+/// Progress of the reads and the writes of a mixture.
 #[derive(Debug)]
 struct Mixture {
     reads: u64,
     writes: u64,
-    /// Bytes of a round that are left; None if only time ends it.
+    /// Bytes of a round that are left; `None` if only time ends it.
     bytes_left: Option<u64>,
 }
 
-/// An op that is this thread's to do.
+/// An op that this thread has claimed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Claimed {
-    /// Its number, among those of its way where there is a [`Mixture`].
+    /// Number of the op, among those of its direction where there is a [`Mixture`].
     number: u64,
     pub step: Step,
-    /// The time before which `rate_iops` does not let it begin.
+    /// Time before which `rate_iops` does not let it begin.
     pub due: Option<Instant>,
 }
 
 impl Shared {
-    /// The progress of a job that has not begun.
+    /// Creates the progress of a job that has not begun.
     pub fn new(cell: &Cell, sequence: &Sequence) -> Shared {
         let bytes = (!cell.time_based).then(|| cell.bytes_a_job());
         let mixture = || {
@@ -64,7 +66,7 @@ impl Shared {
         }
     }
 
-    /// The steps that have written, in order. A step that was given up ends them.
+    /// Returns the steps that have written, in order. A step that was given up ends them.
     pub fn steps_that_wrote<'a>(&self, sequence: &'a Sequence) -> Box<dyn Iterator<Item = Step> + 'a> {
         let given_up = |way: usize| self.given_up[way].load(Ordering::Relaxed);
         if let Some(mixture) = &self.mixture {
@@ -83,14 +85,15 @@ fn way_index(direction: Direction) -> usize {
     usize::from(direction == Direction::Write)
 }
 
-/// When op number `number` of a way with this rate may begin.
+/// Returns when op number `number` of a direction with this rate may begin.
 fn due(start: Instant, rate: Option<u32>, number: u64) -> Option<Instant> {
     let ns = u128::from(number) * 1_000_000_000 / u128::from(rate?.max(1));
     Some(start + Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX)))
 }
 
 impl Mixture {
-    /// The way that the shares ask for, unless its rate has it wait and the other way may begin earlier.
+    /// Claims an op of the direction that the shares ask for, unless its rate makes it wait and the other may
+    /// begin earlier.
     fn claim(&mut self, cell: &Cell, sequence: &Sequence, start: Instant, now: Instant) -> Option<Claimed> {
         if self.bytes_left == Some(0) {
             return None;
@@ -125,7 +128,7 @@ impl Mixture {
 }
 
 impl Part<'_> {
-    /// The next op, unless there is none or it is too late.
+    /// Claims the next op, unless there is none or it is too late.
     pub(super) fn claim(&self, times: &Times, now: Instant) -> Option<Claimed> {
         if times.deadline.is_some_and(|deadline| now >= deadline) || self.stop.load(Ordering::Relaxed) {
             return None;
@@ -142,7 +145,7 @@ impl Part<'_> {
         })
     }
 
-    /// Sleeps until a claimed op is due, and says whether it may still begin. If not, it is given up.
+    /// Sleeps until a claimed op is due, and returns true if it may still begin. If not, it is given up.
     pub(super) fn may_begin(&self, claimed: Claimed, times: &Times) -> bool {
         if let Some(due) = claimed.due {
             let end = times.deadline.map_or(due, |deadline| due.min(deadline));
@@ -177,7 +180,8 @@ mod tests {
         job.cells().remove(0)
     }
 
-    /// Ops of both ways that may begin within a second, on a clock that stands still until nothing is due.
+    /// Counts the ops of both directions that may begin within a second, on a clock that stands still until
+    /// nothing is due.
     fn in_a_second(cell: &Cell) -> (u64, u64) {
         let sequence = Sequence::new(cell.rw, 1, 0, cell.size, cell.bs)
             .mix_read(cell.rwmixread)

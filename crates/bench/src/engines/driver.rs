@@ -13,27 +13,27 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::io;
 use std::time::Duration;
 
-/// How long an SQPOLL thread polls without work: fio's default.
+/// Time that an SQPOLL thread polls without work: fio's default.
 pub(super) const SQPOLL_IDLE: Duration = Duration::from_secs(1);
 
 pub(super) struct OnDriver {
-    // Before the buffers: they may be registered with it.
+    // Declared before the buffers: they may be registered with it.
     driver: Driver,
     source: Handle,
     destination: Option<Handle>,
-    /// One for each slot, long enough for every op. None while the slot's op has it.
+    /// Buffers, one for each slot and long enough for every op. `None` while the slot's op has it.
     buffers: Vec<Option<Buf>>,
-    /// Another buffer for each slot, for reads that are shorter than writes: a read fills its
-    /// buffer's capacity. Empty where reads are not shorter.
+    /// Second buffers for each slot, for reads that are shorter than writes: a read fills its buffer's
+    /// capacity. Empty where reads are not shorter.
     for_reads: Vec<Option<Buf>>,
-    /// Whose op it is; None is a sync.
+    /// Slots by the token of their op; `None` is a sync.
     slots: HashMap<Token, Option<usize>, BuildHasherDefault<Once>>,
     done: Vec<Completion>,
-    /// How many are taken back together at most.
+    /// Upper bound on completions that are reaped together.
     most: usize,
 }
 
-/// Tokens differ in their low bits, so one multiplication spreads them.
+/// A hasher for tokens: they differ in their low bits, so one multiplication spreads them.
 #[derive(Default)]
 struct Once(u64);
 
@@ -51,7 +51,7 @@ impl Hasher for Once {
     }
 }
 
-/// The driver that a cell's engine means.
+/// Returns the driver's configuration for a cell's engine.
 pub(crate) fn config(cell: &Cell) -> Config {
     let engine = match cell.engine.base {
         Base::PosixAio => Engine::PosixAio,

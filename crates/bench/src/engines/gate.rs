@@ -1,25 +1,26 @@
-//! Where the threads of a cell meet, and the one that watches over them.
+//! The meeting point of a cell's threads and the one that watches over them.
 //!
-//! Nobody waits for a thread that will not come: what cannot be made and what panics [cancels](Gate::cancel) the rest.
+//! No thread waits for one that will not come: a set-up that fails and a panic [cancel](Gate::cancel) the
+//! rest.
 
 use crate::job::Cell;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The times of a round.
+/// Times of a round.
 #[derive(Debug, Clone, Copy)]
 pub struct Times {
-    /// The first op may begin.
+    /// Time at which the first op may begin.
     pub start: Instant,
-    /// What comes back before is not counted.
+    /// Time before which completions are not counted.
     pub measured_from: Instant,
-    /// No op begins after.
+    /// Time after which no op begins.
     pub deadline: Option<Instant>,
 }
 
 impl Times {
-    /// Of a cell whose first op may begin now.
+    /// Returns the times of a cell whose first op begins at `start`.
     pub(super) fn of(start: Instant, cell: &Cell) -> Times {
         let measured_from = start + Duration::from_millis(cell.ramp_ms);
         let runtime = cell.runtime_ms.map(Duration::from_millis);
@@ -31,11 +32,11 @@ impl Times {
     }
 }
 
-/// For a number of threads and one that watches.
+/// A barrier for a number of threads and one that watches.
 pub struct Gate {
     threads: usize,
     state: Mutex<State>,
-    /// The watcher waits for the last thread, and the threads for the watcher.
+    /// Signals in both directions: the watcher waits for the last thread, and the threads for the watcher.
     for_watcher: Condvar,
     for_threads: Condvar,
 }
@@ -44,15 +45,15 @@ pub struct Gate {
 struct State {
     ready: usize,
     done: usize,
-    /// Set when they may begin.
+    /// Start time, once they may begin.
     start: Option<Instant>,
     released: bool,
-    /// One could not be made ready.
+    /// True if a thread could not be set up.
     failed: bool,
     cancelled: bool,
 }
 
-/// Cancels if its thread panics.
+/// Guard that cancels the gate if its thread panics.
 pub struct Present<'a>(&'a Gate);
 
 impl Drop for Present<'_> {
@@ -64,7 +65,7 @@ impl Drop for Present<'_> {
 }
 
 impl Gate {
-    /// For this many threads and one that watches.
+    /// Creates the gate for this many threads and one that watches.
     pub fn new(threads: usize) -> Gate {
         Gate {
             threads,
@@ -74,41 +75,41 @@ impl Gate {
         }
     }
 
-    /// Every thread is ready, or has failed. For the watcher.
+    /// Waits until every thread is ready, or has failed. For the watcher.
     pub fn all_ready(&self) {
         self.watch(|state| state.ready);
     }
 
-    /// Lets them begin. For the watcher.
+    /// Lets the threads begin. For the watcher.
     pub fn begin(&self) {
         self.lock().start = Some(Instant::now());
         self.for_threads.notify_all();
     }
 
-    /// Every thread has done its part. For the watcher.
+    /// Waits until every thread has done its part. For the watcher.
     pub fn all_done(&self) {
         self.watch(|state| state.done);
     }
 
-    /// Lets them go. For the watcher.
+    /// Lets the threads go. For the watcher.
     pub fn release(&self) {
         self.lock().released = true;
         self.for_threads.notify_all();
     }
 
-    /// Nobody waits any more, and who has not begun does not.
+    /// Ends all waiting; a thread that has not begun does not begin.
     pub fn cancel(&self) {
         self.lock().cancelled = true;
         self.for_threads.notify_all();
         self.for_watcher.notify_all();
     }
 
-    /// As long as a thread has this, the others wait for it and not for ever.
+    /// Registers a thread: while it holds this guard, the others do not wait for it in vain.
     pub fn enter(&self) -> Present<'_> {
         Present(self)
     }
 
-    /// For a thread that is ready, or not: when it may begin if all are.
+    /// Reports that a thread is ready, or not. Returns when it may begin if all are.
     pub(super) fn ready(&self, ready: bool) -> Option<Instant> {
         let mut state = self.lock();
         state.failed |= !ready;
@@ -118,7 +119,7 @@ impl Gate {
         state.start.filter(|_| !state.failed && !state.cancelled)
     }
 
-    /// For a thread that has done its part.
+    /// Reports that a thread has done its part.
     pub(super) fn done(&self) {
         let mut state = self.lock();
         state.done += 1;
@@ -126,7 +127,7 @@ impl Gate {
         drop(wait(&self.for_threads, state, |state| !state.released));
     }
 
-    /// The last one does: each call would be counted.
+    /// Wakes the watcher if this thread is the last: each call would be counted.
     fn tell_watcher(&self, arrived: usize) {
         if arrived == self.threads {
             self.for_watcher.notify_one();
@@ -144,7 +145,7 @@ impl Gate {
     }
 }
 
-/// Until there is nothing to wait for, or it is cancelled.
+/// Waits until the condition holds, or the gate is cancelled.
 fn wait<'a>(
     signal: &Condvar,
     state: MutexGuard<'a, State>,
@@ -158,7 +159,7 @@ fn wait<'a>(
 mod tests {
     use super::*;
 
-    /// Two are expected and one comes, or one panics: nobody waits for ever.
+    /// Checks that no thread waits for ever if two are expected and one comes, or one panics.
     #[test]
     fn nobody_waits_for_a_thread_that_does_not_come() {
         let gate = Gate::new(2);
@@ -176,7 +177,7 @@ mod tests {
         thread::scope(|scope| {
             let fell = scope.spawn(|| {
                 let _present = gate.enter();
-                // Without the hook, which would tell of it.
+                // Without the hook, which would print it.
                 std::panic::resume_unwind(Box::new("on the way"));
             });
             gate.all_ready();

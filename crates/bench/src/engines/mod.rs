@@ -1,8 +1,8 @@
-//! One cell's ops, on its threads.
+//! The ops of one cell, on its threads.
 //!
-//! Every thread makes ready, meets the others at the [`Gate`], works, and waits there again before it lets go of anything:
-//! between those two meetings nothing is set up and nothing is torn down, and each thread is still there to be asked what
-//! it has used.
+//! Every thread sets up, meets the others at the [`Gate`], works, and waits there again before it frees
+//! anything. Between those two meetings nothing is set up or torn down, and each thread still exists, so that
+//! its usage can be read.
 
 mod claim;
 mod driver;
@@ -33,51 +33,52 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Buffers start at a multiple of this, which serves O_DIRECT on every device.
+/// Alignment of buffers, which serves O_DIRECT on every device.
 const ALIGNMENT: usize = 4096;
 
-/// One thread's part of a cell.
+/// Part of a cell that one thread does.
 pub struct Part<'a> {
-    /// What to do.
+    /// Cell to do.
     pub cell: &'a Cell,
-    /// The job's ops.
+    /// Ops of the job.
     pub sequence: &'a Sequence,
-    /// What the threads of the job have in common.
+    /// State that the threads of the job share.
     pub shared: &'a Shared,
-    /// Read from, or written to; copied from.
+    /// File to read from or write to; the source of a copy.
     pub source: &'a File,
-    /// Copied to.
+    /// Target of a copy.
     pub destination: Option<&'a File>,
-    /// Of the contents.
+    /// Seed of the contents.
     pub seed: u64,
-    /// What is written in this round is stamped with.
+    /// Generation that is stamped on what is written in this round.
     pub generation: u64,
-    /// Where the threads meet.
+    /// Meeting point of the threads.
     pub gate: &'a Gate,
-    /// Whether to end early.
+    /// True if the work is to end early.
     pub stop: &'a AtomicBool,
 }
 
-/// What one thread has done.
+/// Result of one thread.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What was read.
+    /// Tally of reads.
     pub reads: Tally,
-    /// What was written.
+    /// Tally of writes.
     pub writes: Tally,
-    /// Syncs that came back within the time that is told.
+    /// Number of syncs that completed within the measured time.
     pub fsyncs: u64,
-    /// How often ops were handed over: once for all that go together, where the engine takes more than one at a time.
+    /// Number of submissions: one for all ops that are submitted together, where the engine takes more than
+    /// one at a time.
     pub submissions: u64,
-    /// How many ops were in flight in this thread.
+    /// Number of ops in flight in this thread.
     pub depth: Depth,
-    /// When the first op could begin.
+    /// Time at which the first op could begin.
     pub began: Instant,
-    /// When the last op had come back.
+    /// Time at which the last op had completed.
     pub ended: Instant,
 }
 
-/// Threads that a job of this cell has: no more than can have an op at once.
+/// Returns the number of threads of a job of this cell: no more than can have an op at once.
 pub fn threads_a_job(cell: &Cell) -> u32 {
     match cell.engine.base {
         Base::PsyncThreads => cell.reachable_depth(),
@@ -85,10 +86,10 @@ pub fn threads_a_job(cell: &Cell) -> u32 {
     }
 }
 
-/// Does one thread's part. None if another thread could not be made ready.
+/// Does one thread's part. `None` if another thread could not be set up.
 ///
 /// # Errors
-/// What failed, in words.
+/// A sentence that says what failed.
 pub fn work(part: &Part<'_>) -> Result<Option<Outcome>, String> {
     let _present = part.gate.enter();
     match part.cell.engine.base {
@@ -124,7 +125,7 @@ fn between_the_gates<W: Worker>(
     done
 }
 
-/// Memory for an op, of the size that was asked for.
+/// Allocates memory for an op.
 fn zeroed(bytes: usize) -> Result<AlignedBuf, String> {
     AlignedBuf::try_zeroed(bytes, ALIGNMENT).ok_or_else(|| {
         format!("no memory for another buffer of {bytes} bytes: take a smaller --bs or --iodepth")
@@ -132,7 +133,7 @@ fn zeroed(bytes: usize) -> Result<AlignedBuf, String> {
 }
 
 impl Part<'_> {
-    /// A block of memory for each slot, with contents.
+    /// Allocates a block of memory for each slot, with contents.
     fn buffers(&self) -> Result<Vec<AlignedBuf>, String> {
         let block = |slot| {
             let bytes = self.cell.longest_op_bytes();
@@ -143,7 +144,7 @@ impl Part<'_> {
         (0..u64::from(self.cell.reachable_depth())).map(block).collect()
     }
 
-    /// How many completions are taken back together at most.
+    /// Returns an upper bound on completions that are reaped together.
     fn most(&self) -> usize {
         match self.cell.complete_max {
             0 => usize::MAX,
@@ -151,14 +152,14 @@ impl Part<'_> {
         }
     }
 
-    /// Makes a buffer ready to be written.
+    /// Fills a buffer that is to be written.
     fn fill(&self, buffer: &mut [u8], offset: u64) {
         if self.cell.verify {
             data::fill(buffer, self.seed, self.generation, offset);
         }
     }
 
-    /// Looks at what was read.
+    /// Checks what was read.
     fn check(&self, buffer: &[u8], offset: u64) -> Result<(), String> {
         // The kernel may copy a sector while the device or another thread writes it: half of it is old then.
         if !self.cell.verify || self.cell.reads_meet_writes() {
@@ -168,18 +169,18 @@ impl Part<'_> {
             .map_err(|wrong| format!("wrong bytes at offset {} of what was read", wrong.offset))
     }
 
-    /// A write has completed: whether there is an fsync after this one.
+    /// Records a write that has completed, and returns true if an fsync follows it.
     fn is_sync_due(&self) -> bool {
         let each = u64::from(self.cell.fsync);
         each > 0 && (self.shared.written.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(each)
     }
 
-    /// The file that is written to.
+    /// Returns the file that is written to.
     fn written(&self) -> &File {
         self.destination.unwrap_or(self.source)
     }
 
-    /// The last thing in a job's time, where it is asked for: by the last of its threads.
+    /// Does the fsync at the end of a job, where it is asked for, on the last of its threads.
     fn end(&self) -> Result<u64, String> {
         let is_last = self.shared.working.fetch_sub(1, Ordering::Relaxed) == 1;
         if !(is_last && self.cell.end_fsync && self.cell.rw.writes()) {
@@ -190,7 +191,7 @@ impl Part<'_> {
     }
 }
 
-/// Between two looks whether to end early.
+/// Interval between two checks of `stop`.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Sleeps, or less when `stop` becomes true.
@@ -205,7 +206,7 @@ pub(crate) fn sleep(time: Duration, stop: &AtomicBool) {
     }
 }
 
-/// An op that failed, or came back with fewer bytes than it has.
+/// Describes an op that failed, or completed with fewer bytes than it has.
 fn complaint(direction: Direction, offset: u64, outcome: io::Result<usize>) -> String {
     let name = match direction {
         Direction::Read => "read",

@@ -1,4 +1,5 @@
-//! `pread` and `pwrite`, one op after the other: `sync` is one such thread, `psync-threads` are many that share a job's ops.
+//! `pread` and `pwrite`, one op after the other: `sync` is one such thread, `psync-threads` are many that
+//! share a job's ops.
 
 use super::{complaint, sleep, Outcome, Part, Times, Worker};
 use crate::data;

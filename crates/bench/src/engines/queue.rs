@@ -1,7 +1,7 @@
-//! Ops in flight on something asynchronous: what is sent when, and what is done with what comes back.
+//! Ops in flight on an asynchronous transport: when they are submitted, and what follows a completion.
 //!
-//! A slot has one buffer and at most one op: as many slots as the depth, and what finds none waits. How a slot's op is
-//! done is a [`Transport`]'s business.
+//! A slot has one buffer and at most one op. There are as many slots as the depth, and an op that finds none
+//! waits. A [`Transport`] does the op of a slot.
 
 use super::claim::Claimed;
 use super::{complaint, sleep, Outcome, Part, Times, Worker};
@@ -13,42 +13,42 @@ use std::fs::File;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Which file, and which way.
+/// File and direction of an op.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     Read,
     Write,
-    /// The second half of a copy.
+    /// Second half of a copy.
     WriteDestination,
 }
 
-/// What has come back.
+/// An op that has completed.
 pub(super) struct Ended {
-    /// None: a sync.
+    /// Slot of the op; `None` for a sync.
     pub slot: Option<usize>,
     pub result: io::Result<usize>,
 }
 
 impl Ended {
-    /// An fsync that the caller has waited for.
+    /// Does an fsync that the caller waits for.
     pub fn sync_at_once(file: &File) -> Ended {
         let result = rustix::fs::fsync(file).map(|()| 0).map_err(Into::into);
         Ended { slot: None, result }
     }
 }
 
-/// Does the ops of slots.
+/// A transport, which does the ops of slots.
 pub(super) trait Transport: Sized {
     fn ready(part: &Part<'_>) -> Result<Self, String>;
-    /// The slot's memory for an op of this length. No op uses it while the slot is free.
+    /// Returns the slot's memory for an op of this length. No op uses it while the slot is free.
     fn buffer(&mut self, slot: usize, way: Way, bytes: usize) -> &mut [u8];
-    /// Takes an op on the slot's memory. It may wait until `flush`.
+    /// Queues an op on the slot's memory. It may wait until `flush`.
     fn transfer(&mut self, slot: usize, way: Way, offset: u64, bytes: usize) -> Result<(), String>;
-    /// Takes an fsync of the file that is written to.
+    /// Queues an fsync of the file that is written to.
     fn sync(&mut self) -> Result<(), String>;
-    /// Hands over what was taken.
+    /// Submits what is queued.
     fn flush(&mut self) -> Result<(), String>;
-    /// Hands over what was taken, and waits until something has come back.
+    /// Submits what is queued, and waits until something has completed.
     fn wait(&mut self, ended: &mut Vec<Ended>) -> Result<(), String>;
 }
 
@@ -57,15 +57,15 @@ pub(super) struct Queue<T> {
     measured_from: Instant,
     free: Vec<usize>,
     flying: Vec<Option<(Step, Instant)>>,
-    /// Syncs and transfers that have not come back.
+    /// Number of syncs and transfers that have not completed.
     in_flight: usize,
     reads: Tally,
     writes: Tally,
     fsyncs: u64,
     depth: Depth,
-    /// Transfers in flight.
+    /// Number of transfers in flight.
     transfers: u64,
-    /// Taken by the transport and not handed over.
+    /// Number of ops that are queued and not submitted.
     unsent: u64,
     submissions: u64,
 }
@@ -94,7 +94,7 @@ impl<T: Transport> Queue<T> {
         self.transport.flush()
     }
 
-    /// What was taken is about to be handed over. POSIX AIO has no call for more than one op that does not wait.
+    /// Counts a submission of what is queued. POSIX AIO has no call for more than one op that does not wait.
     fn note_submission(&mut self, part: &Part<'_>, is_measured: bool) {
         let ops = std::mem::take(&mut self.unsent);
         let one_by_one = part.cell.engine.base == Base::PosixAio;
@@ -113,7 +113,7 @@ impl<T: Transport> Queue<T> {
         }
     }
 
-    /// Sends a slot on its way; of a copy, the first half.
+    /// Starts the op of a slot; of a copy, the first half.
     fn send(&mut self, part: &Part<'_>, slot: usize, step: Step) -> Result<(), String> {
         let way = match step.direction {
             Direction::Read | Direction::Copy => Way::Read,
@@ -160,7 +160,7 @@ impl<T: Transport> Queue<T> {
         Ok(())
     }
 
-    /// The second half of a copy.
+    /// Starts the second half of a copy.
     fn send_on(&mut self, part: &Part<'_>, slot: usize, read: Step, now: Instant) -> Result<(), String> {
         let bytes = read.bytes as usize;
         let buffer = self.transport.buffer(slot, Way::WriteDestination, bytes);

@@ -1,7 +1,8 @@
-//! `io_submit` and `io_getevents` with nothing around them, as fio's `libaio`: without O_DIRECT a submission blocks until
-//! its transfer is done. Our driver would not let it.
+//! Plain `io_submit` and `io_getevents`, as fio's `libaio`: without O_DIRECT a submission blocks until its
+//! transfer is done, which our driver would not allow.
 //!
-//! Invariant: an iocb and its buffer stay where they are until the event has been read, or the context is gone.
+//! Invariant: an iocb and its buffer stay where they are until the event has been read, or the context is
+//! gone.
 
 use super::queue::{Ended, Transport, Way};
 use super::Part;
@@ -42,29 +43,29 @@ struct Context(libc::c_ulong);
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: a context of ours, used no more. The call waits for what is in flight.
+        // SAFETY: a context of ours that is used no more. The call waits for what is in flight.
         unsafe { libc::syscall(libc::SYS_io_destroy, self.0) };
     }
 }
 
 pub(super) struct RawAio {
-    // First: gone before what its requests point to.
+    // Declared first: gone before what its requests point to.
     context: Context,
     source: File,
     destination: Option<File>,
     iocbs: Box<[Iocb]>,
     buffers: Vec<AlignedBuf>,
-    /// Slots that were taken and not handed over.
+    /// Slots that are queued and not submitted.
     taken: Vec<usize>,
     in_kernel: usize,
-    /// As long as what is taken back together at most.
+    /// Events; the length is the upper bound on completions that are reaped together.
     events: Vec<Event>,
     /// Syncs, which are done at once.
     synced: Vec<Ended>,
 }
 
 impl RawAio {
-    /// As many as the kernel takes now.
+    /// Submits as many as the kernel takes now.
     fn submit(&mut self) -> Result<(), String> {
         while !self.taken.is_empty() {
             let base = self.iocbs.as_mut_ptr();

@@ -1,11 +1,12 @@
-//! `aio_read` and `aio_write` of the C library with nothing around them, as fio's `posixaio`: no request tells of its end,
-//! the program looks at each, and waits for some of them with `aio_suspend`.
+//! Plain `aio_read` and `aio_write` of the C library, as fio's `posixaio`: no request reports its end, so the
+//! program checks each, and waits for some of them with `aio_suspend`.
 //!
-//! Which of them decides how often the program is woken. glibc has one thread for a file's requests, which does them in
-//! order: to wait for the oldest is to be woken for each, to wait for all makes `aio_suspend` note down and forget each,
-//! every time. As fio: those of the lowest slots, so that many have ended by then.
+//! The choice of those decides how often the program is woken. glibc has one thread for a file's requests,
+//! which does them in order: waiting for the oldest wakes the program for each, and waiting for all makes
+//! `aio_suspend` register and unregister each, every time. As in fio, the program waits for those of the
+//! lowest slots, so that many have ended by then.
 //!
-//! Invariant: a control block and its buffer stay where they are until `aio_return` has been asked for it.
+//! Invariant: a control block and its buffer stay where they are until `aio_return` has been called for it.
 
 use super::queue::{Ended, Transport, Way};
 use super::Part;
@@ -17,7 +18,7 @@ use std::os::fd::AsRawFd;
 
 /// From `signal.h`: no notification.
 const SIGEV_NONE: libc::c_int = 1;
-/// Requests that are waited for together at most: fio's number.
+/// Upper bound on requests that are waited for together: fio's number.
 const WAITED_FOR: usize = 8;
 
 pub(super) struct RawPosix {
@@ -25,11 +26,11 @@ pub(super) struct RawPosix {
     destination: Option<File>,
     blocks: Box<[libc::aiocb]>,
     buffers: Vec<AlignedBuf>,
-    /// Whether a slot is in the library's hands.
+    /// True for each slot whose request the library has.
     flying: Vec<bool>,
-    /// Behind the slot that was taken back last.
+    /// Slot after the one that was reaped last.
     next: usize,
-    /// The most that are taken back together.
+    /// Upper bound on completions that are reaped together.
     most: usize,
     /// Syncs, which are done at once.
     synced: Vec<Ended>,
@@ -39,7 +40,7 @@ pub(super) struct RawPosix {
 unsafe impl Send for RawPosix {}
 
 impl RawPosix {
-    /// The result of a slot, if it has one.
+    /// Returns the result of a slot, if it has one.
     fn result(&mut self, slot: usize) -> Option<io::Result<usize>> {
         let block = &raw mut self.blocks[slot];
         // SAFETY: submitted, and its result has not been read: it is in `flying`.
@@ -55,12 +56,13 @@ impl RawPosix {
         }
     }
 
-    /// Takes back what has ended, and waits until something has, unless nothing is in flight. How many.
+    /// Reaps what has ended, waiting for a first one unless nothing is in flight. Returns the number.
     fn reap(&mut self, most: usize, ended: &mut Vec<Ended>) -> io::Result<usize> {
         let count = self.flying.len();
         loop {
             let (mut found, mut list, mut listed) = (0, [std::ptr::null(); WAITED_FOR], 0);
-            // Behind the one that was taken back last, or those of high slots would wait for ever where only some are taken.
+            // After the one that was reaped last, or those of high slots would wait for ever where only some
+            // are reaped.
             let start = if most < count { self.next } else { 0 };
             for slot in (start..count).chain(0..start) {
                 if !self.flying[slot] {

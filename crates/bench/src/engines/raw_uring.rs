@@ -1,5 +1,5 @@
-//! A ring with nothing around it, as fio's `io_uring`: without O_DIRECT the kernel does what it can while it takes an op.
-//! Our driver has a worker do long transfers then.
+//! A plain ring, as fio's `io_uring`: without O_DIRECT the kernel does what it can while it takes an op,
+//! where our driver would use a worker for long transfers.
 //!
 //! Invariant: a slot's buffer stays where it is until its completion has been read.
 
@@ -15,26 +15,27 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 
-/// Of a sync.
+/// User data of a sync.
 const NO_SLOT: u64 = u64::MAX;
 
 pub(super) struct RawUring {
     ring: IoUring,
-    /// Source, and destination if there is one, as they are registered.
+    /// Source, and destination if there is one, in the order of registration.
     files: Vec<File>,
-    /// Files and buffers are registered.
+    /// True if files and buffers are registered.
     fixed: bool,
     iopoll: bool,
     buffers: Vec<AlignedBuf>,
-    /// In the submission queue, or in the kernel's hands.
+    /// Number of ops in the submission queue or in the kernel.
     in_flight: usize,
-    /// How many are taken back together at most.
+    /// Upper bound on completions that are reaped together.
     most: usize,
-    /// What has ended before anybody waited for it.
+    /// Completions that were read before the caller waited for them.
     early: Vec<Ended>,
 }
 
-/// With what the kernel has, from the newest: completions are run when we ask (6.1), without an interrupt (5.19).
+/// Makes a ring with the newest features of the kernel: completions are run when we ask (6.1), without an
+/// interrupt (5.19).
 fn ring(cell: &Cell) -> io::Result<IoUring> {
     let mut last = None;
     for (defer, coop) in [(true, true), (false, true), (false, false)] {
@@ -79,7 +80,7 @@ impl RawUring {
         Ok(())
     }
 
-    /// Reads completions, `most` at most. How many.
+    /// Reads completions, at most `most`, and returns the number.
     fn take(&mut self, most: usize, ended: &mut Vec<Ended>) -> usize {
         let mut found = 0;
         for entry in self.ring.completion().take(most) {
@@ -103,7 +104,8 @@ impl RawUring {
     }
 }
 
-/// EBUSY: completions that found no room wait for room, and what has completed has to be read first (5.5).
+/// Interprets EBUSY: completions that found no room wait for it, and those that are ready have to be read
+/// first (5.5).
 fn told(entered: io::Result<usize>) -> Result<(), String> {
     match entered {
         Err(e) if e.raw_os_error() != Some(libc::EBUSY) => Err(format!("io_uring_enter: {e}")),
@@ -172,7 +174,7 @@ impl Transport for RawUring {
         self.push(&entry.user_data(slot as u64))
     }
 
-    /// A ring whose completions are polled for takes nothing but transfers.
+    /// Does an fsync at once, as a ring whose completions are polled for takes nothing but transfers.
     fn sync(&mut self) -> Result<(), String> {
         let (index, fd) = self.written();
         if self.iopoll {

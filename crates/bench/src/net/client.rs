@@ -1,7 +1,7 @@
 //! The load: threads that each wait for their connections with epoll.
 //!
-//! In a closed loop each connection has `depth` requests in flight, always. In an open loop a request is due at its time, whether
-//! the server keeps up or not, and its latency counts from then.
+//! In a closed loop each connection always has `depth` requests in flight. In an open loop a request is due
+//! at a fixed time, whether the server keeps up or not, and its latency counts from then.
 
 use super::load::Load;
 use super::server::Process;
@@ -16,14 +16,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Between two looks whether to end early.
+/// Interval between two checks of `stop`.
 const LOOK: Duration = Duration::from_millis(50);
-/// Until all threads have begun.
+/// Delay until all threads have begun.
 const START: Duration = Duration::from_millis(20);
 const READ_BYTES: usize = 256 << 10;
 const EVENTS: usize = 256;
 
-/// When requests begin, and which of them count.
+/// Times of a round: when requests begin, and which of them count.
 #[derive(Debug, Clone, Copy)]
 struct Times {
     start: Instant,
@@ -31,16 +31,17 @@ struct Times {
     end: Instant,
 }
 
-/// What one thread has done.
+/// Result of one thread.
 #[derive(Default)]
 struct Done {
     tally: Tally,
     unanswered: u64,
-    /// Open until the server's costs are read: the thread that served one may end with it, and its costs with the thread.
+    /// Connections, kept open until the server's costs are read: the thread that served one may end with it,
+    /// and its costs with the thread.
     connections: Vec<Connection>,
 }
 
-/// One round.
+/// Runs one round.
 pub(super) fn run(
     address: &Address,
     wire: &Wire,
@@ -135,21 +136,21 @@ fn sleep_until(time: Instant, over: impl Fn() -> bool) {
 #[derive(Debug, Clone, Copy)]
 struct Pending {
     asked: Asked,
-    /// When it was sent, or was to be sent.
+    /// Time at which it was sent, or was to be sent.
     due: Instant,
 }
 
-/// One connection with its requests.
+/// A connection with its requests.
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: Stream,
     id: u64,
     next: u64,
     pending: VecDeque<Pending>,
-    /// What is not sent yet, from `sent` on.
+    /// Bytes to send, of which those before `sent` are sent.
     out: Vec<u8>,
     sent: usize,
-    /// The beginning of a response.
+    /// Beginning of a response.
     partial: Vec<u8>,
     watched_for_room: bool,
 }
@@ -179,12 +180,12 @@ impl Connection {
         self.pending.push_back(Pending { asked, due });
     }
 
-    /// How many bytes all pending responses have.
+    /// Returns the number of bytes of all pending responses.
     pub fn expected_len(&self, wire: &Wire) -> usize {
         self.pending.iter().map(|one| wire.response_len(one.asked)).sum()
     }
 
-    /// Sends what fits, and tells whether that is all.
+    /// Sends what fits, and returns true if that is all.
     pub fn flush(&mut self) -> Result<bool, String> {
         while self.sent < self.out.len() {
             match self.stream.write_some(&self.out[self.sent..]) {
@@ -198,8 +199,8 @@ impl Connection {
         Ok(true)
     }
 
-    /// Reads once, and calls `answered` with the due time and length of each response that is whole. Tells whether there was
-    /// anything.
+    /// Reads once, and calls `answered` with the due time and length of each response that is complete.
+    /// Returns true if anything was read.
     pub fn read(
         &mut self,
         wire: &Wire,
@@ -245,25 +246,26 @@ impl Connection {
     }
 }
 
-/// One thread's connections.
+/// Connections of one thread.
 struct Client<'a> {
     wire: &'a Wire,
     depth: usize,
     times: Times,
     set: OwnedFd,
     connections: Vec<Connection>,
-    /// Of an open loop.
+    /// State of an open loop.
     open: Option<Open>,
     tally: Tally,
 }
 
-/// Requests by the clock.
+/// Requests that are due at fixed times.
 struct Open {
     next_due: Instant,
     interval: Duration,
     /// Requests that are due and for which no connection is free.
     late: VecDeque<Instant>,
-    /// Connections with room, the one that waited longest first; one stands there once for each request that it can take.
+    /// Connections with room, the one that waited longest first; a connection occurs once for each request
+    /// that it can take.
     free: VecDeque<usize>,
 }
 
@@ -351,7 +353,7 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// Until a connection is ready or a request is due.
+    /// Waits until a connection is ready or a request is due.
     fn wait(&mut self, events: &mut Vec<epoll::Event>) -> Result<(), String> {
         let left = match &self.open {
             None => LOOK,
@@ -361,7 +363,7 @@ impl<'a> Client<'a> {
             tv_sec: 0,
             tv_nsec: left.subsec_nanos().into(),
         };
-        // epoll_wait counts in milliseconds where epoll_pwait2 is not there.
+        // epoll_wait counts in milliseconds where epoll_pwait2 is not available.
         if self.open.is_some() {
             let mut ready = [PollFd::new(&self.set, PollFlags::IN)];
             match poll(&mut ready, Some(&timeout)) {
@@ -420,7 +422,8 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// Requests without an answer have taken at least until now: an open loop that left them out would hide the longest waits.
+    /// Ends the round. Requests without an answer have taken at least until now: an open loop that left them
+    /// out would hide the longest waits.
     fn done(mut self) -> Done {
         let mut unanswered = 0;
         if let Some(open) = &self.open {

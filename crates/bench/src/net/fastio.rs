@@ -8,31 +8,31 @@ use std::net::{Ipv4Addr, TcpListener};
 /// The preset's name on the command line.
 pub const NAME: &str = "fastio";
 
-/// What stands below the published columns.
+/// Note below the published columns.
 pub(crate) const SOURCE: &str =
     "published: FastIO on 32 cores (Arm), as its authors report it. Its user thread and one that retries poll as long as the \
      server runs, so N kernel workers are N + 2 busy threads";
 
-/// As in the published table.
+/// Number of connections, as in the published table.
 const CONNECTIONS: u32 = 25;
 
 /// Requests a second with 0 (epoll), 1, 2 ... kernel workers.
 const RATES: [u32; 6] = [82_896, 82_802, 161_260, 257_491, 301_168, 393_052];
 
-/// What the preset measures here.
+/// Measurements of the preset on this machine.
 #[derive(Debug)]
 pub struct Table {
-    /// epoll, and one server for each number of kernel workers.
+    /// Servers: epoll, and one for each number of kernel workers.
     pub servers: Vec<Server>,
-    /// Of each server, what was published.
+    /// Published figures of each server.
     published: Vec<Published>,
     /// Rows that this machine has too few processors for.
     pub left_out: Vec<String>,
-    /// Client threads: the processors that the largest server leaves.
+    /// Number of client threads: the processors that the largest server leaves.
     threads: u32,
 }
 
-/// The rows that fit on so many processors. `own`: how this program is started.
+/// Returns the rows that fit on `processors` processors. `own` is the command that starts this program.
 ///
 /// # Errors
 /// If the kernel gives no port.
@@ -96,7 +96,7 @@ fn server(own: &[OsString], workers: usize) -> io::Result<Server> {
 }
 
 impl Table {
-    /// A cell of each server. `like`: what was asked for on the command line.
+    /// Returns a cell of each server. `like` holds the options of the command line.
     pub fn cells(&self, like: &Load) -> Vec<(usize, Load)> {
         let load = |at: usize| Load {
             server: self.servers[at].name.clone(),
@@ -109,7 +109,7 @@ impl Table {
         (0..self.servers.len()).map(|at| (at, load(at))).collect()
     }
 
-    /// Client threads, where none are asked for.
+    /// Returns the number of client threads, where none is given.
     pub fn client_threads(&self) -> u32 {
         self.threads
     }
@@ -143,7 +143,7 @@ mod tests {
         assert!(left_out(6).starts_with("a processor for the client: "));
     }
 
-    /// Five workers are seven busy threads, and epoll is one.
+    /// Checks the published numbers: five workers are seven busy threads, and epoll is one.
     #[test]
     fn published_threads_are_those_that_poll() {
         let threads: Vec<u32> = (0..RATES.len())

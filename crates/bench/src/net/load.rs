@@ -1,11 +1,11 @@
-//! What is asked of a server in one cell.
+//! Load on a server in one cell.
 
 use crate::job::Measure;
 use crate::units;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What client and server say to each other.
+/// Protocol between client and server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
@@ -17,7 +17,7 @@ pub enum Protocol {
     Http,
 }
 
-/// What others report of the same work on a machine of theirs.
+/// Published figures for the same work on another machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Published {
     /// Requests a second.
@@ -31,32 +31,32 @@ pub struct Published {
 pub struct Load {
     /// The server's name.
     pub server: String,
-    /// What is said.
+    /// Protocol of the requests.
     pub protocol: Protocol,
-    /// Of HTTP: what is asked for.
+    /// Path of the requests, for HTTP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// Connections at once.
     pub connections: u32,
-    /// Bytes of a message, or of a value; 0 where the server decides.
+    /// Size of a message, or of a value, in bytes; 0 where the server decides.
     pub message_bytes: u64,
-    /// Requests in flight on each connection, at most.
+    /// Upper bound on requests in flight on each connection.
     pub depth: u32,
-    /// Requests a second of all connections together: an open loop. None: a closed one.
+    /// Requests a second of all connections together, in an open loop; `None` for a closed one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<u64>,
-    /// Of RESP: the share of SET, in percent, and how many keys there are.
+    /// Share of SET in percent, and the number of keys, for RESP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sets: Option<(u8, u32)>,
-    /// Send to all connections, wait until all is served, and read then.
+    /// True to send to all connections, wait until all is served, and read then.
     pub lockstep: bool,
     /// Client threads.
     pub threads: u32,
-    /// How long a round is.
+    /// Duration of a round.
     pub runtime_ms: u64,
-    /// Time before anything is measured.
+    /// Time before measuring starts.
     pub ramp_ms: u64,
-    /// What stands beside it.
+    /// Published figures that are shown beside it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub published: Option<Published>,
 }
@@ -66,7 +66,7 @@ fn bytes(count: u64) -> String {
 }
 
 impl Load {
-    /// The work without the server, in one line. Other work has other words.
+    /// Describes the work without the server, in one line. Different work has different words.
     pub fn work(&self) -> String {
         let what = match self.protocol {
             Protocol::Echo => format!("echo of {}", bytes(self.message_bytes)),
@@ -97,7 +97,8 @@ impl Load {
         text
     }
 
-    /// By what servers are compared: an open loop's rate is given, and lock-step has no rate.
+    /// Returns the number by which servers are compared: an open loop's rate is given, and lock-step has no
+    /// rate.
     pub fn measure(&self) -> Measure {
         match (self.lockstep, self.rate) {
             (true, _) => Measure::Cpu,
@@ -106,7 +107,7 @@ impl Load {
         }
     }
 
-    /// How long a round takes at least.
+    /// Returns a lower bound on the duration of a round.
     pub(super) fn planned(&self) -> Duration {
         Duration::from_millis(self.runtime_ms + self.ramp_ms)
     }

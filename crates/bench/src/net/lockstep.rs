@@ -16,21 +16,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a wake-up may take: then bytes are lost, or the server is stuck.
+/// Upper bound on the time of a wake-up: beyond it, bytes are lost or the server is stuck.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The first sleep, for each request, and how it follows what the server needs.
+/// First sleep in microseconds, for each request; later ones follow the time that the server needs.
 const FIRST_SLEEP_US: f64 = 20.0;
 const LONGER: f64 = 1.2;
 const SHORTER: f64 = 0.998;
-/// Of the wake-ups that are not measured: caches and the length of the sleep settle.
+/// Number of wake-ups that are not measured: caches and the length of the sleep settle.
 const WARM_UP: u32 = 20;
 const MAX_SLEEP_S: f64 = 0.1;
-/// The percentile is this part of the wake-ups.
+/// Divisor of the number of wake-ups that gives the rank of the percentile.
 const LEAST_DISTURBED: usize = 10;
-/// Fewer tell nothing.
+/// Lower bound on wake-ups: fewer are not conclusive.
 const FEWEST: usize = 20;
 
-/// One round.
+/// Runs one round.
 pub(super) fn run(
     address: &Address,
     wire: &Wire,
@@ -89,7 +89,8 @@ pub(super) fn run(
     })
 }
 
-/// The tenth percentile of the wake-ups, times their number, takes the place of the sum: other programs disturb the rest.
+/// Replaces the sum by the tenth percentile of the wake-ups times their number: other programs disturb the
+/// rest.
 fn charge(used: &mut Used, total_s: f64) {
     let before = used.user_s + used.system_s;
     let share = if before > 0.0 { used.user_s / before } else { 0.0 };
@@ -111,7 +112,7 @@ struct Step<'a> {
 }
 
 impl Step<'_> {
-    /// Sends, waits, reads, and returns the server's CPU in nanoseconds. None: the client woke too early.
+    /// Sends, waits, reads, and returns the server's CPU in nanoseconds. `None` if the client woke too early.
     fn wake_up(&mut self, connections: &mut [Connection]) -> Result<Option<u64>, String> {
         let before = Process::cpu_ns(&self.tasks);
         for connection in &mut *connections {
@@ -134,7 +135,7 @@ impl Step<'_> {
         Ok((!disturbed).then_some(used))
     }
 
-    /// Tells whether one sleep was enough.
+    /// Returns true if one sleep was enough.
     fn wait_until_all_is_served(&mut self, connections: &[Connection]) -> Result<bool, String> {
         let begun = Instant::now();
         let mut sleeps = 0;

@@ -1,7 +1,7 @@
 //! Load on a server: `bench net`.
 //!
-//! Each round of each cell connects anew and, where the server is a command, starts it anew. The client checks every byte that
-//! comes back. Knows servers by their addresses and processes only.
+//! Each round of each cell connects anew and, where the server is a command, starts it anew. The client
+//! checks every byte that comes back. Servers are known by their addresses and processes only.
 
 mod client;
 pub mod fastio;
@@ -30,52 +30,52 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 use wire::Wire;
 
-/// What serves, and how it comes to run.
+/// A server, and how it is started.
 #[derive(Debug, Clone)]
 pub struct Server {
-    /// Its name in the report.
+    /// Name in the report.
     pub name: String,
-    /// Where it listens.
+    /// Address that it listens on.
     pub address: Address,
-    /// How it is started, or what is known of it.
+    /// Command that starts it, or its process.
     pub start: Start,
 }
 
-/// How a server comes to run.
+/// Ways in which a server is started.
 #[derive(Debug, Clone)]
 pub enum Start {
-    /// It runs. Nothing is known of its process, so that its costs are not told.
+    /// It runs already. Its process is not known, so that its costs are not reported.
     Runs,
-    /// It runs, as this process.
+    /// It runs already, as this process.
     Process(i32),
     /// This command starts it, for each round.
     Command(Vec<OsString>),
 }
 
-/// All that is to be measured.
+/// A plan of measurements.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The servers.
     pub servers: Vec<Server>,
     /// The cells, each with the number of its server.
     pub cells: Vec<(usize, Load)>,
-    /// How often.
+    /// Number of rounds.
     pub rounds: u32,
-    /// Where contents come from.
+    /// Seed of the contents.
     pub seed: u64,
-    /// Whether to count system calls.
+    /// Way of counting system calls.
     pub counters: Counters,
-    /// What cannot be measured here, and why.
+    /// Cells that cannot be measured here, and why.
     pub left_out: Vec<String>,
-    /// For the report.
+    /// Command, for the report.
     pub command: Vec<String>,
 }
 
 impl Plan {
-    /// Everything that can be known to be wrong before a byte is sent.
+    /// Checks everything that can be known to be wrong before a byte is sent.
     ///
     /// # Errors
-    /// The first thing, in words.
+    /// A sentence about the first error.
     pub fn check(&self) -> Result<(), String> {
         check_rounds(self.rounds)?;
         if self.cells.is_empty() {
@@ -110,7 +110,7 @@ impl Plan {
     }
 }
 
-/// Measures all of it: as `proactor_bench::run::run` does.
+/// Measures the plan as `proactor_bench::run::run` does.
 ///
 /// # Errors
 /// If nothing could be measured at all.
@@ -161,12 +161,12 @@ pub fn run(plan: &Plan, stop: &AtomicBool, told: &mut dyn FnMut(&Progress)) -> R
     Ok(report)
 }
 
-/// What a round has found, before it is a [`Round`].
+/// Findings of a round, before they are a [`Round`].
 struct Found {
     elapsed: Duration,
     /// Requests that were answered, and their latencies.
     tally: Tally,
-    /// Requests that were due and had no answer at the end.
+    /// Number of requests that were due and had no answer at the end.
     unanswered: Option<u64>,
     used: Used,
     calls: Option<Calls>,
@@ -212,7 +212,7 @@ fn one_round(
     })
 }
 
-/// Counts and times what a server uses between two moments.
+/// Counts and times of a server between two moments.
 struct Costs<'a> {
     process: Option<&'a Process>,
     before: Option<server::Mark>,

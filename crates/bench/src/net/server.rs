@@ -1,4 +1,4 @@
-//! A server's process: its start and end, its threads, and what they use.
+//! The process of a server: its start and end, its threads, and their usage.
 
 use super::socket::{Address, Stream};
 use super::{Server, Start};
@@ -12,13 +12,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a command has until its server accepts connections.
+/// Time for a command until its server accepts connections.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How long it has to end after SIGTERM.
+/// Time for it to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(3);
-/// How long the server of the round before may hold its port.
+/// Time for which the server of the round before may hold its port.
 const LINGER: Duration = Duration::from_secs(1);
-/// How long a try to connect may take.
+/// Time for an attempt to connect.
 const PROBE: Duration = Duration::from_millis(200);
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -27,12 +27,12 @@ const LOOK: Duration = Duration::from_millis(5);
 pub(super) struct Process {
     pid: i32,
     child: Option<Child>,
-    /// The kernel's threads that handle packets for whichever process: they are in nobody's bill.
+    /// Kernel threads that handle packets for all processes, which are not charged to any.
     ksoftirqd: Vec<i32>,
 }
 
 impl Process {
-    /// Starts the server if it is a command. None: nothing is known of its process.
+    /// Starts the server if it is a command. `None` if its process is not known.
     pub fn start(server: &Server, stop: &AtomicBool) -> Result<Option<Process>, String> {
         let (pid, child) = match &server.start {
             Start::Runs => return Ok(None),
@@ -72,7 +72,7 @@ impl Process {
         }
     }
 
-    /// Its threads, those of io_uring included, and those of the processes that it has started.
+    /// Returns its threads, those of io_uring included, and those of the processes that it has started.
     pub fn tasks(&self) -> Vec<i32> {
         self.processes().into_iter().flat_map(tasks_of).collect()
     }
@@ -95,7 +95,7 @@ impl Process {
         found
     }
 
-    /// CPU nanoseconds of all of its threads until now, without the kernel's.
+    /// Returns the CPU nanoseconds of all its threads until now, without the kernel's.
     pub fn cpu_ns(tasks: &[i32]) -> u64 {
         let ran = |tid: &i32| {
             let text = fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
@@ -135,13 +135,13 @@ impl Drop for Process {
         while begun.elapsed() < GRACE && matches!(waitid(WaitId::Pid(pid), looking), Ok(None)) {
             thread::sleep(LOOK);
         }
-        // What it has started and left behind is in its group.
+        // Processes that it has started and left behind are in its group.
         let _ = kill_process_group(pid, Signal::KILL);
         let _ = child.wait();
     }
 }
 
-/// What a server has used until now.
+/// Usage of a server until now.
 #[derive(Debug, Default)]
 pub(super) struct Mark {
     threads: HashMap<i32, (String, u64)>,
@@ -152,7 +152,7 @@ pub(super) struct Mark {
 }
 
 impl Mark {
-    /// What was used since. The kernel knows the sum exactly and samples how it divides.
+    /// Returns the usage since. The kernel knows the sum exactly and samples its division.
     pub fn until(&self, end: &Mark) -> Used {
         let threads = by_thread(&self.threads, &end.threads, 0.0);
         let total: f64 = threads.iter().map(|thread| thread.cpu_s).sum();
@@ -193,7 +193,7 @@ fn accepts(address: &Address) -> bool {
     Stream::connect_within(address, PROBE).is_ok()
 }
 
-/// Whether something listens there, though its queue may be full.
+/// Returns true if something listens there, though its queue may be full.
 fn is_taken(address: &Address) -> bool {
     match Stream::connect_within(address, PROBE) {
         Ok(_) => true,
@@ -222,10 +222,10 @@ fn switches(tid: i32) -> (u64, u64) {
     )
 }
 
-/// Of user and system, by samples.
+/// Returns user and system ticks, which are sampled.
 fn ticks(pid: i32) -> (u64, u64) {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name is in brackets, and may have anything in it.
+    // The name is in brackets, and may contain any character.
     let rest = text.rsplit_once(')').map_or("", |(_, rest)| rest);
     let mut numbers = rest.split_whitespace().skip(11).map(|n| n.parse().unwrap_or(0));
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))

@@ -1,4 +1,4 @@
-//! Where a server listens, and a connection to it.
+//! Address of a server, and a connection to it.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// How long a connection may take to be made.
+/// Time for a connection to be made.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Where a server listens.
+/// Address of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
     /// TCP.
@@ -24,7 +24,7 @@ pub enum Address {
 impl FromStr for Address {
     type Err = String;
 
-    /// `HOST:PORT`, `PORT` of this machine, or `unix:PATH`.
+    /// Parses `HOST:PORT`, `PORT` of this machine, or `unix:PATH`.
     fn from_str(text: &str) -> Result<Address, String> {
         if let Some(path) = text.strip_prefix("unix:") {
             return Ok(Address::Unix(path.into()));
@@ -65,7 +65,7 @@ impl Stream {
         Stream::connect_within(address, PATIENCE)
     }
 
-    /// TCP's own patience with a listener whose queue is full is minutes.
+    /// Connects within this time: TCP itself waits minutes for a listener whose queue is full.
     pub fn connect_within(address: &Address, time: Duration) -> io::Result<Stream> {
         match address {
             Address::Inet(address) => {
@@ -84,7 +84,7 @@ impl Stream {
         }
     }
 
-    /// Reads what is there. None: nothing now.
+    /// Reads what is available; `None` if nothing is.
     pub fn read_some(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         let read = match self {
             Stream::Tcp(stream) => stream.read(buffer),
@@ -93,7 +93,7 @@ impl Stream {
         when_ready(read)
     }
 
-    /// Writes what fits. None: nothing now.
+    /// Writes what fits; `None` if nothing does.
     pub fn write_some(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
         let written = match self {
             Stream::Tcp(stream) => stream.write(bytes),

@@ -1,7 +1,7 @@
-//! Requests and the responses to them: what is sent, and whether the right bytes come back.
+//! Requests and the responses to them: the bytes that are sent, and the check of those that come back.
 //!
-//! Contents are parts of one pattern whose length is prime, so that a byte that is lost, doubled, or of another connection is
-//! found.
+//! Contents are parts of one pattern whose length is prime, so that a byte that is lost, doubled, or of
+//! another connection is found.
 
 use super::load::{Load, Protocol};
 use super::socket::{Address, Stream};
@@ -10,14 +10,14 @@ use std::io::{Read, Write};
 use std::time::Duration;
 
 const PATTERN_BYTES: usize = 65_521;
-/// Between the starts of two connections' contents, and of two keys' values.
+/// Distance between the starts of two connections' contents, and of two keys' values.
 const STRIDE: u64 = 7_919;
-/// How long the requests before a round wait for an answer.
+/// Time for an answer to the requests before a round.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// A response's head is not longer.
+/// Upper bound on the head of a response.
 const MAX_HEAD: usize = 64 << 10;
 
-/// What was asked.
+/// Request that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
     /// The message that starts here in the pattern.
@@ -31,20 +31,20 @@ pub(super) enum Asked {
 #[derive(Debug)]
 pub(super) struct Wire {
     protocol: Protocol,
-    /// Longer than a period by the longest message: each message is a slice.
+    /// Pattern, longer than a period by the longest message, so that each message is a slice.
     pattern: Vec<u8>,
     len: usize,
     set_percent: u8,
     keys: u32,
     seed: u64,
-    /// Of HTTP: the request, and the length of the whole response to it and its body.
+    /// Request of HTTP; its response and the body have the lengths below.
     request: Vec<u8>,
     response_len: usize,
     body: Vec<u8>,
 }
 
 impl Wire {
-    /// Asks the server for what the checks need: RESP's values are stored, and HTTP's page is fetched.
+    /// Requests what the checks require: RESP's values are stored, and HTTP's page is fetched.
     pub fn prepare(load: &Load, address: &Address, seed: u64) -> Result<Wire, String> {
         let mut wire = Wire::new(load, address, seed);
         let failed = |e: std::io::Error| format!("{address}: {e}");
@@ -117,13 +117,13 @@ impl Wire {
         Asked::Set
     }
 
-    /// The one value that a key ever has.
+    /// Returns the only value that a key ever has.
     fn value(&self, key: u32) -> &[u8] {
         let start = (u64::from(key) * STRIDE % PATTERN_BYTES as u64) as usize;
         &self.pattern[start..start + self.len]
     }
 
-    /// How many bytes the response has.
+    /// Returns the number of bytes of the response.
     pub fn response_len(&self, asked: Asked) -> usize {
         match asked {
             Asked::Echo(_) => self.len,
@@ -137,7 +137,8 @@ impl Wire {
         format!("${}\r\n", self.len)
     }
 
-    /// Checks the response at the front of these bytes and returns its length. None: more bytes have to come.
+    /// Checks the response at the front of these bytes and returns its length. `None` if more bytes have to
+    /// come.
     pub fn check(&self, asked: Asked, bytes: &[u8]) -> Result<Option<usize>, String> {
         match asked {
             Asked::Echo(start) => exactly(bytes, &[&self.pattern[start..start + self.len]]),
@@ -175,7 +176,7 @@ impl Wire {
 
 const OK: &[u8] = b"+OK\r\n";
 
-/// Whether bytes begin with these parts. None: as far as they go, they do.
+/// Checks that bytes begin with these parts. `None` if they do as far as they go.
 fn exactly(bytes: &[u8], parts: &[&[u8]]) -> Result<Option<usize>, String> {
     let mut at = 0;
     for part in parts {
@@ -242,7 +243,7 @@ fn read_exact(stream: &mut Stream, bytes: &mut [u8]) -> std::io::Result<()> {
     }
 }
 
-/// The length of a whole response, and its body.
+/// Returns the length of a complete response, and its body.
 fn fetch(stream: &mut Stream, request: &[u8]) -> Result<(usize, Vec<u8>), String> {
     let failed = |e: std::io::Error| e.to_string();
     write_all(stream, request).map_err(failed)?;

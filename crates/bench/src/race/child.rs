@@ -1,4 +1,4 @@
-//! One process, from its start to its end: how long it took, what it used, what it said.
+//! One process, from its start to its end: its duration, usage and output.
 
 use crate::usage::{moved, Moved, Used};
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
@@ -11,32 +11,34 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Between two looks whether to end early. The end of the process is told at once.
+/// Interval between two checks of `stop`. The end of the process is noticed at once.
 const LOOK: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 50_000_000,
 };
 const BLOCK_BYTES: u64 = 512;
 
-/// With a program that is asked for its version.
+/// Time for a program that is asked for its version.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What became of it.
+/// Result of a process.
 pub(super) struct Ran {
     pub elapsed_s: f64,
     pub used: Used,
     pub output: Vec<u8>,
 }
 
-/// Runs it. `device`: its directory in /sys. When `stop` becomes true it is killed, with all that it has started.
+/// Runs a command. `device` is a directory in /sys. When `stop` becomes true, the command is killed, with all
+/// that it has started.
 ///
 /// # Errors
-/// If it cannot be started, or ends with anything but 0: with the last line that it said.
+/// If it cannot be started, or ends with anything but 0: with the last line of its output.
 pub(super) fn run(command: &mut Command, device: Option<&str>, stop: &AtomicBool) -> Result<Ran, String> {
     run_while(command, device, || !stop.load(Ordering::Relaxed))
 }
 
-/// The first line of what it says. One that does not know the question may do anything, so not for long.
+/// Returns the first line of output. A program that does not know the option may do anything, so the time is
+/// short.
 pub(super) fn first_line(command: &mut Command, stop: &AtomicBool) -> Option<String> {
     let begun = Instant::now();
     let go_on = || begun.elapsed() < PATIENCE && !stop.load(Ordering::Relaxed);
@@ -67,7 +69,7 @@ fn run_while(command: &mut Command, device: Option<&str>, go_on: impl Fn() -> bo
     let ended = until_it_ends(pid, go_on);
     let elapsed_s = begun.elapsed().as_secs_f64();
     if ended != Ok(true) {
-        // What it has started is in its group. It may be gone already.
+        // Processes that it has started are in its group. It may be gone already.
         let _ = kill_process_group(Pid::from_raw(pid).expect("not 0"), Signal::KILL);
     }
     let (status, usage) = reaped(pid).map_err(failed)?;
@@ -93,7 +95,7 @@ fn run_while(command: &mut Command, device: Option<&str>, go_on: impl Fn() -> bo
     })
 }
 
-/// Whether it has ended by itself.
+/// Returns true if it has ended by itself.
 fn until_it_ends(pid: i32, go_on: impl Fn() -> bool) -> rustix::io::Result<bool> {
     let process = pidfd_open(Pid::from_raw(pid).expect("not 0"), PidfdFlags::empty())?;
     loop {
@@ -137,7 +139,7 @@ fn used(usage: &libc::rusage) -> Used {
         process_read_bytes: Some(usage.ru_inblock as u64 * BLOCK_BYTES),
         process_written_bytes: Some(usage.ru_oublock as u64 * BLOCK_BYTES),
         device: None,
-        // The kernel takes the memory of whoever starts a program for the program's own.
+        // The kernel counts the memory of the process that starts a program as the program's own.
         peak_rss_bytes: Some(peak).filter(|bytes| Some(*bytes) > crate::usage::peak_rss()),
     }
 }

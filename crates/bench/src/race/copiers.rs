@@ -1,8 +1,8 @@
-//! `bench cp`: whole trees, by the copiers that are there.
+//! `bench cp`: whole trees, by the copiers that are installed.
 //!
-//! Every run has a new directory, and nothing is deleted before the end: on ext4, creating files is ten times slower for a
-//! while after many were deleted. What earlier runs have written is on the device before the next one begins. Each
-//! copy is compared with its source, out of the time.
+//! Every run has a new directory, and nothing is deleted before the end: on ext4, creating files is ten times
+//! slower for a while after many were deleted. The output of earlier runs is on the device before the next
+//! one begins. Each copy is compared with its source, outside the measured time.
 
 use super::child::{self, Ran};
 use super::frame::{self, Frame};
@@ -26,7 +26,7 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-/// What a copier has to keep.
+/// Attributes that a copier preserves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Keeps {
     Contents,
@@ -36,15 +36,17 @@ enum Keeps {
 /// A copier: the command to which source and target are appended.
 #[derive(Debug, Clone)]
 pub struct Copier {
-    /// As in the report.
+    /// Name in the report.
     pub name: String,
     command: Vec<OsString>,
     keeps: Keeps,
-    /// rsync copies what is in a directory, and so to a name of its own, if its name has a slash at the end.
+    /// True if the source's name needs a slash at the end: then rsync copies what is in it, and so to a new
+    /// name.
     slash: bool,
 }
 
-/// Which copiers there are, and why others are not there. `own`: how this program is started.
+/// Returns the copiers that are installed, and why others are not available. `own` is the command that starts
+/// this program.
 pub fn copiers(own: &[OsString]) -> (Vec<Copier>, Vec<String>) {
     const OTHERS: &[(&str, &[&str], Keeps)] = &[
         ("cp -r", &["cp", "-r"], Keeps::Contents),
@@ -79,7 +81,7 @@ pub fn copiers(own: &[OsString]) -> (Vec<Copier>, Vec<String>) {
 }
 
 impl Copier {
-    /// One that the user names, by its words.
+    /// Returns a copier that the user names, by its words.
     ///
     /// # Errors
     /// If there is no such program.
@@ -111,31 +113,31 @@ impl Copier {
     }
 }
 
-/// What is copied.
+/// Source of the copies.
 #[derive(Debug, Clone)]
 pub enum Source {
-    /// Made for it; a part of it for a quick look.
+    /// A tree that is made for the run; a part of it for a quick look.
     Made(&'static Kind, u64),
-    /// A directory that is there, which is read.
+    /// An existing directory, which is read.
     There(PathBuf),
 }
 
-/// All that is to be measured.
+/// A plan of measurements.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Where, how often and so on.
+    /// Options that the races share.
     pub common: Common,
-    /// Who.
+    /// Copiers that take part.
     pub copiers: Vec<Copier>,
-    /// What.
+    /// Sources to copy.
     pub sources: Vec<Source>,
-    /// Whether what was copied is on the device when the time ends.
+    /// True if writing the copies to the device is part of the time.
     pub end_fsync: bool,
-    /// For the report: who is not there.
+    /// Copiers that are not available, for the report.
     pub left_out: Vec<String>,
 }
 
-/// One of the sources, when it is there.
+/// A source, once it exists.
 struct Tree {
     root: PathBuf,
     words: String,
@@ -143,7 +145,7 @@ struct Tree {
     files: Vec<PathBuf>,
 }
 
-/// Beside the contents, for names and inodes.
+/// Bytes per file beside the contents, for names and inodes.
 const A_FILE_BYTES: u64 = 2 << 10;
 const BLOCK_BYTES: u64 = 4 << 10;
 
@@ -186,12 +188,12 @@ impl Plan {
         )
     }
 
-    /// How many copies there are of each source.
+    /// Returns the number of copies of each source.
     fn runs(&self, counting: bool) -> u64 {
         self.copiers.len() as u64 * (u64::from(self.common.rounds) + u64::from(counting))
     }
 
-    /// Whether so many of each have room beside each other.
+    /// Checks that there is room for `times` trees of each size at once.
     fn room(&self, sizes: impl Iterator<Item = Size>, place: &Path, times: u64) -> Result<(), String> {
         let (mut needed, mut names) = (0, 0);
         for size in sizes {
@@ -213,7 +215,7 @@ impl Plan {
         Ok(())
     }
 
-    /// In the order of the report.
+    /// Returns the pairs in the order of the report.
     pub fn pairs(&self) -> Vec<(usize, usize)> {
         let each = |source| (0..self.copiers.len()).map(move |copier| (source, copier));
         (0..self.sources.len()).flat_map(each).collect()
@@ -221,7 +223,7 @@ impl Plan {
 }
 
 impl Source {
-    /// What it is, in words.
+    /// Describes the source.
     pub fn words(&self) -> String {
         match self {
             Source::Made(kind, 1) => format!("{}: {}", kind.name, kind.about),
@@ -231,7 +233,7 @@ impl Source {
     }
 }
 
-/// Measures all of it: as `proactor_bench::run::run` does.
+/// Measures the plan as `proactor_bench::run::run` does.
 ///
 /// # Errors
 /// If nothing could be measured at all.
@@ -293,12 +295,12 @@ pub fn run(plan: &Plan, stop: &AtomicBool, told: &mut dyn FnMut(&Progress)) -> R
         one.run(counts)
     });
     told(&said("removing the copies".into()));
-    // Not by its drop, which would hide what goes wrong.
+    // Not by its drop, which would hide errors.
     place.close().map_err(|e| format!("removing the copies: {e}"))?;
     Ok(frame.close(cells, plan.left_out.clone(), versions(&plan.copiers, stop), stop))
 }
 
-/// What each program says of itself in its first line.
+/// Returns the first line of each program's version output.
 fn versions(copiers: &[Copier], stop: &AtomicBool) -> BTreeMap<String, String> {
     let said = |copier: &Copier| {
         let program = copier.command.first()?;
@@ -382,7 +384,7 @@ impl One<'_> {
         Ok(self.raw(ran, resident_before, resident_after, calls))
     }
 
-    /// What was written is on the device.
+    /// Waits until what was written is on the device.
     fn synced(&self) -> std::io::Result<()> {
         let place = tree::open_dir(self.target.parent().expect("it is in a directory of its own"))?;
         Ok(rustix::fs::syncfs(place)?)

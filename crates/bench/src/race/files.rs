@@ -1,5 +1,5 @@
-//! `bench files`: asyncio's ways to files, by the packages that are installed. The work itself is Python's
-//! (`proactor/_bench`); here are its processes, the page cache and the rounds.
+//! `bench files`: asyncio file libraries, from the packages that are installed. The work itself is Python's
+//! (`proactor/_bench`); this module has its processes, the page cache and the rounds.
 
 use super::child;
 use super::frame::Frame;
@@ -24,62 +24,63 @@ use std::time::Duration;
 /// An interpreter that has the package.
 #[derive(Debug, Clone)]
 pub struct Python {
-    /// Its program.
+    /// Program of the interpreter.
     pub program: OsString,
-    /// Whether only a tenth of the work is wanted.
+    /// True if only a tenth of the work is wanted.
     pub quick: bool,
 }
 
-/// What it offers.
+/// Tasks and versions of an interpreter.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Offer {
     /// Kinds of work.
     pub tasks: Vec<Task>,
-    /// Of the interpreter and the packages.
+    /// Versions of the interpreter and the packages.
     pub versions: BTreeMap<String, String>,
 }
 
 /// One kind of work.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Task {
-    /// As on the command line.
+    /// Name on the command line.
     pub name: String,
-    /// What it is, in a line.
+    /// Description, in a line.
     pub about: String,
-    /// How much its files have; of an older package that does not say, what the largest has.
+    /// Total size of its files in bytes; for an older package that does not report it, the size of the
+    /// largest task.
     #[serde(default = "largest")]
     pub bytes: u64,
-    /// Who can do it.
+    /// Contenders that can do it.
     pub contenders: Vec<Contender>,
 }
 
 /// A package, or a way of using one.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Contender {
-    /// As on the command line.
+    /// Name on the command line.
     pub name: String,
-    /// Why it cannot take part.
+    /// Reason why it cannot take part.
     pub missing: Option<String>,
 }
 
-/// All that is to be measured.
+/// A plan of measurements.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Where, how often and so on.
+    /// Options that the races share.
     pub common: Common,
-    /// By whom.
+    /// Interpreter that runs the work.
     pub python: Python,
-    /// Tasks, with those who take part.
+    /// Tasks, with the contenders that take part.
     pub tasks: Vec<Task>,
-    /// Whether every byte is compared, within the time.
+    /// True if every byte is compared, within the time.
     pub verify: bool,
-    /// For the report: who is not installed.
+    /// Contenders that are not installed, for the report.
     pub left_out: Vec<String>,
-    /// For the report: of the interpreter and the packages.
+    /// Versions of the interpreter and the packages, for the report.
     pub versions: BTreeMap<String, String>,
 }
 
-/// What a round says.
+/// Output of a round.
 #[derive(Deserialize)]
 struct Said {
     wall_s: f64,
@@ -109,10 +110,10 @@ impl Python {
         command
     }
 
-    /// What can be measured with it.
+    /// Asks the interpreter what can be measured with it.
     ///
     /// # Errors
-    /// If it cannot be started, or has not the package.
+    /// If it cannot be started, or does not have the package.
     pub fn offer(&self) -> Result<Offer, String> {
         let ran = child::run(&mut self.step("list"), None, &AtomicBool::new(false)).map_err(|e| {
             format!("{e}\nIt has to be a Python that has the package: pip install proactor, or --python FILE")
@@ -129,13 +130,13 @@ impl Plan {
         if self.tasks.iter().all(|task| task.contenders.is_empty()) {
             return Err("there is nothing to measure".into());
         }
-        // They are beside each other.
+        // They exist at the same time.
         let needed = self.tasks.iter().map(|task| task.bytes).sum();
         space::check(&self.common.directory, needed)
     }
 }
 
-/// Measures all of it: as `proactor_bench::run::run` does.
+/// Measures the plan as `proactor_bench::run::run` does.
 ///
 /// # Errors
 /// If nothing could be measured at all.
@@ -215,7 +216,7 @@ fn round(
         .iter()
         .for_each(|ns| latencies.record(0, Duration::from_nanos(*ns)));
     let mut used = ran.used;
-    // Of the work alone; the process's own has the interpreter's start in it.
+    // For the work alone; the process's own usage includes the interpreter's start.
     (used.user_s, used.system_s) = (said.user_s, said.system_s);
     (used.voluntary, used.involuntary) = (said.voluntary, said.involuntary);
     used.process_read_bytes = Some(said.device_read_bytes);

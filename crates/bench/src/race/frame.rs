@@ -1,4 +1,4 @@
-//! What is around the rounds: whether system calls can be counted, and the report.
+//! Frame of a race: whether system calls can be counted, and the report.
 
 use super::child::{self, Ran};
 use super::Common;
@@ -85,13 +85,13 @@ impl Frame<'_> {
     }
 }
 
-/// Runs it with its system calls counted. What starting it takes is among them.
+/// Runs a command with its system calls counted, including those that start it.
 pub(super) fn counted(
     command: &mut Command,
     device: Option<&str>,
     stop: &AtomicBool,
 ) -> Result<(Ran, Calls), String> {
-    // Whoever starts the child has the events. A thread of its own, whose own calls are few.
+    // The events belong to the thread that starts the child: a separate one, whose own calls are few.
     thread::scope(|scope| {
         let counted = scope.spawn(|| {
             let events = ByName::prepare(Whom::Children)?;

@@ -1,6 +1,7 @@
-//! Packages and programs that do the same task: `bench files` and `bench cp`. Each round of each is a process of its own.
+//! Packages and programs that do the same task: `bench files` and `bench cp`. Each round of each is a
+//! separate process.
 //!
-//! Knows what they are started with and what they leave; nothing of how they work.
+//! This module knows how they are started and what they leave, and nothing of how they work.
 
 mod child;
 pub mod copiers;
@@ -11,24 +12,24 @@ use crate::job::Cache;
 use crate::run::{check_rounds, Counters};
 use std::path::{Path, PathBuf};
 
-/// What both kinds of race are told.
+/// Options that both kinds of race share.
 #[derive(Debug, Clone)]
 pub struct Common {
-    /// In whose file system everything is made, and removed at the end.
+    /// Directory in whose file system everything is made, and removed at the end.
     pub directory: PathBuf,
-    /// How often.
+    /// Number of rounds.
     pub rounds: u32,
-    /// Of the order, and of what is made.
+    /// Seed of the order, and of what is made.
     pub seed: u64,
-    /// Whether to count system calls.
+    /// Way of counting system calls.
     pub counters: Counters,
-    /// What each round finds in the page cache.
+    /// State of the page cache before each round.
     pub cache: Cache,
-    /// For the report.
+    /// Command, for the report.
     pub command: Vec<String>,
 }
 
-/// The beginning of the name of the directory in which everything is made.
+/// Prefix of the name of the directory in which everything is made.
 const PREFIX: &str = ".proactor-bench-";
 
 impl Common {
@@ -48,7 +49,7 @@ impl Common {
     }
 }
 
-/// A program's file, if it is on the path.
+/// Finds the file of a program on the path.
 pub fn found(program: &str) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
     let is_program = |path: &Path| {

@@ -1,22 +1,23 @@
-//! Charts as SVG that stands in a page: colours come from the page's style, so that they follow light and dark.
+//! Charts as SVG that is embedded in a page: colours come from the page's style, so that they follow light
+//! and dark.
 
 use crate::units;
 
-/// What fits a phone when it is scaled down, and a page as it is.
+/// Width, which fits a phone when it is scaled down, and a page as it is.
 const WIDTH: f64 = 720.0;
 const BAR: f64 = 22.0;
 const GAP: f64 = 8.0;
-/// The column of the bars' names: as wide as the longest, within these.
+/// Bounds on the column of the bars' names, which is as wide as the longest.
 const LABEL: (f64, f64) = (190.0, 320.0);
-/// Between a name and what it stands beside.
+/// Space between a name and its bar.
 const SPACE: f64 = 8.0;
 const VALUE: f64 = 110.0;
 const PLOT_HEIGHT: f64 = 280.0;
 const MARGIN: f64 = 56.0;
-/// As many as can be told apart.
+/// Number of colours that can be told apart.
 pub(super) const COLOURS: usize = 12;
 
-/// A colour each for light and for dark, that are told apart also by who sees no red or green.
+/// Colours for light and for dark, which can also be told apart without seeing red or green.
 pub(super) const PALETTE: [(&str, &str); COLOURS] = [
     ("#4477aa", "#77aadd"),
     ("#ee7733", "#ee8866"),
@@ -32,7 +33,7 @@ pub(super) const PALETTE: [(&str, &str); COLOURS] = [
     ("#663311", "#cc9977"),
 ];
 
-/// A bar with how far its rounds reach.
+/// A bar with the range of its rounds.
 pub(super) struct Bar {
     pub label: String,
     pub value: f64,
@@ -56,7 +57,8 @@ pub(super) fn escaped(text: &str) -> String {
         .replace('"', "&quot;")
 }
 
-/// How wide a text is in the pages' letters of 13 px, of a wide font: the one that a reader has is not known.
+/// Estimates the width of a text in the pages' 13 px letters, for a wide font: the reader's font is not
+/// known.
 fn width(text: &str) -> f64 {
     let one = |c: char| match c {
         'W' | 'M' | 'm' | 'w' | '@' | '%' => 12.5,
@@ -69,7 +71,8 @@ fn width(text: &str) -> f64 {
     text.chars().map(one).sum()
 }
 
-/// The text of an element: cut where it would not fit, and then whole in a title, which a browser shows on pointing at it.
+/// Returns the text of an element: cut where it would not fit, and then complete in a title, which a browser
+/// shows on hovering.
 fn fitted(text: &str, room: f64) -> String {
     if width(text) <= room {
         return escaped(text);
@@ -131,10 +134,10 @@ pub(super) fn bars(title: &str, bars: &[Bar]) -> String {
     svg(GAP + bars.len() as f64 * (BAR + GAP), title, &body)
 }
 
-/// How an axis is divided.
+/// Division of an axis.
 pub(super) struct Axis {
     pub name: String,
-    /// Where a value stands, before it is scaled.
+    /// Maps a value to its position, before it is scaled.
     pub place: fn(f64) -> f64,
     /// Values with a mark.
     pub marks: Vec<(f64, String)>,
@@ -233,7 +236,7 @@ fn legend(lines: &[Line], top: f64) -> (String, usize) {
     (body, lines.len().div_ceil(COLUMNS))
 }
 
-/// Marks at 1, 10, 100 ... that enclose the values.
+/// Returns marks at 1, 10, 100 ... that enclose the values.
 pub(super) fn decades(values: impl Iterator<Item = f64>, show: fn(f64) -> String) -> Vec<(f64, String)> {
     let (low, high) = values
         .filter(|v| *v > 0.0)
@@ -248,7 +251,7 @@ pub(super) fn decades(values: impl Iterator<Item = f64>, show: fn(f64) -> String
         .collect()
 }
 
-/// Four or five round numbers from 0 to what encloses the values.
+/// Returns four or five round numbers from 0 up that enclose the values.
 pub(super) fn steps(values: impl Iterator<Item = f64>) -> Vec<(f64, String)> {
     let high = values.fold(0.0, f64::max).max(f64::MIN_POSITIVE);
     let rough = high / 4.0;
@@ -265,7 +268,7 @@ pub(super) fn steps(values: impl Iterator<Item = f64>) -> Vec<(f64, String)> {
         .collect()
 }
 
-/// `1.5M`, `200k`.
+/// Formats a number as `1.5M` or `200k`.
 fn short(value: f64) -> String {
     match value {
         _ if value >= 1e6 => format!("{}M", trimmed(value / 1e6)),
@@ -302,7 +305,7 @@ mod tests {
         let short = bars("t", &[bar("sync")]);
         assert!(short.contains("<rect class=\"c0\" x=\"190.0\""), "{short}");
         assert!(short.contains(">sync</text>"), "{short}");
-        // The column grows with the name, to its bound; beyond, the name is cut, and whole in a title.
+        // The column grows with the name, to its bound; beyond, the name is cut, and complete in a title.
         let longer = bars("t", &[bar("cp -a --reflink=never --sparse")]);
         assert!(
             longer.contains(">cp -a --reflink=never --sparse</text>"),

@@ -1,4 +1,5 @@
-//! One row for each round of each cell, so that a data frame has all there is, and one for each cell that failed.
+//! CSV: one row for each round of each cell, so that a data frame has all there is, and one for each cell
+//! that failed.
 
 use super::rows;
 use crate::job::Cell;
@@ -7,7 +8,7 @@ use crate::report::{Report, Round};
 use crate::subject::Subject;
 use crate::usage::Used;
 
-/// With a head.
+/// Formats a report with a header row.
 pub fn csv(report: &Report) -> String {
     let mut out = String::from(
         "engine,work,rw,size,bs,bs_of_writes,iodepth,numjobs,direct,thinktime_us,round,elapsed_s,read_ios,read_bytes,write_ios,\
@@ -81,7 +82,8 @@ pub fn csv(report: &Report) -> String {
     out
 }
 
-/// Of a server under load, if its process is known. Lock-step keeps it waiting for the client most of the time.
+/// Returns the busy cores of a server under load, if its process is known. In lock-step the server waits for
+/// the client most of the time.
 fn busy_cores(cell: &Subject, round: &Round) -> String {
     let under_load = cell.net().is_some_and(|load| !load.lockstep);
     match under_load && round.used != Used::default() {
@@ -90,7 +92,7 @@ fn busy_cores(cell: &Subject, round: &Round) -> String {
     }
 }
 
-/// A text as a field.
+/// Quotes a text as a field.
 fn quoted(text: &str) -> String {
     match text.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),

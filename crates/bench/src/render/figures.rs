@@ -1,4 +1,4 @@
-//! Which charts a report has.
+//! Choice of the charts of a report.
 
 use super::chart::{bars, decades, lines, steps, Axis, Bar, Line};
 use super::rows::Section;
@@ -7,9 +7,9 @@ use crate::stats::Spread;
 use crate::units;
 use crate::verdict::{less_is_better, told};
 
-/// A chart that stands in a page.
+/// A chart that is embedded in a page.
 pub(super) struct Figure {
-    /// Of its kind, for a file's name.
+    /// Kind of the chart, for a file's name.
     pub name: &'static str,
     pub caption: String,
     pub svg: String,
@@ -21,7 +21,7 @@ impl Figure {
     }
 }
 
-/// Each has its colour in the whole report.
+/// Returns the contenders; each has one colour in the whole report.
 pub(super) fn contenders(report: &Report) -> Vec<String> {
     let mut engines: Vec<String> = Vec::new();
     for cell in &report.cells {
@@ -32,7 +32,7 @@ pub(super) fn contenders(report: &Report) -> Vec<String> {
     engines
 }
 
-/// The charts of a section.
+/// Returns the charts of a section.
 pub(super) fn figures(section: &Section<'_>, engines: &[String]) -> Vec<Figure> {
     let colour = |cell: &CellReport| {
         engines
@@ -77,7 +77,7 @@ pub(super) fn figures(section: &Section<'_>, engines: &[String]) -> Vec<Figure> 
     found
 }
 
-/// How far a percentile is from 100, as a place: 90, 99 and 99.9 are as far from each other.
+/// Returns the position of a percentile by its distance from 100: 90, 99 and 99.9 are equally far apart.
 fn nines(percentile: f64) -> f64 {
     const END: f64 = 99.995;
     -(1.0 - percentile.min(END) / 100.0).log10()

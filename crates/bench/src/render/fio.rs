@@ -1,8 +1,8 @@
-//! In the shape of fio's JSON (`--output-format=json`), for tools that read that. A cell is a job, its rounds together are
-//! its run, and each of them is a sample of its rates.
+//! Report in the shape of fio's JSON (`--output-format=json`), for tools that read that. A cell is a job, its
+//! rounds together are its run, and each of them is a sample of its rates.
 //!
-//! Left out is what was not measured: how many ops were submitted and completed together (`iodepth_submit`,
-//! `iodepth_complete`).
+//! Facts that are not measured are left out: how many ops were submitted and completed together
+//! (`iodepth_submit`, `iodepth_complete`).
 
 use crate::job::{Base, Cell};
 use crate::report::{CellReport, Distribution, Report, Round, Way, DEPTH_LEVELS};
@@ -10,7 +10,7 @@ use crate::run::seconds_of;
 use crate::stats::Sample;
 use serde_json::{json, Map, Value};
 
-/// What fio would have written, as far as there is something to say.
+/// Returns the JSON that fio would have written, as far as the facts are known.
 pub fn fio(report: &Report) -> String {
     let jobs: Vec<Value> = report
         .cells
@@ -33,7 +33,7 @@ pub fn fio(report: &Report) -> String {
     text
 }
 
-/// None for what fio has no words for.
+/// Returns the job of a cell; `None` for one that fio cannot express.
 fn job((number, report): (usize, &CellReport)) -> Option<Value> {
     let cell = report.cell.io()?;
     let sum = |value: &dyn Fn(&Round) -> f64| report.rounds.iter().map(value).sum::<f64>();
@@ -57,7 +57,7 @@ fn job((number, report): (usize, &CellReport)) -> Option<Value> {
     let mut job = json!({
         "jobname": format!("{} {}", cell.engine, cell.work()),
         "groupid": number,
-        // fio has an errno here. Ours is in words, in the key `error_text`, which fio does not have.
+        // fio has an errno here. Ours is text, in the key `error_text`, which fio does not have.
         "error": if report.failed.is_some() { libc::EIO } else { 0 },
         "eta": 0,
         "elapsed": elapsed_s.ceil() as u64,
@@ -79,7 +79,7 @@ fn job((number, report): (usize, &CellReport)) -> Option<Value> {
         "latency_ns": classes(report, 1, 1000),
         "latency_us": classes(report, 1_000, 1000),
         "latency_ms": classes(report, 1_000_000, 2000),
-        // How long they took is in the latency of what they hold up, and nowhere by itself.
+        // Their time is in the latency of what they delay, and nowhere by itself.
         "sync": {"total_ios": sum(&|r| r.fsyncs as f64) as u64, "lat_ns": times(None)},
     });
     if let (Some(why), Some(map)) = (&report.failed, job.as_object_mut()) {
@@ -88,7 +88,8 @@ fn job((number, report): (usize, &CellReport)) -> Option<Value> {
     Some(job)
 }
 
-/// Of all ops the share, in percent, that began with so many in flight, named after the lower bound as fio does.
+/// Returns the shares of ops, in percent, by the number in flight when they began, named after the lower
+/// bound as fio does.
 fn levels(report: &CellReport) -> Map<String, Value> {
     const NAMES: [&str; DEPTH_LEVELS] = ["1", "2", "4", "8", "16", "32", ">=64"];
     let count = |level: usize| -> u64 {
@@ -104,8 +105,8 @@ fn levels(report: &CellReport) -> Map<String, Value> {
         .collect()
 }
 
-/// Of all ops the share, in percent, in each class of this unit, named after its upper bound as fio does. The last class of
-/// all is what took longer.
+/// Returns the shares of ops, in percent, in the classes of this unit, named after their upper bound as fio
+/// does. The last class of all holds what took longer.
 fn classes(report: &CellReport, unit_ns: u64, last: u64) -> Map<String, Value> {
     let ways = [&report.read_latency, &report.write_latency];
     let ways: Vec<&Distribution> = ways.into_iter().flatten().collect();
@@ -152,7 +153,7 @@ const NOTHING: Way = Way {
     max_s: 0.0,
 };
 
-/// fio's name of it, where it has one.
+/// Returns fio's name of the engine, where it has one.
 fn engine(cell: &Cell) -> String {
     match cell.engine.base {
         Base::Sync | Base::PsyncThreads => "psync".into(),

@@ -1,4 +1,5 @@
-//! One table for cells that differ in engine, depth and block size only: the number that counts, a row for each engine.
+//! A table for cells that differ in engine, depth and block size only: the number that counts, a row for each
+//! engine.
 
 use crate::job::Cell;
 use crate::report::{CellReport, Report};
@@ -14,10 +15,10 @@ pub(super) struct Grid {
     pub rows: Vec<Vec<String>>,
 }
 
-/// Depth and block sizes, as a column.
+/// A column: depth and block sizes.
 type Column = (u32, (u64, u64));
 
-/// One for each kind of work that was measured with more than one block size.
+/// Returns one table for each kind of work that was measured with more than one block size.
 pub(super) fn grids(report: &Report) -> Vec<Grid> {
     let mut groups: Vec<(Cell, Vec<(&Cell, &CellReport)>)> = Vec::new();
     for cell in &report.cells {
@@ -39,7 +40,7 @@ pub(super) fn grids(report: &Report) -> Vec<Grid> {
     groups.iter().map(|group| grid(&group.1)).collect()
 }
 
-/// Bytes of a read and of a write.
+/// Returns the sizes of a read and of a write in bytes.
 fn sizes(cell: &Cell) -> (u64, u64) {
     (cell.bs, cell.write_bytes())
 }

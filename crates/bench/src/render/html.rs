@@ -8,7 +8,7 @@ use super::ways;
 use crate::report::Report;
 use crate::units;
 
-/// The page.
+/// Formats the page.
 pub fn html(report: &Report) -> String {
     let contenders = contenders(report);
     let mut body = String::from("<h1>proactor bench</h1>\n");

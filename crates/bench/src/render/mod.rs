@@ -1,4 +1,4 @@
-//! A report in the forms that people and other programs read. Each is a function of the report and nothing else.
+//! Output formats of a report, for people and programs. Each is a function of the report alone.
 
 mod chart;
 mod csv;

@@ -1,5 +1,5 @@
-//! Each chart as an SVG file of its own, for a README: its colours are in it, and follow light and dark where the program
-//! that shows it knows them.
+//! Each chart as a separate SVG file, for a README: its colours are in it, and follow light and dark where
+//! the viewer supports that.
 
 use super::chart::{escaped, PALETTE};
 use super::figures::{contenders, figures, Figure};
@@ -9,11 +9,11 @@ use crate::report::Report;
 const PAPER: (&str, &str) = ("#ffffff", "#16181b");
 const INK: (&str, &str) = ("#1a1a1a", "#e6e6e6");
 const FAINT: (&str, &str) = ("#d8d8d8", "#3a3d42");
-/// Above the chart, for its title.
+/// Space above the chart, for its title.
 const HEAD: f64 = 48.0;
 const WIDTH: f64 = 720.0;
 
-/// A file's name, without an ending, and what is in it.
+/// Returns the names of the files, without an ending, and their contents.
 pub fn pictures(report: &Report) -> Vec<(String, String)> {
     let contenders = contenders(report);
     let mut found = Vec::new();
@@ -26,7 +26,7 @@ pub fn pictures(report: &Report) -> Vec<(String, String)> {
     found
 }
 
-/// What is safe in a file's name, and not too long for one.
+/// Returns a title as a safe file name of bounded length.
 fn slug(title: &str) -> String {
     const LONGEST: usize = 60;
     let word = |c: char| {
@@ -46,7 +46,7 @@ fn slug(title: &str) -> String {
 
 fn alone(title: &str, figure: &Figure) -> String {
     let inner = &figure.svg;
-    // `chart::svg` writes it so.
+    // `chart::svg` writes it this way.
     let height: f64 = inner
         .split("viewBox=\"0 0 720 ")
         .nth(1)

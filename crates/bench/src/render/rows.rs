@@ -1,4 +1,5 @@
-//! The table that the text, the Markdown and the HTML share: a section for each kind of work, a row for each cell.
+//! The table that the text, the Markdown and the HTML share: a section for each kind of work, a row for each
+//! cell.
 
 use crate::counters::{Seen, Times};
 use crate::job::Measure;
@@ -33,7 +34,7 @@ pub(super) struct Section<'a> {
     pub measure: Measure,
 }
 
-/// That of `bench files` and `bench cp`, where nothing has a depth.
+/// Header of `bench files` and `bench cp`, where nothing has a depth.
 const HEAD_OF_ENTRIES: [&str; 13] = [
     "contender",
     "time",
@@ -50,7 +51,7 @@ const HEAD_OF_ENTRIES: [&str; 13] = [
     "switches",
 ];
 
-/// That of `bench net`, where an op is a request, and costs are the server's.
+/// Header of `bench net`, where an op is a request, and costs are the server's.
 const HEAD_OF_SERVERS: [&str; 13] = [
     "server",
     "time",
@@ -67,7 +68,7 @@ const HEAD_OF_SERVERS: [&str; 13] = [
     "switches",
 ];
 
-/// That of servers of which others have published figures.
+/// Header for servers with published figures.
 const HEAD_OF_PUBLISHED: [&str; 13] = [
     "server",
     "requests/s",
@@ -85,7 +86,7 @@ const HEAD_OF_PUBLISHED: [&str; 13] = [
 ];
 
 impl Section<'_> {
-    /// Above the rows.
+    /// Returns the header.
     pub fn head(&self) -> &'static [&'static str] {
         match (self.has_depths(), self.is_of_servers()) {
             _ if self.is_published() => &HEAD_OF_PUBLISHED,
@@ -107,7 +108,7 @@ impl Section<'_> {
         self.cells.iter().any(|cell| cell.cell.depth().is_some())
     }
 
-    /// In the order of the job; what has failed has no numbers.
+    /// Returns the rows in the order of the job; a cell that failed has no numbers.
     pub fn rows(&self) -> Vec<Vec<String>> {
         let row = if self.is_published() { published_row } else { row };
         self.cells.iter().map(|cell| row(cell)).collect()
@@ -137,10 +138,10 @@ fn title(cell: &CellReport) -> String {
 fn row(cell: &CellReport) -> Vec<String> {
     let median = |value: &dyn Fn(&Round) -> f64| cell.spread(value).map(|s| s.median);
     let show = |value: Option<f64>, how: &dyn Fn(f64) -> String| value.map_or("-".into(), how);
-    // Not every contender takes the time of an op.
+    // Not every contender times its ops.
     let latency = |value: &dyn Fn(&Round) -> f64| median(value).filter(|time| *time > 0.0);
     let switches = |r: &Round| (r.used.voluntary + r.used.involuntary) as f64;
-    // Nothing is known of a server whose process is not named.
+    // The costs of a server whose process is not named are not known.
     let cost = |value: &dyn Fn(&Round) -> f64| median(value).filter(|_| !costs_nothing(cell));
     // Lock-step has no rate: most of the time is the client's.
     let rate =
@@ -165,7 +166,8 @@ fn row(cell: &CellReport) -> Vec<String> {
     row
 }
 
-/// Processors that were busy with the server: the CPU time of its threads, the kernel's included, for each second.
+/// Returns the number of processors that were busy with the server: the CPU time of its threads, the kernel's
+/// included, for each second.
 pub(super) fn busy_cores(round: &Round) -> f64 {
     (round.used.user_s + round.used.system_s) / round.elapsed_s
 }
@@ -197,7 +199,7 @@ fn published_row(cell: &CellReport) -> Vec<String> {
     ]
 }
 
-/// Whether nothing is known of what it cost.
+/// Returns true if its costs are not known.
 fn costs_nothing(cell: &CellReport) -> bool {
     let nothing = |round: &Round| round.used == Used::default();
     cell.cell.net().is_some() && cell.rounds.iter().all(nothing)
@@ -207,10 +209,10 @@ fn whole(count: f64) -> String {
     units::thousands(count.round() as i64)
 }
 
-/// What stands behind a percentile that is the longest of too few ops.
+/// Mark of a percentile that is the longest of too few ops.
 const LONGEST: &str = "(max)";
 
-/// A percentile in a table, which says if it is the longest op.
+/// Formats a percentile, and marks it if it is the longest op.
 pub(super) fn percentile(time_s: Option<f64>, percentile: f64, fewest_ops: u64) -> String {
     match time_s {
         None => "-".into(),
@@ -221,7 +223,7 @@ pub(super) fn percentile(time_s: Option<f64>, percentile: f64, fewest_ops: u64) 
     }
 }
 
-/// The most ops that were at once, if that is less than the depth.
+/// Returns the peak number of ops at once, if that is less than the depth.
 fn unreached(cell: &CellReport) -> Option<u64> {
     let asked = cell
         .cell
@@ -232,7 +234,7 @@ fn unreached(cell: &CellReport) -> Option<u64> {
     (most < asked).then_some(most)
 }
 
-/// `512`, or `512 (32)` where no more than 32 were at once.
+/// Formats the depth as `512`, or as `512 (32)` where no more than 32 ops were at once.
 fn depth_words(cell: &CellReport, depth: u32) -> String {
     match unreached(cell) {
         Some(most) => format!("{depth} ({most})"),
@@ -240,7 +242,7 @@ fn depth_words(cell: &CellReport, depth: u32) -> String {
     }
 }
 
-/// From the worst to the best round, of the number that counts.
+/// Formats the range from the worst to the best round, of the number that counts.
 fn spread(cell: &CellReport) -> String {
     match Spread::of(&cell.values(cell.cell.measure())) {
         Some(_) if cell.rounds.len() < 2 => "one round".into(),
@@ -249,7 +251,7 @@ fn spread(cell: &CellReport) -> String {
     }
 }
 
-/// What stands below a table: page cache, threads, what failed.
+/// Returns the notes below a table: page cache, threads, failures.
 pub(super) fn notes(section: &Section<'_>) -> Vec<String> {
     let mut notes = Vec::new();
     let name = |cell: &CellReport| cell.cell.label();
@@ -311,10 +313,10 @@ fn longest(section: &Section<'_>) -> Option<String> {
     })
 }
 
-/// That a server did not keep up with an open loop.
+/// Returns a note if a server did not keep up with an open loop.
 fn unanswered(cell: &CellReport) -> Option<String> {
     let most = cell.rounds.iter().filter_map(|round| round.unanswered).max()?;
-    // A few are always on their way.
+    // A few are always in flight.
     let rate = cell.cell.net()?.rate?;
     (most as f64 > 0.01 * rate as f64).then(|| {
         format!(
@@ -326,7 +328,7 @@ fn unanswered(cell: &CellReport) -> Option<String> {
     })
 }
 
-/// Why fewer ops were at once than the depth allows.
+/// Returns the reason why fewer ops were at once than the depth allows.
 fn unreached_because(cell: &CellReport) -> String {
     match cell.cell.io() {
         Some(io) if io.reachable_depth() < io.iodepth => {
@@ -336,7 +338,7 @@ fn unreached_because(cell: &CellReport) -> String {
     }
 }
 
-/// Of the whole report.
+/// Returns the remarks on the whole report.
 pub(super) fn remarks(report: &Report) -> Vec<String> {
     let mut remarks = Vec::new();
     if report.interrupted {
@@ -353,8 +355,8 @@ pub(super) fn remarks(report: &Report) -> Vec<String> {
     remarks
 }
 
-/// System calls and CPU of each thread, for whoever wants to know why: of the round in the middle, as the row above tells
-/// medians.
+/// Formats the system calls and CPU of each thread, for readers who look for a reason. They are those of the
+/// middle round, as the row above shows medians.
 pub(super) fn costs(cell: &CellReport) -> Option<String> {
     let round = cell.middle_round().filter(|_| !costs_nothing(cell))?;
     let threads: Vec<String> = round
@@ -415,7 +417,7 @@ pub(super) fn costs(cell: &CellReport) -> Option<String> {
     Some(text)
 }
 
-/// What BPF has seen.
+/// Formats what BPF has seen.
 fn seen(seen: &Seen) -> String {
     let mut text = format!(
         "; off the CPU: {} waiting ({} times), {} preempted ({} times)",

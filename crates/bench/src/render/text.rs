@@ -5,7 +5,7 @@ use super::rows::{costs, notes, remarks, sections};
 use super::ways;
 use crate::report::Report;
 
-/// For a terminal.
+/// Formats a report for a terminal.
 pub fn text(report: &Report) -> String {
     let mut out = String::new();
     for grid in grids(report) {
@@ -62,7 +62,7 @@ fn aligned(head: &[&str], rows: &[Vec<String>]) -> String {
     out
 }
 
-/// In Markdown.
+/// Formats a report in Markdown.
 pub fn markdown(report: &Report) -> String {
     let mut out = String::from("# proactor bench\n\n");
     for verdict in &report.verdicts {
@@ -114,7 +114,7 @@ fn piped(head: &[&str], rows: &[Vec<String>]) -> String {
     out
 }
 
-/// What Markdown would take for its own.
+/// Escapes characters that have a meaning in Markdown.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {

@@ -8,14 +8,14 @@ pub(super) const HEAD: [&str; 10] = [
     "engine", "depth", "way", "time", "IOPS", "GB/s", "mean", "p50", "p99", "p99.9",
 ];
 
-/// What the table's columns do not say by themselves.
+/// Note on the table's columns.
 pub(super) const NOTE: &str =
     "reads and writes apart: their times are the parts of the whole time, divided as ops of each \
      way were in flight";
 
 type Picked = for<'a> fn(&'a Round) -> &'a Way;
 
-/// Empty unless a cell of the section both reads and writes.
+/// Returns the rows; none unless a cell of the section both reads and writes.
 pub(super) fn rows(section: &Section<'_>) -> Vec<Vec<String>> {
     let both = |cell: &&&CellReport| {
         cell.cell.io().is_some() && cell.read_latency.is_some() && cell.write_latency.is_some()
@@ -54,7 +54,7 @@ fn row(cell: &CellReport, name: &str, picked: Picked, latency: &Option<Distribut
     ]
 }
 
-/// The part of a round's time that belongs to one way.
+/// Returns the part of a round's time that belongs to reads or to writes.
 fn part_s(round: &Round, way: &Way) -> f64 {
     let in_flight_s = |way: &Way| way.mean_s * way.ios as f64;
     let all_s = in_flight_s(&round.read) + in_flight_s(&round.write);

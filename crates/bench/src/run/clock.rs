@@ -1,21 +1,21 @@
-//! How far it is, how long the rest will take, and what time it is.
+//! Progress, the time left, and the time of day.
 
 use std::time::{Duration, SystemTime};
 
-/// How far it is.
+/// Progress of a run.
 #[derive(Debug, Clone)]
 pub struct Progress {
-    /// What is being done.
+    /// Description of the current step.
     pub what: String,
-    /// Steps done: cells, in all rounds.
+    /// Number of steps done: cells, in all rounds.
     pub done: u64,
-    /// Steps in all.
+    /// Number of steps in all.
     pub of: u64,
-    /// How long the rest will take, as far as it can be known.
+    /// Time left, as far as it can be known.
     pub left: Option<Duration>,
 }
 
-/// What the rest will take: what each cell took last, or is planned to.
+/// Estimate of the time left, from the last time of each cell, or its plan.
 pub(super) struct Clock {
     each: Vec<Option<Duration>>,
     left: Vec<u32>,
@@ -23,7 +23,7 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// `each`: how long a round of each is planned to take; `times`: how many rounds there are.
+    /// Creates it. `each` is the planned duration of a round of each cell; `times` is the number of rounds.
     pub fn new(each: &[Option<Duration>], times: u32) -> Clock {
         Clock {
             each: each.to_vec(),
@@ -57,7 +57,7 @@ impl Clock {
     }
 }
 
-/// Seconds since 1970 of what [`utc`] has written; None for anything else.
+/// Returns the seconds since 1970 of a time that [`utc`] has written; `None` for anything else.
 pub(crate) fn seconds_of(text: &str) -> Option<i64> {
     let part = |range: std::ops::Range<usize>| text.get(range)?.parse::<i32>().ok();
     // SAFETY: zeroes are a valid `tm`.
@@ -68,7 +68,7 @@ pub(crate) fn seconds_of(text: &str) -> Option<i64> {
     Some(unsafe { libc::timegm(&raw mut parts) })
 }
 
-/// `2026-11-21T17:00:00Z`.
+/// Formats a time as `2026-11-21T17:00:00Z`.
 pub(crate) fn utc(time: SystemTime) -> String {
     let seconds = time
         .duration_since(SystemTime::UNIX_EPOCH)

@@ -1,4 +1,4 @@
-//! Rounds: every cell once a round, each round in another order, so that a slow minute hits all of them.
+//! Rounds: every cell once a round, each round in another order, so that a slow minute affects all of them.
 
 mod clock;
 mod rounds;
@@ -20,7 +20,7 @@ use session::Session;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime};
 
-/// More tell no more, and take days.
+/// Upper bound on rounds: more add no information, and take days.
 pub const MAX_ROUNDS: u32 = 10_000;
 
 pub(crate) fn check_rounds(rounds: u32) -> Result<(), String> {
@@ -31,42 +31,42 @@ pub(crate) fn check_rounds(rounds: u32) -> Result<(), String> {
     }
 }
 
-/// Whether system calls are counted.
+/// Ways of counting system calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counters {
-    /// Where the kernel allows it.
+    /// Count them where the kernel allows it.
     Auto,
-    /// Not at all.
+    /// Do not count them.
     None,
-    /// By perf events, or it is an error.
+    /// Count them with perf events; an error if that is not possible.
     Perf,
-    /// By BPF, or it is an error. Of `bench io` only.
+    /// Count them with BPF; an error if that is not possible. For `bench io` only.
     Bpf,
 }
 
-/// All that is to be measured.
+/// A plan of measurements.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// What.
+    /// Cells to measure.
     pub cells: Vec<Cell>,
-    /// How many cells that follow each other run at once.
+    /// Numbers of cells that follow each other and run at once.
     pub groups: Vec<usize>,
-    /// Where.
+    /// Place of the files.
     pub place: Place,
-    /// How often.
+    /// Number of rounds.
     pub rounds: u32,
-    /// Where offsets and contents come from.
+    /// Seed of the offsets and contents.
     pub seed: u64,
-    /// Whether to count system calls.
+    /// Way of counting system calls.
     pub counters: Counters,
-    /// For the report.
+    /// Command, for the report.
     pub command: Vec<String>,
-    /// For the report: engines that were left out, and why.
+    /// Engines that were left out, and why, for the report.
     pub left_out: Vec<String>,
 }
 
 impl Plan {
-    /// The cells that run at once, group by group.
+    /// Returns the cells that run at once, group by group.
     pub fn group_cells(&self) -> impl Iterator<Item = &[Cell]> {
         let mut rest = self.cells.as_slice();
         self.groups.iter().map(move |size| {
@@ -76,7 +76,7 @@ impl Plan {
         })
     }
 
-    /// What the files have to be good for.
+    /// Returns the requirements on the files.
     pub fn needs(&self) -> Needs {
         let any = |what: fn(&Cell) -> bool| self.cells.iter().any(what);
         let most = |what: fn(&Cell) -> u64| self.cells.iter().map(what).max().unwrap_or(0);
@@ -95,10 +95,10 @@ impl Plan {
         }
     }
 
-    /// Everything that can be known to be wrong before a byte is written.
+    /// Checks everything that can be known to be wrong before a byte is written.
     ///
     /// # Errors
-    /// The first thing, in words.
+    /// A sentence about the first error.
     pub fn check(&self, here: &Environment) -> Result<(), String> {
         if self.cells.is_empty() {
             return Err("there is nothing to measure".into());
@@ -117,7 +117,7 @@ impl Plan {
         Target::check(&self.place, &self.needs())
     }
 
-    /// The path in whose file system all happens.
+    /// Returns the path in whose file system the work happens.
     pub fn path(&self) -> &std::path::Path {
         match &self.place {
             Place::Directory(path) | Place::File { path, .. } => path,
@@ -125,15 +125,15 @@ impl Plan {
     }
 }
 
-/// Jobs of cells that run at once.
+/// Returns the number of jobs of cells that run at once.
 fn jobs_of(group: &[Cell]) -> u32 {
     group.iter().map(|cell| cell.numjobs).fold(0, u32::saturating_add)
 }
 
-/// How to count, and what that cannot see; or why not at all.
+/// Returns the way to count, and what it cannot see; or why there is none.
 ///
 /// # Errors
-/// If there is one that must be, and it does not work.
+/// If a way is required, and it does not work.
 fn method(wanted: Counters) -> Result<Result<(Method, Vec<String>), String>, String> {
     let tried = |method: Method| method.try_out().map(|blind_to| (method, blind_to));
     match wanted {
@@ -144,7 +144,8 @@ fn method(wanted: Counters) -> Result<Result<(Method, Vec<String>), String>, Str
         Counters::Bpf => tried(Method::Bpf)
             .map(Ok)
             .map_err(|why| format!("--counters bpf: {why}")),
-        // A build without BPF, or a user without the right, loses nothing that perf has, and is told what it lacks.
+        // A build without BPF, or a user without the right, loses nothing that perf has, and the report says
+        // what is missing.
         Counters::Auto => Ok(tried(Method::Bpf).or_else(|no_bpf| match tried(Method::Perf) {
             Ok((method, mut blind_to)) => {
                 blind_to.push(format!("what BPF counts: {no_bpf}"));
@@ -155,11 +156,11 @@ fn method(wanted: Counters) -> Result<Result<(Method, Vec<String>), String>, Str
     }
 }
 
-/// Measures all of it. `told` hears how far it is, on the calling thread. When `stop` becomes true, the round under way
-/// is given up and the report has those before it.
+/// Measures the plan. `told` is called with the progress, on the calling thread. When `stop` becomes true,
+/// the current round is given up and the report has those before it.
 ///
 /// # Errors
-/// If nothing could be measured at all: see [`Plan::check`], and what making the files meets.
+/// If nothing could be measured at all: see [`Plan::check`], and the errors of making the files.
 pub fn run(plan: &Plan, stop: &AtomicBool, told: &mut dyn FnMut(&Progress)) -> Result<Report, String> {
     let here = Environment::look(plan.path());
     plan.check(&here)?;

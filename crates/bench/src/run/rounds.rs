@@ -1,4 +1,4 @@
-//! Every subject once a round, each round in another order. Knows nothing of what a round does.
+//! Rounds of subjects, each round in another order. This module does not know what a round does.
 
 use super::clock::{Clock, Progress};
 use crate::counters::{Calls, Seen};
@@ -10,21 +10,21 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// What is to be measured, and how often.
+/// Subjects to measure, and the number of rounds.
 pub(crate) struct Schedule<'a> {
     pub subjects: Vec<Subject>,
-    /// How long a round of each takes, where that is known.
+    /// Duration of a round of each, where that is known.
     pub planned: Vec<Option<Duration>>,
-    /// How many subjects that follow each other run at once.
+    /// Numbers of subjects that follow each other and run at once.
     pub groups: Vec<usize>,
     pub rounds: u32,
-    /// Whether there is one more round, whose system calls are counted.
+    /// True if there is one more round, whose system calls are counted.
     pub counting: bool,
     pub seed: u64,
     pub stop: &'a AtomicBool,
 }
 
-/// A round before it is a number.
+/// A round before it is converted to numbers.
 pub(crate) struct Raw {
     pub round: Round,
     pub reads: Tally,
@@ -32,7 +32,7 @@ pub(crate) struct Raw {
     pub calls: Option<(Calls, Option<Seen>)>,
 }
 
-/// What is known of one subject so far.
+/// Results of one subject so far.
 #[derive(Default)]
 struct Kept {
     rounds: Vec<Round>,
@@ -43,7 +43,7 @@ struct Kept {
 }
 
 impl Schedule<'_> {
-    /// As [`measure`](Self::measure) where each subject runs alone.
+    /// Does the same as [`measure`](Self::measure) where each subject runs alone.
     pub fn measure_each(
         self,
         told: &mut dyn FnMut(&Progress),
@@ -55,7 +55,8 @@ impl Schedule<'_> {
         })
     }
 
-    /// `one` is a round of the subjects with these numbers; its second argument is whether to count.
+    /// Measures. `one` runs a round of the subjects with these numbers; its second argument is true for
+    /// counting.
     pub fn measure(
         self,
         told: &mut dyn FnMut(&Progress),
@@ -143,7 +144,7 @@ impl Kept {
     }
 }
 
-/// The numbers below `count` in an order that differs by round.
+/// Returns the numbers below `count` in an order that differs by round.
 fn shuffled(count: usize, seed: u64, round: u32) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     order.sort_by_key(|i| data::mix(seed ^ data::mix(u64::from(round) << 32 | *i as u64)));

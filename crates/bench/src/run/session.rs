@@ -26,10 +26,10 @@ pub(super) struct Session<'a> {
     pub target: Target,
     pub stop: &'a AtomicBool,
     pub device: Option<String>,
-    /// Of what is written next.
+    /// Generation of what is written next.
     pub generation: u64,
     pub known_threads: Vec<i32>,
-    /// How system calls are counted, if they are.
+    /// Way of counting system calls, if they are counted.
     pub method: Option<Method>,
 }
 
@@ -54,7 +54,7 @@ impl Session<'_> {
         schedule.measure(told, &mut |group, counts| self.round(&plan.cells[group], counts))
     }
 
-    /// A round of cells that run at once.
+    /// Runs a round of cells that run at once.
     fn round(&mut self, cells: &[Cell], counting: bool) -> Result<Vec<Raw>, String> {
         usage::wait_for_threads_to_end(&self.known_threads);
         if cells.iter().any(|cell| cell.rw.writes()) {
@@ -64,7 +64,7 @@ impl Session<'_> {
         self.prepare_cache(&lanes)
             .map_err(|e| format!("preparing the page cache: {e}"))?;
         let before: Vec<Option<Resident>> = lanes.iter().map(Lane::resident).collect();
-        // On a thread of its own, so that what it counts is these cells' threads and no others.
+        // On a separate thread, so that it counts these cells' threads and no others.
         let stage = || self.stage(&lanes, counting);
         let mut raws = thread::scope(|scope| {
             let stage = thread::Builder::new().spawn_scoped(scope, stage);
@@ -81,7 +81,7 @@ impl Session<'_> {
         Ok(raws)
     }
 
-    /// Each cell with files of its own, as far as the target has them.
+    /// Gives each cell files of its own, as far as the target has them.
     fn lanes<'c>(&self, cells: &'c [Cell]) -> Result<Vec<Lane<'c>>, String> {
         let mut first = 0;
         let lane = |cell: &'c Cell| {
@@ -140,7 +140,7 @@ impl Session<'_> {
         })
     }
 
-    /// The cells' threads, from start to end.
+    /// Runs the cells' threads, from start to end.
     fn stage(&self, lanes: &[Lane<'_>], counting: bool) -> Result<Vec<Raw>, String> {
         let method = self.method.filter(|_| counting);
         let mut counters = method.map(Tracer::prepare).transpose()?;
@@ -166,7 +166,7 @@ impl Session<'_> {
             let mut start = || counters.as_mut().map(Tracer::start).transpose();
             let ramp_ms = lanes.iter().map(|lane| lane.cell.ramp_ms).max();
             let ramp = Duration::from_millis(ramp_ms.unwrap_or(0));
-            // What a ramp does is not measured, and so not counted.
+            // The ramp is not measured, and so not counted.
             let mut started = if ramp.is_zero() { start() } else { Ok(None) };
             let begun = Instant::now();
             gate.begin();
@@ -195,7 +195,7 @@ impl Session<'_> {
         })
     }
 
-    /// One thread's part.
+    /// Returns one thread's part.
     fn part<'p>(&'p self, lane: &'p Lane<'_>, job: usize, gate: &'p Gate) -> Part<'p> {
         Part {
             cell: lane.cell,
@@ -210,7 +210,7 @@ impl Session<'_> {
         }
     }
 
-    /// Reads back what was written, past whatever is cached.
+    /// Reads back what was written, bypassing the cache.
     fn verify(&self, lane: &Lane<'_>) -> Result<(), String> {
         self.target.settle().map_err(|e| format!("writing back: {e}"))?;
         let bytes = lane.cell.write_bytes() as usize;
@@ -261,10 +261,10 @@ struct Pair {
     destination: Option<File>,
 }
 
-/// What one cell needs for a round.
+/// A cell with what it needs for a round.
 struct Lane<'c> {
     cell: &'c Cell,
-    /// Of each job.
+    /// Files of each job.
     files: Vec<Pair>,
     sequences: Vec<Sequence>,
     shared: Vec<Shared>,
@@ -295,7 +295,7 @@ impl Lane<'_> {
     }
 }
 
-/// What was used is of all that ran at once, so each is told how much that was.
+/// Adds to each result the ops of all cells that ran at once, because the usage counts all of them.
 fn together(mut raws: Vec<Raw>) -> Vec<Raw> {
     if raws.len() > 1 {
         let sum = |of: fn(&Raw) -> u64| raws.iter().map(of).sum();
@@ -308,7 +308,7 @@ fn together(mut raws: Vec<Raw>) -> Vec<Raw> {
     raws
 }
 
-/// Of all threads: each has its own part of what is in flight at once.
+/// Combines the depths of all threads: each has its own part of what is in flight at once.
 fn depth(outcomes: &[Outcome]) -> Depth {
     let mut all = Depth::default();
     for one in outcomes.iter().map(|outcome| &outcome.depth) {

@@ -1,8 +1,8 @@
-//! The files that a benchmark works on: made, allocated, filled, and gone afterwards.
+//! The files that a benchmark works on: made, allocated, filled, and removed afterwards.
 //!
-//! Invariant: nothing is left behind. Files have no name (O_TMPFILE, or unlinked at once where the file system has no
-//! such thing), unless the user has given one; that one is removed when the target is dropped, and only if it was made
-//! here and is still the one that has this name.
+//! Invariant: nothing is left behind. Files have no name (O_TMPFILE, or unlinked at once where the file
+//! system has no such thing), unless the user has given one. That one is removed when the target is dropped,
+//! and only if it was made here and is still the one that has this name.
 
 pub(crate) mod space;
 
@@ -17,56 +17,56 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Where to work.
+/// Place of the files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// In files without a name, one for each job.
+    /// Unnamed files in this directory, one for each job.
     Directory(PathBuf),
-    /// In this file or block device, which all jobs share.
+    /// This file or block device, which all jobs share.
     File {
-        /// Its name.
+        /// Path of the file.
         path: PathBuf,
-        /// Whether it may be there already. What is in it is then read, and overwritten where the work writes.
+        /// True if it may exist. Its contents are then read, and overwritten where the work writes.
         existing: bool,
     },
 }
 
-/// What the files have to be good for.
+/// Requirements on the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Needs {
-    /// Bytes of each file.
+    /// Size of each file in bytes.
     pub size: u64,
-    /// Jobs beside each other.
+    /// Number of jobs that run at once.
     pub jobs: u32,
-    /// Whether anything is copied, so that there is a second file for each job.
+    /// True if anything is copied, so that there is a second file for each job.
     pub copies: bool,
-    /// Whether a file that is there already is overwritten.
+    /// True if an existing file is overwritten.
     pub writes: bool,
-    /// Whether contents are to be checked.
+    /// True if contents are checked.
     pub verify: bool,
-    /// If anything goes around the page cache: a power of two that divides each of its blocks.
+    /// Power of two that divides each block of the cells that bypass the page cache; `None` if none does.
     pub direct: Option<u64>,
 }
 
-/// The files.
+/// Files of a benchmark.
 #[derive(Debug)]
 pub struct Target {
     sources: Vec<File>,
     destinations: Vec<File>,
-    /// Where they are, for people.
+    /// Location, for messages.
     pub place: PathBuf,
-    /// A named file of ours: the first source.
+    /// Name of a file of ours to remove: the first source.
     remove: Option<PathBuf>,
 }
 
-/// Bytes that are written together while a file is filled.
+/// Number of bytes that are written together while a file is filled.
 const FILL_BYTES: usize = 1 << 20;
 
 impl Target {
-    /// What cannot be, before anything is made: see [`Place`] and [`Needs`].
+    /// Checks place and requirements before anything is made: see [`Place`] and [`Needs`].
     ///
     /// # Errors
-    /// Why not, in words.
+    /// A sentence that says what is not possible.
     pub fn check(place: &Place, needs: &Needs) -> Result<(), String> {
         match place {
             Place::Directory(directory) => {
@@ -91,10 +91,10 @@ impl Target {
         }
     }
 
-    /// Makes and fills the files. `told` hears of bytes done and bytes in all.
+    /// Makes and fills the files. `told` is called with the bytes done and the bytes in all.
     ///
     /// # Errors
-    /// What failed, in words; `interrupted` if `stop` became true. Nothing is left then.
+    /// A sentence that says what failed; `interrupted` if `stop` became true. Nothing is left then.
     pub fn make(
         place: &Place,
         needs: &Needs,
@@ -150,7 +150,7 @@ impl Target {
         Ok(target)
     }
 
-    /// The file that a job reads from or writes to, opened anew.
+    /// Opens the file that a job reads from or writes to anew.
     ///
     /// # Errors
     /// EINVAL where the file system has no O_DIRECT.
@@ -158,7 +158,7 @@ impl Target {
         reopen(&self.sources[job as usize % self.sources.len()], direct, write)
     }
 
-    /// The file that a job copies to, opened anew.
+    /// Opens the file that a job copies to anew.
     ///
     /// # Errors
     /// As [`source`](Self::source).
@@ -170,12 +170,12 @@ impl Target {
         )
     }
 
-    /// Every file.
+    /// Returns every file.
     pub fn files(&self) -> impl Iterator<Item = &File> {
         self.sources.iter().chain(&self.destinations)
     }
 
-    /// What is written to stable storage, and out of the page cache as far as that can be.
+    /// Writes the files to stable storage, and drops them from the page cache as far as possible.
     ///
     /// # Errors
     /// A write-back that failed.
@@ -189,9 +189,10 @@ impl Drop for Target {
         if let Some(path) = &self.remove {
             let number = |facts: fs::Metadata| (facts.dev(), facts.ino());
             let ours = self.sources[0].metadata().map(number);
-            // What somebody else has put in its place is theirs.
+            // A file that another program has put in its place is kept.
             if ours.is_ok_and(|ours| fs::symlink_metadata(path).is_ok_and(|there| number(there) == ours)) {
-                // Nobody is left to tell of a failure: whoever has removed it before us was right to.
+                // A failure cannot be reported any more: whatever has removed the file before us was right
+                // to.
                 let _ = fs::remove_file(path);
             }
         }
@@ -242,7 +243,8 @@ fn check_existing(path: &Path, facts: &fs::Metadata, allowed: bool, needs: &Need
     Ok(())
 }
 
-/// The file, and whether it was made: opening decides that, for it may come and go meanwhile.
+/// Opens the file, and returns true with it if it was created: opening decides that, because the file may
+/// come and go meanwhile.
 fn open_named(path: &Path, existing: bool, needs: &Needs) -> Result<(File, bool), String> {
     let failed = |e: io::Error| match e.raw_os_error() {
         Some(libc::EBUSY) => format!("{}: mounted or otherwise in use: not overwritten", path.display()),
@@ -274,7 +276,7 @@ fn nameless(directory: &Path) -> Result<File, String> {
     options.read(true).write(true).mode(0o600);
     match options.clone().custom_flags(libc::O_TMPFILE).open(directory) {
         Ok(file) => Ok(file),
-        // What a file system without it says; EISDIR comes from kernels that do not know the flag.
+        // The error of a file system without it; EISDIR comes from kernels that do not know the flag.
         Err(e)
             if matches!(
                 e.raw_os_error(),
@@ -296,14 +298,14 @@ fn nameless(directory: &Path) -> Result<File, String> {
     }
 }
 
-/// Differs at each call.
+/// Returns a number that differs at each call.
 fn unique() -> u64 {
     static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(0, |t| t.as_nanos() as u64) ^ COUNT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// An open file of its own: flags such as O_DIRECT belong to it. Works for files without a name.
+/// Opens the file again: flags such as O_DIRECT belong to the new descriptor. Works for files without a name.
 fn reopen(file: &File, direct: bool, write: bool) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
@@ -351,7 +353,7 @@ fn fill(
     cache::write_and_drop(file).map_err(|e| e.to_string())
 }
 
-/// Blocks next to each other where the file system can, so that no op has to find some.
+/// Allocates blocks next to each other where the file system can, so that no op has to.
 fn allocate(file: &File, size: u64) -> io::Result<()> {
     match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, size) {
         Err(rustix::io::Errno::OPNOTSUPP) => file.set_len(size),
@@ -432,7 +434,7 @@ mod tests {
             ..NEEDS
         };
         assert!(make(&place(true), &checked).unwrap_err().contains("--verify"));
-        // As if it had come after the first look.
+        // As if it had been created after the first check.
         let late = open_named(&path, false, &NEEDS).unwrap_err();
         assert!(late.contains("exists"), "{late}");
         let target = make(&place(true), &NEEDS).unwrap();

@@ -1,8 +1,8 @@
-//! Whether there is room.
+//! Check for free space.
 
 use std::path::Path;
 
-/// Left to others: a full disk hurts them.
+/// Divisor of the size that is left to others: a full disk hurts them.
 const SPARE_SHARE: u64 = 50;
 
 /// # Errors

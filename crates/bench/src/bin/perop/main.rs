@@ -1,8 +1,8 @@
-//! What one op costs on each engine: a nop's round trip, and a read of 4 KiB that are in the page cache. On io_uring also
-//! that read with a registered buffer and file, collected from the driver and awaited by tasks.
+//! Cost of one op on each engine: a nop's round trip, and a read of 4 KiB that are in the page cache. On io_uring
+//! also that read with a registered buffer and file, collected from the driver and awaited by tasks.
 //!
-//! Prints one JSON object a line. `--ops N` does exactly N ops of one case and prints no time, for a run under callgrind
-//! (see `comparisons/perop.py`, which subtracts the set-up).
+//! Prints one JSON object a line. `--ops N` does exactly N ops of one case and prints no time, for a run
+//! under callgrind (see `comparisons/perop.py`, which subtracts the set-up).
 
 mod registered;
 
@@ -32,7 +32,8 @@ Options:
 ";
 
 const BLOCK_BYTES: usize = 4096;
-/// Small enough to stay in the CPU's cache beside the page cache's own structures: the op's cost, not the memory's.
+/// Blocks of the file: few enough to stay in the CPU's cache beside the page cache's own structures, so that
+/// the op's cost is measured and not the memory's.
 const FILE_BLOCKS: usize = 16;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -55,7 +56,7 @@ impl Kind {
         }
     }
 
-    /// Whether it is a case of its own. A nop is never finished inline, and only the ring knows what is registered.
+    /// Returns true if it is a separate case. A nop is never finished inline, and only the ring knows what is registered.
     fn is_case(self, which: Which, inline: bool) -> bool {
         match self {
             Kind::Nop => which.is_some() && !inline,
@@ -65,7 +66,7 @@ impl Kind {
     }
 }
 
-/// None: the plain system call, without an engine.
+/// Engine of a case; `None` is the plain system call.
 type Which = Option<Engine>;
 
 struct Options {
@@ -207,7 +208,7 @@ fn case(
         return Ok(());
     }
     let batch = if which.is_none() { 1 } else { batch };
-    // How many turns make a round: doubled until it is long enough to tell.
+    // Number of turns of a round: doubled until it is long enough to time.
     let mut turns = 16;
     loop {
         let start = Instant::now();
@@ -230,7 +231,7 @@ fn case(
     io::stdout().flush()
 }
 
-/// Does so many batches.
+/// A function that does this many batches.
 type Turns = Box<dyn FnMut(usize) -> io::Result<()>>;
 
 fn work_of(driver: Driver, file: &File, kind: Kind, batch: usize) -> io::Result<Turns> {

@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// One read after the other, round and round.
+/// Reads of one block after the other, starting over at the end of the file.
 struct Blocks {
     file: FixedFile,
     block: usize,
@@ -31,7 +31,7 @@ fn registered(driver: &mut Driver, file: &File, batch: usize) -> io::Result<(Blo
     Ok((Blocks { file, block: 0 }, buffers))
 }
 
-/// Submits a batch and collects all of it.
+/// Returns turns that submit a batch and collect all of it.
 pub(crate) fn collected(mut driver: Driver, file: &File, batch: usize) -> io::Result<Turns> {
     let (mut blocks, mut buffers) = registered(&mut driver, file, batch)?;
     let mut done = Vec::with_capacity(batch);
@@ -59,7 +59,7 @@ pub(crate) fn collected(mut driver: Driver, file: &File, batch: usize) -> io::Re
     }))
 }
 
-/// As many tasks as a batch has ops; each awaits one read after the other.
+/// Returns turns of as many tasks as a batch has ops; each task awaits one read after the other.
 pub(crate) fn awaited(mut driver: Driver, file: &File, batch: usize) -> io::Result<Turns> {
     let (blocks, mut buffers) = registered(&mut driver, file, batch)?;
     let blocks = RefCell::new(blocks);
@@ -81,7 +81,7 @@ pub(crate) fn awaited(mut driver: Driver, file: &File, batch: usize) -> io::Resu
     }))
 }
 
-/// The tasks that are to be polled.
+/// Numbers of the tasks to poll.
 type Woken = Arc<Mutex<Vec<usize>>>;
 
 struct Task {
@@ -99,7 +99,7 @@ impl Wake for Task {
     }
 }
 
-/// A plain executor: it polls what was woken, and takes a turn when nothing is left.
+/// Runs all tasks on a plain executor: polls those that were woken, and takes a turn when none is left.
 fn run_all<F: Future>(io: &Io, tasks: impl Iterator<Item = F>) -> io::Result<Vec<F::Output>> {
     let woken = Woken::default();
     let mut tasks: Vec<(Option<Pin<Box<F>>>, Waker)> = tasks

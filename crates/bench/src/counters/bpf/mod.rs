@@ -1,7 +1,7 @@
-//! `bpf/bench.bpf.c`, loaded, and what is in its maps. Only with the feature `bpf`.
+//! `bpf/bench.bpf.c`, loaded, and the contents of its maps. Only with the feature `bpf`.
 //!
-//! Counts the whole process, in the numbers of whose namespace of processes it is told: what runs beside the cell meanwhile
-//! (the bar that shows how far it is) is in it.
+//! Counts the whole process, by its number in its own pid namespace. Whatever else it runs meanwhile (the
+//! progress bar) is included.
 
 mod opcodes;
 
@@ -16,7 +16,7 @@ use std::os::linux::fs::MetadataExt;
 
 static PROGRAM: &[u8] = include_bytes_aligned!(concat!(env!("OUT_DIR"), "/bench.bpf.o"));
 
-/// As in the program.
+/// Upper bound on call numbers, the same as in the program.
 const CALLS_MAX: u32 = 512;
 const OPS_MAX: u32 = 64;
 const EIGHTHS: u32 = 8;
@@ -24,23 +24,23 @@ const BUCKETS: u32 = 40 * EIGHTHS;
 const ON: u32 = 0;
 const LOST: u32 = 2;
 
-/// Each program has its tracepoint's name. Without these nothing is counted.
+/// Programs without which nothing is counted. Each has its tracepoint's name.
 const NEEDED: [&str; 3] = ["sys_enter", "sys_exit", "sched_switch"];
-/// Where the kernel tells its types.
+/// File in which the kernel describes its types.
 const TYPES: &str = "/sys/kernel/btf/vmlinux";
 
-/// The program, in the kernel, switched off.
+/// The program, loaded into the kernel and switched off.
 pub struct Bpf {
     ebpf: Ebpf,
-    /// What this kernel cannot tell.
+    /// Facts that this kernel cannot provide.
     missing: Vec<String>,
 }
 
 impl Bpf {
-    /// Loads it.
+    /// Loads the program.
     ///
     /// # Errors
-    /// Why it cannot be done, in words.
+    /// A sentence that says why it cannot be loaded.
     pub fn prepare() -> Result<Bpf, String> {
         let wrong = |e: &dyn std::fmt::Display| format!("the kernel's types ({TYPES}): {e}");
         let bytes = std::fs::read(TYPES).map_err(|e| wrong(&e))?;
@@ -53,7 +53,7 @@ impl Bpf {
             rustix::fs::major(namespace.st_dev()),
             rustix::fs::minor(namespace.st_dev()),
         );
-        // As the kernel writes a device's number for itself.
+        // The kernel's own encoding of a device number.
         let dev = u64::from(major) << 20 | u64::from(minor);
         let ino = namespace.st_ino();
         let mut ebpf = EbpfLoader::new()
@@ -66,7 +66,7 @@ impl Bpf {
         for name in NEEDED {
             attach(&mut ebpf, name).map_err(|e| format!("{name}: {}", explain(&e)))?;
         }
-        // All or none: before, so that what is seen of an op is its beginning and its end.
+        // All or none: checked before, so that both the beginning and the end of an op are seen.
         let known = btf::OPS
             .into_iter()
             .try_for_each(|wanted| btf::check(&types, wanted, "6.3"));
@@ -83,12 +83,12 @@ impl Bpf {
         })
     }
 
-    /// What this kernel cannot tell.
+    /// Returns the facts that this kernel cannot provide.
     pub fn missing(&self) -> &[String] {
         &self.missing
     }
 
-    /// Counts from now on.
+    /// Starts counting.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -96,7 +96,7 @@ impl Bpf {
         self.switch(1)
     }
 
-    /// Counts no more, and says what was counted.
+    /// Stops counting, and returns the counts.
     ///
     /// # Errors
     /// If the kernel refuses, or something was lost.
@@ -139,7 +139,7 @@ impl Bpf {
 
     fn calls(&self) -> Result<Calls, String> {
         let mut counts = self.counts("CALLS", CALLS_MAX)?;
-        // The call that switches it off was made while it was on.
+        // The call that switches it off was counted itself.
         if let Some(own) = counts.get_mut(libc::SYS_bpf as usize) {
             *own = own.saturating_sub(1);
         }
@@ -186,7 +186,7 @@ fn attach(ebpf: &mut Ebpf, name: &str) -> Result<(), ProgramError> {
     Ok(())
 }
 
-/// The upper end of a bucket.
+/// Returns the upper end of a bucket.
 fn end_s(bucket: u32) -> f64 {
     let (power, eighth) = (bucket / EIGHTHS, bucket % EIGHTHS);
     let start = f64::from(power).exp2();
@@ -204,7 +204,7 @@ fn words(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-/// With its causes, and what can be done.
+/// Formats an error with its causes, and its remedy.
 fn explain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,4 +1,4 @@
-//! io_uring's opcodes by their numbers, in the kernel's words (`io_uring.h`).
+//! Names of io_uring's opcodes by number, as in the kernel's `io_uring.h`.
 
 const NAMES: &[&str] = &[
     "nop",
