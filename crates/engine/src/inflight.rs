@@ -8,7 +8,8 @@ use crate::descriptors::Permit;
 use crate::driver::{Completion, Output};
 use crate::error::Error;
 use crate::op::{Nop, Op, Options};
-use std::collections::TryReserveError;
+use std::collections::{HashMap, TryReserveError};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::mem::MaybeUninit;
 use std::task::Waker;
 
@@ -34,6 +35,27 @@ impl Token {
 
     /// The token as a number, for logs and foreign interfaces.
     pub fn as_u64(self) -> u64 {
+        self.0
+    }
+}
+
+/// A map from tokens. They are numbers of ours, which nobody chooses so that they collide.
+pub(crate) type TokenMap<T> = HashMap<Token, T, BuildHasherDefault<TokenHasher>>;
+
+#[derive(Default)]
+pub(crate) struct TokenHasher(u64);
+
+impl Hasher for TokenHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // Fibonacci hashing: the map takes the first bits as well as the last.
+        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
         self.0
     }
 }

@@ -3,9 +3,8 @@
 use super::run::{driver_error, typed};
 use super::{Driver, Failed};
 use crate::error::Refusal;
-use crate::inflight::Token;
+use crate::inflight::TokenMap;
 use crate::op::{Op, Operation};
-use std::collections::HashMap;
 use std::iter::{Enumerate, Fuse};
 
 /// Results of ops as they end. Made by [`Driver::each`].
@@ -19,7 +18,7 @@ pub struct Each<'a, I: Iterator> {
     held: Option<(usize, Op)>,
     depth: usize,
     /// The position of each op in flight.
-    flying: HashMap<Token, usize>,
+    flying: TokenMap<usize>,
 }
 
 impl Driver {
@@ -48,7 +47,7 @@ impl Driver {
             ops: ops.into_iter().fuse().enumerate(),
             held: None,
             depth: depth.max(1),
-            flying: HashMap::new(),
+            flying: TokenMap::default(),
         }
     }
 }

@@ -3,9 +3,8 @@
 use super::Io;
 use crate::driver::{typed, Failed};
 use crate::error::{Refusal, SubmitError};
-use crate::inflight::Token;
+use crate::inflight::TokenMap;
 use crate::op::{Op, Operation};
-use std::collections::HashMap;
 use std::future::poll_fn;
 use std::iter::{Enumerate, Fuse};
 use std::task::{Context, Poll, Waker};
@@ -22,7 +21,7 @@ pub struct EachStream<I: Iterator> {
     held: Option<(usize, Op)>,
     depth: usize,
     /// The position of each op in flight.
-    flying: HashMap<Token, usize>,
+    flying: TokenMap<usize>,
     /// Whom all ops in flight tell.
     waker: Option<Waker>,
 }
@@ -42,7 +41,7 @@ where
             ops: ops.fuse().enumerate(),
             held: None,
             depth: depth.max(1),
-            flying: HashMap::new(),
+            flying: TokenMap::default(),
             waker: None,
         }
     }
