@@ -6,6 +6,7 @@ or a text like "threads does not: Too many open files (os error 24) (Too many op
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -165,3 +166,53 @@ def test_each_engine_has_its_reason(path: Path) -> None:
             f"no engine works here; io_uring does not: Operation not permitted: {forbids} io_uring; "
             f"threads does not: Operation not permitted: {forbids} eventfd2"
         )
+
+
+SOCKETS = """
+import asyncio, concurrent.futures.thread, encodings.idna, json, os, resource
+import proactor.net
+
+async def main():
+    told = []
+    async def caught(call):
+        try:
+            made = await call()
+        except OSError as error:
+            told.append([error.errno, getattr(error, "op", None), error.strerror])
+        else:
+            await getattr(made, "aclose", lambda: asyncio.sleep(0))()
+
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    fds = []
+    try:
+        while True:
+            fds.append(os.open("/dev/null", os.O_RDONLY))
+    except OSError:
+        pass
+    for _ in range(5):
+        for engine in ("auto", "epoll"):
+            await caught(lambda: proactor.net.serve(lambda stream: None, "127.0.0.1", engine=engine))
+            await caught(lambda: proactor.net.connect("127.0.0.1", 1, engine=engine))
+            await caught(lambda: proactor.net.connect_unix("nothing", engine=engine))
+        os.close(fds.pop())
+    for fd in fds:
+        os.close(fd)
+    print(json.dumps(told))
+
+asyncio.run(main())
+"""
+
+
+def test_no_descriptor_is_left_for_sockets() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SOCKETS], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert [errno.EMFILE, "net", os.strerror(errno.EMFILE)] in told
+    assert {number for number, _, _ in told} <= {errno.EMFILE, errno.ECONNREFUSED, errno.ENOENT}
+    for _, op, text in (one for one in told if one[0] == errno.EMFILE):
+        assert op in ("net", "listen", "connect")
+        assert text.lower().count("too many open files") == 1
+        assert op != "net" or "os error" not in text

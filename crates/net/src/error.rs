@@ -46,7 +46,7 @@ impl Error {
             ("listen" | "bind", Some(libc::EADDRNOTAVAIL)) => {
                 "; no interface of this machine has this address"
             }
-            (_, Some(libc::EMFILE)) => "; too many open files, raise `ulimit -n`",
+            (_, Some(libc::EMFILE)) => "; close some, or raise the limit (ulimit -n)",
             _ => "",
         }
     }

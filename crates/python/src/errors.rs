@@ -54,7 +54,9 @@ pub(crate) fn no_engine(py: Python<'_>, error: &io::Error, call: &str) -> PyErr 
         (None, io::ErrorKind::Unsupported) => libc::ENOSYS,
         (None, _) => libc::EIO,
     };
-    about(py, PyOSError::new_err((errno, error.to_string())), call, None)
+    // One that is nothing but the kernel's would say its number twice.
+    let message = error.raw_os_error().map_or_else(|| error.to_string(), strerror);
+    about(py, PyOSError::new_err((errno, message)), call, None)
 }
 
 /// Gives an OSError the name of the op that met it, and of its file. Other errors stay as they are.

@@ -95,8 +95,10 @@ fn make<'py>(py: Python<'py>, event_loop: &Bound<'py, PyAny>, engine: &str) -> P
         }
     };
     let mut sockets = config.build().map_err(|e| errors::no_engine(py, &e, "net"))?;
+    let fd = sockets.descriptor();
     // SAFETY: the sockets have it open.
-    let watched = unsafe { BorrowedFd::borrow_raw(sockets.descriptor()?) }.try_clone_to_owned()?;
+    let watched = fd.and_then(|fd| unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned());
+    let watched = watched.map_err(|e| errors::io_error(py, &e, "net"))?;
     let fd = watched.as_raw_fd();
     let inside = Inside {
         sockets: ThreadBound::new(sockets),
