@@ -244,15 +244,15 @@ def groups(data: lib.Measured) -> Iterator[tables.Group]:
 
 # With its figures: it is a part of docs/speed.md.
 ATTEMPTS = """\
-In the live runs most waits find one or two connections, whose replies were sent at once. Attempts to have
-fewer calls, measured later and on a busy machine (2026-11-27, load 14, four rounds; there 2.22 calls per
-request of plain, 0.64 of these runs' library), where only the calls are of use and not the CPU:
+In the live runs most waits find one or two connections, whose replies are sent at once. Three attempts
+(2026-11-27, median of eight rounds of 0.6 s, with 0.95 of plain's CPU and 1.69 calls per request as it is):
 
-- send at once only if a wait finds one connection: 0.42;
-- never send at once: 0.37, but one connection alone then pays for a queued send (the C ring program takes
-  1.07 of epoll with it and 1.02 without, at an exact batch);
-- send at once while waits find the same one or two connections: 0.32 in a prototype. Kept. In a run of its
-  own the result made 0.45 calls where the library before it made 0.55."""
+- send at once only if a wait finds one connection: 0.95 and 1.33;
+- never send at once: 0.91 and 0.86, but a program that writes and reads the other end before its next wait
+  then finds nothing there, and one connection alone pays for a queued send;
+- send at once only while waits find the same one or two connections: 1.01 and 0.83, with a higher p99.
+
+None is kept."""
 
 
 def summary(data: lib.Measured) -> str:

@@ -10,57 +10,6 @@ use std::os::fd::RawFd;
 /// How many bytes of a send buffer one byte that is left may take.
 const SEND_BUFFER_SHARE: libc::c_int = 4;
 
-/// With so many sockets reported by the last wait, or fewer, writes may go to the kernel at once.
-pub(crate) const DIRECT_SOCKETS: usize = 2;
-/// If so many more waits reported other sockets than did not, writes go with the next wait.
-const OTHERS: u32 = 8;
-const MOST_OTHERS: u32 = 2 * OTHERS;
-
-/// Which sockets were reported last, as far as it decides how to send.
-///
-/// While the same one or two sockets send requests, a send with the wait costs more than a call. With more sockets it costs less:
-/// replies that go together bring requests that come together, so the next wait finds more of them.
-pub(crate) struct Lately {
-    sockets: [RawFd; DIRECT_SOCKETS],
-    oldest: usize,
-    /// The last wait has reported one that was not among them.
-    has_other: bool,
-    /// Waits that did, less those that did not.
-    others: u32,
-}
-
-impl Lately {
-    pub(crate) const fn new() -> Self {
-        Lately {
-            sockets: [-1; DIRECT_SOCKETS],
-            oldest: 0,
-            has_other: false,
-            others: 0,
-        }
-    }
-
-    /// Takes note of a socket that is reported.
-    #[inline]
-    pub(crate) fn saw(&mut self, fd: RawFd) {
-        if !self.sockets.contains(&fd) {
-            self.sockets[self.oldest] = fd;
-            self.oldest = (self.oldest + 1) % DIRECT_SOCKETS;
-            self.has_other = true;
-        }
-    }
-
-    pub(crate) fn end_wait(&mut self) {
-        self.others = match std::mem::take(&mut self.has_other) {
-            true => MOST_OTHERS.min(self.others + 1),
-            false => self.others.saturating_sub(1),
-        };
-    }
-
-    pub(crate) fn are_same(&self) -> bool {
-        self.others < OTHERS
-    }
-}
-
 /// Sends in the ring.
 #[derive(Default)]
 pub(crate) struct Sends {
@@ -186,43 +135,5 @@ impl Socket {
                 return;
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn after(waits: &[&[RawFd]]) -> bool {
-        let mut lately = Lately::new();
-        for reported in waits {
-            reported.iter().for_each(|fd| lately.saw(*fd));
-            lately.end_wait();
-        }
-        lately.are_same()
-    }
-
-    #[test]
-    fn two_sockets_are_the_same() {
-        assert!(after(&[]));
-        let both: [&[RawFd]; 4] = [&[5], &[6], &[6, 5], &[5]];
-        assert!((0..100).all(|count| after(&both.repeat(25)[..count])));
-    }
-
-    #[test]
-    fn another_one_now_and_then_changes_nothing() {
-        let some: [&[RawFd]; 6] = [&[5], &[6], &[7], &[7], &[7], &[7, 6]];
-        assert!((0..600).all(|count| after(&some.repeat(100)[..count])));
-    }
-
-    #[test]
-    fn many_that_take_turns_are_not_the_same_until_they_have_ceased() {
-        let fds: Vec<RawFd> = (5..55).collect();
-        let mut waits: Vec<&[RawFd]> = fds.chunks(1).cycle().take(500).collect();
-        assert!((OTHERS as usize..500).all(|count| !after(&waits[..count])));
-        waits.extend([[54].as_slice(); OTHERS as usize]);
-        assert!(!after(&waits));
-        waits.push(&[54]);
-        assert!(after(&waits));
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::report::{Cause, Stats};
 use crate::ring::Ring;
-use crate::sends::{Lately, Sends};
+use crate::sends::Sends;
 use crate::socket::Socket;
 use crate::{real, table};
 use std::cell::Cell;
@@ -85,11 +85,8 @@ pub(crate) struct Inner {
     pub(crate) echoes: u32,
     /// Sockets that the last wait has reported.
     pub(crate) batch: usize,
-    pub(crate) lately: Lately,
     /// When it did, in ticks of the coarse clock.
     pub(crate) turn: i64,
-    /// Between the two last waits the program has been busy for longer than a tick.
-    pub(crate) was_slow: bool,
     /// Until then the kernel may interrupt a thread because a ring of its is taken down.
     pub(crate) noisy_until: Option<Instant>,
     pub(crate) generations: u32,
@@ -240,9 +237,7 @@ impl Set {
             is_chained: false,
             echoes: 0,
             batch: 0,
-            lately: Lately::new(),
             turn: 0,
-            was_slow: false,
             noisy_until: None,
             generations: 0,
             flag: -1,

@@ -2,13 +2,14 @@
 
 use crate::report::{options, Cause};
 use crate::ring::BUFFER_BYTES;
-use crate::sends::DIRECT_SOCKETS;
 use crate::set::{Inner, Phase, Set};
 use crate::socket::{Socket, QUEUE_BYTES};
 use crate::{errno, real, set_errno, table};
 use libc::{c_int, iovec, ssize_t};
 use std::os::fd::RawFd;
 
+/// With so many sockets reported by the last wait, or fewer, writes go to the kernel at once.
+const DIRECT_SOCKETS: usize = 2;
 /// Longer writes go to the kernel at once: copying costs more than a call.
 const COPIED_BYTES: usize = 16 << 10;
 /// Flags of a receive that asks for something else than the next bytes. TCP ignores those that it does not know.
@@ -160,8 +161,8 @@ impl Inner {
         let len = total(from).filter(|_| !has_null(from));
         // A long turn: no reply is to wait until it ends.
         let has_worker = self.has_worker();
-        let is_small = || self.batch <= DIRECT_SOCKETS && (self.lately.are_same() || self.was_slow);
-        let at_once = self.phase != Phase::Ring || !has_worker && (is_small() || ticks() != self.turn);
+        let is_slow = || self.batch <= DIRECT_SOCKETS || ticks() != self.turn;
+        let at_once = self.phase != Phase::Ring || !has_worker && is_slow();
         let Some(socket) = self.socket(fd) else {
             return Answer::Real;
         };

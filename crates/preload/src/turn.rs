@@ -260,7 +260,6 @@ impl Inner {
             } else {
                 again.push(fd);
             }
-            self.lately.saw(fd);
         }
         // Those that were not looked at come first next time.
         let mut listed = listed;

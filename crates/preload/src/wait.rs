@@ -2,7 +2,6 @@
 
 use crate::report::Cause;
 use crate::ring::{timespec, Ring};
-use crate::sends::DIRECT_SOCKETS;
 use crate::set::{this_thread, Inner, Phase, Set};
 use crate::transfer::{ticks, FIRST_ADDRESS};
 use crate::{parked, real, report, table};
@@ -74,7 +73,6 @@ pub(crate) unsafe fn wait(set: &'static Set, wait: Wait) -> End {
     if held.phase == Phase::Idle && !set.is_waited_on() {
         held.start();
     }
-    held.was_slow = held.batch <= DIRECT_SOCKETS && ticks() != held.turn;
     let deadline = Deadline::new(wait.timeout);
     let mut left = wait.timeout;
     loop {
@@ -160,7 +158,6 @@ pub(crate) unsafe fn wait(set: &'static Set, wait: Wait) -> End {
         let count = unsafe { held.report(wait.events, wait.max) };
         if count > 0 {
             held.batch = count;
-            held.lately.end_wait();
             held.turn = ticks();
             return End::Events(count);
         }
