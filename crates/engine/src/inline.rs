@@ -77,7 +77,7 @@ pub(crate) fn attempt(op: &mut Op, skip: &mut usize) -> Option<i32> {
             Ok(file) => Some(file.into_fd().ok()?.into_raw_fd()),
             Err(e) => Some(-e.errno()),
         },
-        Op::Statx(o) => cached_statx(o.dir.fd(), &o.path, o.flags, o.mask, &mut o.stat),
+        Op::Statx(o) => cached_statx(o.dir.fd(), &o.path, o.flags.bits(), o.mask, &mut o.stat),
         Op::ReadFile(o) => read_file(o),
         _ => None,
     }
@@ -140,7 +140,7 @@ impl Open {
             return None;
         }
         let permit = descriptors::take_at_once(Opens::Kept, 1)?;
-        let fd = cached_open(self.dir.fd(), self.path.as_ptr(), self.flags, self.resolve)?;
+        let fd = cached_open(self.dir.fd(), self.path.as_ptr(), self.flags, self.resolve.bits())?;
         if fd < 0 {
             return Some(Err(Error::new(-fd, "open")));
         }

@@ -17,10 +17,10 @@ use crate::pair::Source;
 use crate::resume::journal::Begun;
 use crate::sys::{self, Stat};
 use proactor::buffer::AlignedBuf;
-use proactor::op::{self, Close, File, Handle, Open, Read, Write};
+use proactor::op::{self, Close, File, Handle, Open, Read, ResolveFlags, Write};
 use proactor::Output;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use rustix::fs::{FileType, OFlags, ResolveFlags};
+use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 use std::ffi::CString;
 use std::io;
@@ -100,10 +100,9 @@ pub(super) fn entry<'e>(at: &'e Opened, name: &'e CString) -> Entry<'e> {
 
 /// Never through a link, and never out of the directory.
 fn open(at: BorrowedFd<'_>, name: &std::ffi::CStr, flags: OFlags) -> Open {
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
     Open::new(name, flags.bits() as i32)
         .dir(handle(at))
-        .resolve(resolve.bits())
+        .resolve(ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS)
 }
 
 /// The handle of a descriptor that a flight or its folder owns.

@@ -49,7 +49,7 @@ pub use options::OpenOptions;
 use crate::buffer::{Buffer, IntoBuffer};
 use crate::error::Error;
 use crate::io::Runner;
-use crate::op::{Link, Mkdir, Name, Operation, ReadFile, Rename, Statx, Symlink, Unlink, WriteFile};
+use crate::op::{AtFlags, Link, Mkdir, Name, Operation, ReadFile, Rename, Statx, Symlink, Unlink, WriteFile};
 use crate::Failed;
 use std::future::Future;
 use std::io::ErrorKind;
@@ -115,7 +115,7 @@ pub fn symlink_metadata<R: Runner>(
     path: impl Into<Name>,
 ) -> impl Future<Output = Result<Metadata, Error>> {
     let mut statx = Metadata::of(Statx::new(path));
-    statx.flags |= libc::AT_SYMLINK_NOFOLLOW;
+    statx.flags |= AtFlags::SYMLINK_NOFOLLOW;
     let run = io.run(statx);
     async move { Ok(Metadata::new(run.await?)) }
 }

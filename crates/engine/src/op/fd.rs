@@ -1,6 +1,6 @@
 //! Ops on an open file that move no data through the caller's memory.
 
-use super::Handle;
+use super::{Advice, AllocateMode, Handle, SpliceFlags, SyncRangeFlags};
 
 /// `fsync(2)` or `fdatasync(2)`.
 #[derive(Debug)]
@@ -38,13 +38,13 @@ pub struct SyncRange {
     pub offset: u64,
     /// Length in bytes; 0 is to the end of the file.
     pub len: u32,
-    /// `SYNC_FILE_RANGE_*`.
-    pub flags: u32,
+    /// What it does.
+    pub flags: SyncRangeFlags,
 }
 
 impl SyncRange {
     /// Starts or awaits the write-back of `len` bytes from `offset` (0: to the end of the file), as `flags` say.
-    pub fn new(file: impl Into<Handle>, offset: u64, len: u32, flags: u32) -> Self {
+    pub fn new(file: impl Into<Handle>, offset: u64, len: u32, flags: SyncRangeFlags) -> Self {
         SyncRange {
             file: file.into(),
             offset,
@@ -59,8 +59,8 @@ impl SyncRange {
 pub struct Allocate {
     /// The file.
     pub file: Handle,
-    /// `FALLOC_FL_*`, 0 to reserve space.
-    pub mode: i32,
+    /// What it does with the range; none to reserve space.
+    pub mode: AllocateMode,
     /// Start in bytes.
     pub offset: u64,
     /// Length in bytes.
@@ -72,14 +72,14 @@ impl Allocate {
     pub fn new(file: impl Into<Handle>, offset: u64, len: u64) -> Self {
         Allocate {
             file: file.into(),
-            mode: 0,
+            mode: AllocateMode::NONE,
             offset,
             len,
         }
     }
 
-    /// With `FALLOC_FL_*` flags.
-    pub fn mode(mut self, mode: i32) -> Self {
+    /// Does this with the range.
+    pub fn mode(mut self, mode: AllocateMode) -> Self {
         self.mode = mode;
         self
     }
@@ -94,13 +94,13 @@ pub struct Advise {
     pub offset: u64,
     /// Length in bytes; 0 is to the end of the file.
     pub len: u32,
-    /// `POSIX_FADV_*`.
-    pub advice: i32,
+    /// What it announces.
+    pub advice: Advice,
 }
 
 impl Advise {
-    /// Announces `advice` (`POSIX_FADV_*`) for `len` bytes from `offset` (0: to the end of the file).
-    pub fn new(file: impl Into<Handle>, offset: u64, len: u32, advice: i32) -> Self {
+    /// Announces `advice` for `len` bytes from `offset` (0: to the end of the file).
+    pub fn new(file: impl Into<Handle>, offset: u64, len: u32, advice: Advice) -> Self {
         Advise {
             file: file.into(),
             offset,
@@ -142,8 +142,8 @@ pub struct Splice {
     pub to_offset: Option<u64>,
     /// At most this many bytes.
     pub len: u32,
-    /// `SPLICE_F_*`.
-    pub flags: u32,
+    /// How.
+    pub flags: SpliceFlags,
 }
 
 impl Splice {
@@ -155,7 +155,7 @@ impl Splice {
             to: to.into(),
             to_offset: None,
             len,
-            flags: 0,
+            flags: SpliceFlags::NONE,
         }
     }
 
@@ -171,8 +171,8 @@ impl Splice {
         self
     }
 
-    /// With `SPLICE_F_*` flags.
-    pub fn flags(mut self, flags: u32) -> Self {
+    /// With these flags.
+    pub fn flags(mut self, flags: SpliceFlags) -> Self {
         self.flags = flags;
         self
     }

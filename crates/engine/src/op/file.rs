@@ -1,6 +1,6 @@
 //! Opening and closing.
 
-use super::{Handle, Name};
+use super::{Handle, Name, ResolveFlags};
 use std::os::fd::OwnedFd;
 
 /// `openat2(2)`. The completion carries the descriptor; if nobody takes it, it is closed.
@@ -14,8 +14,8 @@ pub struct Open {
     pub flags: u64,
     /// Permission bits of a file that is created.
     pub mode: u64,
-    /// `RESOLVE_*`. Linux 5.6; ENOSYS before if not 0.
-    pub resolve: u64,
+    /// Where the path may lead. Linux 5.6; ENOSYS before if there are any.
+    pub resolve: ResolveFlags,
     pub(crate) how: [u64; 3],
 }
 
@@ -30,7 +30,7 @@ impl Open {
             flags: (flags | libc::O_CLOEXEC) as u32 as u64,
             // openat2 refuses a mode when nothing is created.
             mode: if creates { 0o666 } else { 0 },
-            resolve: 0,
+            resolve: ResolveFlags::NONE,
             how: [0; 3],
         }
     }
@@ -47,15 +47,15 @@ impl Open {
         self
     }
 
-    /// `RESOLVE_*` flags of `openat2(2)`.
-    pub fn resolve(mut self, resolve: u64) -> Self {
+    /// Where the path may lead.
+    pub fn resolve(mut self, resolve: ResolveFlags) -> Self {
         self.resolve = resolve;
         self
     }
 
     /// Fills in `struct open_how` (flags, mode, resolve: three u64) and returns its address.
     pub(crate) fn prepare(&mut self) -> *const u64 {
-        self.how = [self.flags, self.mode, self.resolve];
+        self.how = [self.flags, self.mode, self.resolve.bits()];
         self.how.as_ptr()
     }
 }

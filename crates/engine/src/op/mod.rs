@@ -10,6 +10,7 @@ pub(crate) mod directory;
 mod event;
 mod fd;
 mod file;
+mod flags;
 mod handle;
 mod name;
 mod operation;
@@ -24,6 +25,9 @@ pub(crate) use event::KernelTimespec;
 pub use event::{Events, Nop, Poll, Timeout};
 pub use fd::{Advise, Allocate, Fsync, Splice, SyncRange, Truncate};
 pub use file::{Close, Open};
+pub use flags::{
+    Advice, AllocateMode, AtFlags, RenameFlags, ResolveFlags, SpliceFlags, SyncRangeFlags, XattrFlags,
+};
 pub(crate) use handle::Facts;
 pub use handle::{direct_alignment, DirectAlignment, File, FileKind, FixedFile, Handle};
 pub use name::Name;

@@ -1,16 +1,16 @@
 //! Ops on paths. Each path is relative to its directory handle; [`Handle::CWD`] is the current directory.
 
-use super::{Handle, Name};
+use super::{AtFlags, Handle, Name, RenameFlags};
 use std::fmt;
 
 /// `statx(2)`. Read the answer with [`Statx::stat`].
 pub struct Statx {
     /// The directory.
     pub dir: Handle,
-    /// The path; empty with AT_EMPTY_PATH for the directory handle itself.
+    /// The path; empty with `EMPTY_PATH` for the directory handle itself.
     pub path: Name,
-    /// `AT_*` flags.
-    pub flags: i32,
+    /// How the path is found.
+    pub flags: AtFlags,
     /// `STATX_*`: what to ask for.
     pub mask: u32,
     pub(crate) stat: Box<libc::statx>,
@@ -22,7 +22,7 @@ impl Statx {
         Statx {
             dir: Handle::CWD,
             path: path.into(),
-            flags: 0,
+            flags: AtFlags::NONE,
             mask: libc::STATX_BASIC_STATS,
             // SAFETY: `statx` is plain integers; zero is a valid value.
             stat: Box::new(unsafe { std::mem::zeroed() }),
@@ -33,7 +33,7 @@ impl Statx {
     pub fn of(file: impl Into<Handle>) -> Self {
         Statx {
             dir: file.into(),
-            flags: libc::AT_EMPTY_PATH,
+            flags: AtFlags::EMPTY_PATH,
             ..Self::new(c"")
         }
     }
@@ -64,8 +64,8 @@ pub struct Rename {
     pub to_dir: Handle,
     /// The new name.
     pub to: Name,
-    /// `RENAME_*`.
-    pub flags: u32,
+    /// What happens to what is at the new name.
+    pub flags: RenameFlags,
 }
 
 impl Rename {
@@ -76,7 +76,7 @@ impl Rename {
             from: from.into(),
             to_dir: Handle::CWD,
             to: to.into(),
-            flags: 0,
+            flags: RenameFlags::NONE,
         }
     }
 }
@@ -88,8 +88,8 @@ pub struct Unlink {
     pub dir: Handle,
     /// The path.
     pub path: Name,
-    /// AT_REMOVEDIR to remove a directory.
-    pub flags: i32,
+    /// `REMOVE_DIR` to remove a directory.
+    pub flags: AtFlags,
 }
 
 impl Unlink {
@@ -98,14 +98,14 @@ impl Unlink {
         Unlink {
             dir: Handle::CWD,
             path: path.into(),
-            flags: 0,
+            flags: AtFlags::NONE,
         }
     }
 
     /// Removes an empty directory.
     pub fn directory(path: impl Into<Name>) -> Self {
         Unlink {
-            flags: libc::AT_REMOVEDIR,
+            flags: AtFlags::REMOVE_DIR,
             ..Self::new(path)
         }
     }
@@ -144,8 +144,8 @@ pub struct Link {
     pub to_dir: Handle,
     /// The new name.
     pub to: Name,
-    /// AT_SYMLINK_FOLLOW, AT_EMPTY_PATH.
-    pub flags: i32,
+    /// `SYMLINK_FOLLOW`, `EMPTY_PATH`.
+    pub flags: AtFlags,
 }
 
 impl Link {
@@ -156,7 +156,7 @@ impl Link {
             from: from.into(),
             to_dir: Handle::CWD,
             to: to.into(),
-            flags: 0,
+            flags: AtFlags::NONE,
         }
     }
 }

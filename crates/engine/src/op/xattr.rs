@@ -1,6 +1,6 @@
 //! Extended attributes, by path or by descriptor.
 
-use super::{Handle, Name, Op};
+use super::{Handle, Name, Op, XattrFlags};
 use crate::buffer::{Buf, Buffer, IntoBuffer};
 
 /// Whose attributes.
@@ -44,8 +44,8 @@ pub struct SetXattr<B = Buf> {
     pub name: Name,
     /// The value.
     pub value: B,
-    /// 0, XATTR_CREATE or XATTR_REPLACE.
-    pub flags: i32,
+    /// Whether it makes or replaces the attribute.
+    pub flags: XattrFlags,
 }
 
 /// `listxattr(2)` and its kin: names, each ended by NUL, go into `buffer`. A buffer of capacity 0 asks for the size.
@@ -84,13 +84,13 @@ impl<B: Buffer> SetXattr<B> {
             target,
             name: name.into(),
             value: value.into_buffer(),
-            flags: 0,
+            flags: XattrFlags::NONE,
         }
     }
 
     /// With XATTR_CREATE (EEXIST if it exists) or XATTR_REPLACE (ENODATA if it does not).
     pub fn flags(mut self, flags: i32) -> Self {
-        self.flags = flags;
+        self.flags = XattrFlags::from_bits(flags);
         self
     }
 }

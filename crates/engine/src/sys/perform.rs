@@ -3,7 +3,10 @@
 
 use super::older::{self, Way};
 use super::{check, errno, raw};
-use crate::op::{Close, Handle, KernelTimespec, Op, Open, ReadFile, RwFlags, Step, WriteFile, XattrTarget};
+use crate::op::{
+    Close, Handle, KernelTimespec, Op, Open, ReadFile, RenameFlags, ResolveFlags, RwFlags, Step, WriteFile,
+    XattrTarget,
+};
 use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -57,19 +60,21 @@ fn plain(op: &mut Op) -> i32 {
             Op::Fsync(o) if o.data_only => libc::fdatasync(o.file.fd()).into(),
             Op::Fsync(o) => libc::fsync(o.file.fd()).into(),
             Op::SyncRange(o) => {
-                libc::sync_file_range(o.file.fd(), o.offset as i64, o.len.into(), o.flags).into()
+                libc::sync_file_range(o.file.fd(), o.offset as i64, o.len.into(), o.flags.bits()).into()
             }
-            Op::Allocate(o) => libc::fallocate(o.file.fd(), o.mode, o.offset as i64, o.len as i64).into(),
+            Op::Allocate(o) => {
+                libc::fallocate(o.file.fd(), o.mode.bits(), o.offset as i64, o.len as i64).into()
+            }
             // posix_fadvise returns the error instead of setting errno.
             Op::Advise(o) => {
-                return -libc::posix_fadvise(o.file.fd(), o.offset as i64, o.len.into(), o.advice);
+                return -libc::posix_fadvise(o.file.fd(), o.offset as i64, o.len.into(), o.advice.bits());
             }
             Op::Truncate(o) => libc::ftruncate(o.file.fd(), o.len as i64).into(),
             Op::Statx(o) => {
-                return statx(o.dir.fd(), o.path.as_ptr(), o.flags, o.mask, &mut o.stat);
+                return statx(o.dir.fd(), o.path.as_ptr(), o.flags.bits(), o.mask, &mut o.stat);
             }
             // Older than the call with flags, and than filters that do not know that.
-            Op::Rename(o) if o.flags == 0 => {
+            Op::Rename(o) if o.flags == RenameFlags::NONE => {
                 libc::renameat(o.from_dir.fd(), o.from.as_ptr(), o.to_dir.fd(), o.to.as_ptr()).into()
             }
             Op::Rename(o) => {
@@ -83,14 +88,14 @@ fn plain(op: &mut Op) -> i32 {
                     o.flags,
                 )
             }
-            Op::Unlink(o) => libc::unlinkat(o.dir.fd(), o.path.as_ptr(), o.flags).into(),
+            Op::Unlink(o) => libc::unlinkat(o.dir.fd(), o.path.as_ptr(), o.flags.bits()).into(),
             Op::Mkdir(o) => libc::mkdirat(o.dir.fd(), o.path.as_ptr(), o.mode).into(),
             Op::Link(o) => libc::linkat(
                 o.from_dir.fd(),
                 o.from.as_ptr(),
                 o.to_dir.fd(),
                 o.to.as_ptr(),
-                o.flags,
+                o.flags.bits(),
             )
             .into(),
             Op::Symlink(o) => libc::symlinkat(o.target.as_ptr(), o.dir.fd(), o.path.as_ptr()).into(),
@@ -98,7 +103,14 @@ fn plain(op: &mut Op) -> i32 {
                 let (mut from, mut to) = (o.from_offset.map(|x| x as i64), o.to_offset.map(|x| x as i64));
                 let from_ptr = from.as_mut().map_or(std::ptr::null_mut(), |x| &raw mut *x);
                 let to_ptr = to.as_mut().map_or(std::ptr::null_mut(), |x| &raw mut *x);
-                libc::splice(o.from.fd(), from_ptr, o.to.fd(), to_ptr, o.len as usize, o.flags) as i64
+                libc::splice(
+                    o.from.fd(),
+                    from_ptr,
+                    o.to.fd(),
+                    to_ptr,
+                    o.len as usize,
+                    o.flags.bits(),
+                ) as i64
             }
             // poll(2) would ignore it, for ever.
             Op::Poll(o) if o.file.fd() < 0 => return -libc::EBADF,
@@ -147,7 +159,7 @@ fn open(o: &mut Open) -> i32 {
     o.prepare();
     match openat2(o.dir.fd(), o.path.as_ptr(), o.how.as_ptr()) {
         // Linux before 5.6, and seccomp filters older than the call, which answer EPERM.
-        e if (e == -libc::ENOSYS || e == -libc::EPERM) && o.resolve == 0 => {
+        e if (e == -libc::ENOSYS || e == -libc::EPERM) && o.resolve == ResolveFlags::NONE => {
             // SAFETY: the path is NUL-terminated and outlives the call.
             raw(unsafe {
                 libc::openat(
@@ -374,9 +386,9 @@ fn xattr(op: &mut Op) -> i32 {
             Op::SetXattr(o) => {
                 let (name, from, len) = (o.name.as_ptr(), o.value.ptr().cast(), o.value.len());
                 match &o.target {
-                    Path(path) => libc::setxattr(path.as_ptr(), name, from, len, o.flags),
-                    LinkPath(path) => libc::lsetxattr(path.as_ptr(), name, from, len, o.flags),
-                    File(file) => libc::fsetxattr(file.fd(), name, from, len, o.flags),
+                    Path(path) => libc::setxattr(path.as_ptr(), name, from, len, o.flags.bits()),
+                    LinkPath(path) => libc::lsetxattr(path.as_ptr(), name, from, len, o.flags.bits()),
+                    File(file) => libc::fsetxattr(file.fd(), name, from, len, o.flags.bits()),
                 }
                 .try_into()
                 .unwrap_or(-1)

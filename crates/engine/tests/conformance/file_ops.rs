@@ -1,7 +1,9 @@
 //! Ops on open files that carry no data.
 
 use crate::testkit::{bare, pipe, run, Case};
-use proactor::op::{Advise, Allocate, Fsync, Handle, Op, OpKind, SyncRange, Truncate};
+use proactor::op::{
+    Advice, Advise, Allocate, AllocateMode, Fsync, Handle, Op, OpKind, SyncRange, SyncRangeFlags, Truncate,
+};
 
 pub const COVERS: &[OpKind] = &[
     OpKind::Fsync,
@@ -32,9 +34,15 @@ fn sync(t: &Case) {
         len: 4,
         flags,
     };
-    assert_eq!(run(&mut d, range(0, libc::SYNC_FILE_RANGE_WRITE)), Ok(0));
-    assert_eq!(run(&mut d, range(0, 1 << 20)), Err(libc::EINVAL));
-    assert_eq!(run(&mut d, range(u64::MAX, 0)), Err(libc::EINVAL));
+    assert_eq!(run(&mut d, range(0, SyncRangeFlags::WRITE)), Ok(0));
+    assert_eq!(
+        run(&mut d, range(0, SyncRangeFlags::from_bits(1 << 20))),
+        Err(libc::EINVAL)
+    );
+    assert_eq!(
+        run(&mut d, range(u64::MAX, SyncRangeFlags::NONE)),
+        Err(libc::EINVAL)
+    );
 }
 
 fn truncate(t: &Case) {
@@ -75,22 +83,25 @@ fn allocate(t: &Case) {
         offset,
         len,
     };
-    assert_eq!(run(&mut d, op(0, 0, 100)), Ok(0));
+    assert_eq!(run(&mut d, op(AllocateMode::NONE, 0, 100)), Ok(0));
     assert_eq!(std::fs::metadata(t.path("f")).unwrap().len(), 100);
-    assert_eq!(run(&mut d, op(libc::FALLOC_FL_KEEP_SIZE, 0, 1 << 16)), Ok(0));
+    assert_eq!(run(&mut d, op(AllocateMode::KEEP_SIZE, 0, 1 << 16)), Ok(0));
     assert_eq!(std::fs::metadata(t.path("f")).unwrap().len(), 100);
     assert_eq!(
         run(
             &mut d,
-            op(libc::FALLOC_FL_KEEP_SIZE | libc::FALLOC_FL_PUNCH_HOLE, 2, 3)
+            op(AllocateMode::KEEP_SIZE | AllocateMode::PUNCH_HOLE, 2, 3)
         ),
         Ok(0)
     );
     assert_eq!(&std::fs::read(t.path("f")).unwrap()[..10], b"01\0\0\x0056789");
-    assert_eq!(run(&mut d, op(0, 0, 0)), Err(libc::EINVAL));
-    assert_eq!(run(&mut d, op(0, u64::MAX, 1)), Err(libc::EINVAL));
+    assert_eq!(run(&mut d, op(AllocateMode::NONE, 0, 0)), Err(libc::EINVAL));
     assert_eq!(
-        run(&mut d, op(libc::FALLOC_FL_PUNCH_HOLE, 0, 1)),
+        run(&mut d, op(AllocateMode::NONE, u64::MAX, 1)),
+        Err(libc::EINVAL)
+    );
+    assert_eq!(
+        run(&mut d, op(AllocateMode::PUNCH_HOLE, 0, 1)),
         Err(libc::EOPNOTSUPP),
         "needs KEEP_SIZE"
     );
@@ -100,7 +111,7 @@ fn allocate(t: &Case) {
             &mut d,
             Allocate {
                 file: (&read_only).into(),
-                ..op(0, 0, 1)
+                ..op(AllocateMode::NONE, 0, 1)
             }
         ),
         Err(libc::EBADF)
@@ -120,7 +131,7 @@ fn advise(t: &Case) {
             file: (&file).into(),
             offset: 0,
             len: 0,
-            advice,
+            advice: Advice::from_bits(advice),
         };
         assert_eq!(run(&mut d, op), expected, "{advice}");
     }
@@ -135,12 +146,12 @@ fn each_on(handle: &Handle) -> Vec<Op> {
             file: file(),
             offset: 0,
             len: 1,
-            flags: 0,
+            flags: SyncRangeFlags::NONE,
         }
         .into(),
         Allocate {
             file: file(),
-            mode: 0,
+            mode: AllocateMode::NONE,
             offset: 0,
             len: 1,
         }
@@ -149,7 +160,7 @@ fn each_on(handle: &Handle) -> Vec<Op> {
             file: file(),
             offset: 0,
             len: 0,
-            advice: 0,
+            advice: Advice::NONE,
         }
         .into(),
         Truncate { file: file(), len: 1 }.into(),

@@ -2,8 +2,8 @@
 
 use crate::testkit::{descriptors, pipe, run, threads, wait_for_threads, Case, LONG};
 use proactor::op::{
-    Allocate, Close, Fsync, Mkdir, Nop, Op, Open, Poll, Read, ReadFile, Rename, Splice, Timeout, Write,
-    WriteFile,
+    Allocate, AllocateMode, Close, Fsync, Mkdir, Nop, Op, Open, Poll, Read, ReadFile, Rename, Splice,
+    SpliceFlags, Timeout, Write, WriteFile,
 };
 use proactor::Options;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -49,7 +49,7 @@ fn with_everything_in_flight(t: &Case) {
                 to: (&sink).into(),
                 to_offset: None,
                 len: 9,
-                flags: 0,
+                flags: SpliceFlags::NONE,
             }
             .into(),
             Open::new(path.clone(), libc::O_RDONLY).into(),
@@ -57,7 +57,7 @@ fn with_everything_in_flight(t: &Case) {
             Write::at(&file, 0, b"lands").into(),
             Allocate {
                 file: (&file).into(),
-                mode: 0,
+                mode: AllocateMode::NONE,
                 offset: 0,
                 len: 64,
             }

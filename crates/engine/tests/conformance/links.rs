@@ -3,8 +3,9 @@
 use crate::testkit::{collect, outcome, pipe, run, Case};
 use proactor::buffer::Buf;
 use proactor::op::{
-    Close, Fsync, GetXattr, Handle, Link, ListXattr, Mkdir, Nop, Op, Open, Poll, Read, ReadFile, Rename,
-    SetXattr, Splice, Statx, Symlink, Timeout, Truncate, Unlink, Write, WriteFile, XattrTarget,
+    Advice, AllocateMode, Close, Fsync, GetXattr, Handle, Link, ListXattr, Mkdir, Nop, Op, Open, Poll, Read,
+    ReadFile, Rename, SetXattr, Splice, SpliceFlags, Statx, Symlink, SyncRangeFlags, Timeout, Truncate,
+    Unlink, Write, WriteFile, XattrFlags, XattrTarget,
 };
 use proactor::{CancelOutcome, Driver, Refusal, Token};
 use std::os::fd::FromRawFd;
@@ -112,7 +113,7 @@ fn every_failure_breaks_the_chain(t: &Case) {
         Truncate { file: bad(), len: 1 }.into(),
         proactor::op::Allocate {
             file: bad(),
-            mode: 0,
+            mode: AllocateMode::NONE,
             offset: 0,
             len: 1,
         }
@@ -121,14 +122,14 @@ fn every_failure_breaks_the_chain(t: &Case) {
             file: bad(),
             offset: 0,
             len: 1,
-            advice: 0,
+            advice: Advice::NONE,
         }
         .into(),
         proactor::op::SyncRange {
             file: bad(),
             offset: 0,
             len: 1,
-            flags: 0,
+            flags: SyncRangeFlags::NONE,
         }
         .into(),
         GetXattr {
@@ -141,7 +142,7 @@ fn every_failure_breaks_the_chain(t: &Case) {
             target: target(),
             name: c"user.x".into(),
             value: Buf::from(b"x"),
-            flags: 0,
+            flags: XattrFlags::NONE,
         }
         .into(),
         ListXattr {
@@ -155,7 +156,7 @@ fn every_failure_breaks_the_chain(t: &Case) {
             to: bad(),
             to_offset: None,
             len: 1,
-            flags: 0,
+            flags: SpliceFlags::NONE,
         }
         .into(),
         Poll::new(bad(), libc::POLLIN).into(),
@@ -209,7 +210,7 @@ fn what_succeeds_goes_on(t: &Case) {
             to: (&writer).into(),
             to_offset: None,
             len: 4,
-            flags: 0,
+            flags: SpliceFlags::NONE,
         }
         .into(),
         Nop::new().into(),

@@ -2,7 +2,7 @@
 
 use crate::paths::open;
 use crate::testkit::{c_path, collect, outcome, run, Case};
-use proactor::op::{Link, Mkdir, Op, Open, Rename, Statx, Symlink, Unlink};
+use proactor::op::{Link, Mkdir, Op, Open, Rename, RenameFlags, Statx, Symlink, Unlink};
 use std::ffi::CString;
 
 conformance! {
@@ -48,14 +48,14 @@ fn rename_errors(t: &Case) {
         )
         .unwrap_err()
     };
-    assert_eq!(errno("missing", "b", 0), libc::ENOENT);
-    assert_eq!(errno("a", "b", libc::RENAME_NOREPLACE), libc::EEXIST);
-    assert_eq!(errno("a", "dir", 0), libc::EISDIR);
-    assert_eq!(errno("dir", "a", 0), libc::ENOTDIR);
-    assert_eq!(errno("dir", "full", 0), libc::ENOTEMPTY);
-    assert_eq!(errno("full", "full/sub/x", 0), libc::EINVAL);
-    assert_eq!(errno("a", "b", 1 << 20), libc::EINVAL);
-    assert_eq!(errno("a", "missing", libc::RENAME_EXCHANGE), libc::ENOENT);
+    assert_eq!(errno("missing", "b", RenameFlags::NONE), libc::ENOENT);
+    assert_eq!(errno("a", "b", RenameFlags::NO_REPLACE), libc::EEXIST);
+    assert_eq!(errno("a", "dir", RenameFlags::NONE), libc::EISDIR);
+    assert_eq!(errno("dir", "a", RenameFlags::NONE), libc::ENOTDIR);
+    assert_eq!(errno("dir", "full", RenameFlags::NONE), libc::ENOTEMPTY);
+    assert_eq!(errno("full", "full/sub/x", RenameFlags::NONE), libc::EINVAL);
+    assert_eq!(errno("a", "b", RenameFlags::from_bits(1 << 20)), libc::EINVAL);
+    assert_eq!(errno("a", "missing", RenameFlags::EXCHANGE), libc::ENOENT);
 }
 
 fn loops(t: &Case) {

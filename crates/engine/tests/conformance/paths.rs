@@ -2,7 +2,8 @@
 
 use crate::testkit::{bare, finish, run, with, Case};
 use proactor::op::{
-    Close, File, Handle, Link, Mkdir, Op, OpKind, Open, Read, ReadFile, Rename, Statx, Symlink, Unlink,
+    AtFlags, Close, File, Handle, Link, Mkdir, Op, OpKind, Open, Read, ReadFile, Rename, RenameFlags,
+    ResolveFlags, Statx, Symlink, Unlink,
 };
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -84,7 +85,7 @@ fn open_how(t: &Case) {
         errno(
             Open::new(c"link", libc::O_RDONLY)
                 .dir(&dir)
-                .resolve(RESOLVE_BENEATH)
+                .resolve(ResolveFlags::from_bits(RESOLVE_BENEATH))
         ),
         Ok(())
     );
@@ -92,7 +93,7 @@ fn open_how(t: &Case) {
         errno(
             Open::new(c"link", libc::O_RDONLY)
                 .dir(&dir)
-                .resolve(RESOLVE_NO_SYMLINKS)
+                .resolve(ResolveFlags::from_bits(RESOLVE_NO_SYMLINKS))
         ),
         Err(libc::ELOOP)
     );
@@ -100,12 +101,16 @@ fn open_how(t: &Case) {
         errno(
             Open::new(c"../x", libc::O_RDONLY)
                 .dir(&dir)
-                .resolve(RESOLVE_BENEATH)
+                .resolve(ResolveFlags::from_bits(RESOLVE_BENEATH))
         ),
         Err(libc::EXDEV)
     );
     assert_eq!(
-        errno(Open::new(c"f", libc::O_RDONLY).dir(&dir).resolve(1 << 40)),
+        errno(
+            Open::new(c"f", libc::O_RDONLY)
+                .dir(&dir)
+                .resolve(ResolveFlags::from_bits(1 << 40))
+        ),
         Err(libc::EINVAL)
     );
     // openat2(2): a mode where nothing is created, and flags that nobody knows.
@@ -198,7 +203,7 @@ fn statx(t: &Case) {
     assert_eq!(stat(Statx::new(t.c_path("link"))), Ok((10, libc::S_IFREG)));
     assert_eq!(stat(Statx::of(&file)), Ok((10, libc::S_IFREG)));
     let link = with(Statx::new(t.c_path("link")), |op| {
-        op.flags = libc::AT_SYMLINK_NOFOLLOW
+        op.flags = AtFlags::SYMLINK_NOFOLLOW
     });
     assert_eq!(stat(link), Ok((1, libc::S_IFLNK)));
     assert_eq!(stat(Statx::new(t.c_path("missing"))), Err(libc::ENOENT));
@@ -209,7 +214,8 @@ fn statx(t: &Case) {
         Err(libc::EINVAL)
     );
     assert_eq!(
-        stat(with(Statx::new(t.c_path("f")), |op| op.flags = 1 << 30)),
+        stat(with(Statx::new(t.c_path("f")), |op| op.flags =
+            AtFlags::from_bits(1 << 30))),
         Err(libc::EINVAL)
     );
     assert_eq!(stat(Statx::of(bare(1_000_000))), Err(libc::EBADF));
@@ -222,7 +228,7 @@ fn statx_at_once(t: &Case) {
     std::os::unix::fs::symlink("f", t.path("link")).unwrap();
     let no_follow = |name| {
         with(Statx::new(t.c_path(name)), |op| {
-            op.flags = libc::AT_SYMLINK_NOFOLLOW
+            op.flags = AtFlags::SYMLINK_NOFOLLOW
         })
     };
     let makers: [&dyn Fn() -> Statx; 7] = [
@@ -274,11 +280,12 @@ fn statx_at_once(t: &Case) {
         "no such file"
     );
     assert!(
-        !tried(with(Statx::new(t.c_path("f")), |op| op.flags = 1 << 30)),
+        !tried(with(Statx::new(t.c_path("f")), |op| op.flags =
+            AtFlags::from_bits(1 << 30))),
         "an unknown flag"
     );
     assert!(!tried(with(Statx::new(t.c_path("f")), |op| op.flags =
-        libc::AT_STATX_FORCE_SYNC)));
+        AtFlags::STATX_FORCE_SYNC)));
     assert!(!tried(Statx::new(c"")), "nothing named");
 }
 
@@ -301,7 +308,7 @@ fn rename(t: &Case) {
     assert_eq!(std::fs::read(t.path("b")).unwrap(), b"a");
     t.file("c", b"c");
     let exchange = Rename {
-        flags: libc::RENAME_EXCHANGE,
+        flags: RenameFlags::EXCHANGE,
         ..Rename::new(t.c_path("b"), t.c_path("c"))
     };
     assert_eq!(run(&mut d, exchange), Ok(0));
@@ -321,7 +328,7 @@ fn unlink(t: &Case) {
     assert_eq!(res(Unlink::directory(t.c_path("full/sub"))), Ok(0));
     assert_eq!(
         res(Unlink {
-            flags: 1,
+            flags: AtFlags::from_bits(1),
             ..Unlink::new(t.c_path("full"))
         }),
         Err(libc::EINVAL)
@@ -358,7 +365,7 @@ fn link(t: &Case) {
         "a directory"
     );
     let bad = Link {
-        flags: 1 << 20,
+        flags: AtFlags::from_bits(1 << 20),
         ..Link::new(t.c_path("f"), t.c_path("h"))
     };
     assert_eq!(run(&mut d, bad), Err(libc::EINVAL));
@@ -366,7 +373,7 @@ fn link(t: &Case) {
         let from_dir = (&file).into();
         let of = Link {
             from_dir,
-            flags: libc::AT_EMPTY_PATH,
+            flags: AtFlags::EMPTY_PATH,
             ..Link::new(c"", t.c_path("h"))
         };
         assert_eq!(run(&mut d, of), Ok(0));

@@ -1,7 +1,7 @@
 //! Pipes, sockets and eventfds: transfers that wait for a peer.
 
 use crate::testkit::{bare, bytes_of, collect, finish, outcome, outcomes, pipe, run, Case};
-use proactor::op::{File, Handle, Nop, Op, OpKind, Read, ReadV, RwFlags, Splice, Write, WriteV};
+use proactor::op::{File, Handle, Nop, Op, OpKind, Read, ReadV, RwFlags, Splice, SpliceFlags, Write, WriteV};
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -282,7 +282,7 @@ fn splice_op(from: &File, from_offset: Option<u64>, to: &File, len: u32) -> Spli
         to: to.into(),
         to_offset: None,
         len,
-        flags: 0,
+        flags: SpliceFlags::NONE,
     }
 }
 
@@ -326,7 +326,7 @@ fn splice_waits(t: &Case) {
     assert_eq!(outcomes(&mut d, 1)[&token], Ok(4));
     assert_eq!(run(&mut d, Read::new(&sink_reader, Vec::with_capacity(9))), Ok(4));
     let none = Splice {
-        flags: libc::SPLICE_F_NONBLOCK,
+        flags: SpliceFlags::NONBLOCK,
         ..splice_op(&reader, None, &sink, 9)
     };
     assert_eq!(run(&mut d, none), Err(libc::EAGAIN));
@@ -366,7 +366,7 @@ fn splice_errors(t: &Case) {
         run(
             &mut d,
             Splice {
-                flags: 1 << 20,
+                flags: SpliceFlags::from_bits(1 << 20),
                 ..splice_op(&f, None, &writer, 4)
             }
         ),

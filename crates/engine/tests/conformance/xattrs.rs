@@ -2,7 +2,7 @@
 
 use crate::testkit::{finish, run, Case};
 use proactor::buffer::Buf;
-use proactor::op::{GetXattr, Handle, ListXattr, Op, OpKind, RemoveXattr, SetXattr, XattrTarget};
+use proactor::op::{GetXattr, Handle, ListXattr, Op, OpKind, RemoveXattr, SetXattr, XattrFlags, XattrTarget};
 use proactor::Driver;
 
 pub const COVERS: &[OpKind] = &[
@@ -33,7 +33,7 @@ fn set(d: &mut Driver, target: XattrTarget, value: &[u8], flags: i32) -> Result<
             target,
             name: c"user.color".into(),
             value: Buf::from(value),
-            flags,
+            flags: XattrFlags::from_bits(flags),
         },
     )
 }
@@ -157,7 +157,7 @@ fn errors(t: &Case) {
         target: f(),
         name: c"user.color".into(),
         value: Buf::from(vec![0; 65_537]),
-        flags: 0,
+        flags: XattrFlags::NONE,
     };
     assert_eq!(run(&mut d, huge), Err(libc::E2BIG));
 }

@@ -5,7 +5,7 @@ use super::op::{os_error, FileOp, GivenUp, Job, Next};
 use super::positional::whole_number;
 use crate::aio_descriptor;
 use crate::errors;
-use proactor::op::{Allocate, File, Op};
+use proactor::op::{Allocate, AllocateMode, File, Op};
 use proactor::{Completion, Output};
 use proactor_file::{advise, copy_range, send};
 use pyo3::exceptions::PyValueError;
@@ -107,7 +107,7 @@ impl BinaryFile {
             let file = file.into();
             let op = Allocate {
                 file,
-                mode,
+                mode: AllocateMode::from_bits(mode),
                 offset,
                 len,
             };

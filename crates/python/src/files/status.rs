@@ -8,7 +8,7 @@ use crate::coroutine::{coroutine_methods, Coroutine, Outcome};
 use crate::errors;
 use crate::path::{c_path, refused, with_c_path};
 use crate::reused::{self, make, reused, Call as _};
-use proactor::op::{Handle, Statx};
+use proactor::op::{AtFlags, Handle, Statx};
 use proactor::{Error, Token};
 use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning, PyValueError};
 use pyo3::gc::PyVisit;
@@ -186,7 +186,7 @@ impl Call {
                 let mut op = Statx::new(c_path(path.bind(py))?);
                 // SAFETY: as above, as with `dir_fd`.
                 op.dir = unsafe { Handle::from_raw(*dir) };
-                op.flags = flags(*follow);
+                op.flags = AtFlags::from_bits(flags(*follow));
                 op
             }
         };

@@ -31,7 +31,7 @@ impl Fifo {
     pub(super) fn attempt(&mut self, op: &mut Op) -> Option<i32> {
         match op {
             Op::Open(o) if o.flags as i32 & libc::O_ACCMODE == libc::O_WRONLY => {
-                let how = [o.flags | libc::O_NONBLOCK as u64, o.mode, o.resolve];
+                let how = [o.flags | libc::O_NONBLOCK as u64, o.mode, o.resolve.bits()];
                 match perform::openat2(o.dir.fd(), o.path.as_ptr(), how.as_ptr()) {
                     e if e == -libc::ENXIO => None,
                     fd if fd >= 0 => Some(blocking(sys::owned(fd)).into_raw_fd()),
@@ -39,7 +39,7 @@ impl Fifo {
                 }
             }
             Op::Open(o) => {
-                let how = [o.flags | libc::O_NONBLOCK as u64, o.mode, o.resolve];
+                let how = [o.flags | libc::O_NONBLOCK as u64, o.mode, o.resolve.bits()];
                 let opened = self.reader(o.dir.fd(), o.path.as_ptr(), how)?;
                 Some(opened.map_or_else(|e| e, |fd| blocking(fd).into_raw_fd()))
             }

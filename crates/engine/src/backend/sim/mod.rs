@@ -81,7 +81,7 @@ impl Sim {
             return Needs::Peer(fifo);
         }
         if let Op::Splice(o) = op {
-            let blocking = o.flags & libc::SPLICE_F_NONBLOCK == 0;
+            let blocking = !o.flags.contains(crate::op::SpliceFlags::NONBLOCK);
             return match (sys::dup(o.from.fd()), sys::dup(o.to.fd())) {
                 (Ok(from), Ok(to)) if blocking => Needs::Pipes(from, to),
                 _ => Needs::Nothing,

@@ -99,7 +99,7 @@ pub(super) fn splice(op: &mut Op, from: RawFd, to: RawFd, fate: &Fate) -> Option
         from: Handle::raw(from),
         to: Handle::raw(to),
         len: fate.cut(o.len as usize) as u32,
-        flags: o.flags | libc::SPLICE_F_NONBLOCK,
+        flags: o.flags | crate::op::SpliceFlags::NONBLOCK,
         ..*o
     }
     .into();

@@ -162,19 +162,21 @@ pub(super) fn build(op: &mut Op, skip: usize, priority: Priority, places: &Place
             on!(o.file, places, |fd| {
                 opcode::SyncFileRange::new(fd, o.len)
                     .offset(o.offset)
-                    .flags(o.flags)
+                    .flags(o.flags.bits())
                     .build()
             })
         }
         Op::Allocate(o) => {
             on!(o.file, places, |fd| opcode::Fallocate::new(fd, o.len)
                 .offset(o.offset)
-                .mode(o.mode)
+                .mode(o.mode.bits())
                 .build())
         }
         Op::Advise(o) => {
             on!(o.file, places, |fd| opcode::Fadvise::new(
-                fd, o.len as _, o.advice
+                fd,
+                o.len as _,
+                o.advice.bits()
             )
             .offset(o.offset)
             .build())
@@ -184,7 +186,7 @@ pub(super) fn build(op: &mut Op, skip: usize, priority: Priority, places: &Place
             let (from, to) = (offset_or_none(o.from_offset), offset_or_none(o.to_offset));
             let (from_fd, to_fd) = (types::Fd(o.from.fd()), types::Fd(o.to.fd()));
             opcode::Splice::new(from_fd, from, to_fd, to, o.len)
-                .flags(o.flags)
+                .flags(o.flags.bits())
                 .build()
         }
         Op::Poll(o) => on!(o.file, places, |fd| {
@@ -294,18 +296,18 @@ fn path(op: &mut Op) -> squeue::Entry {
         Op::Statx(o) => {
             let to = (&raw mut *o.stat).cast();
             opcode::Statx::new(directory(&o.dir), o.path.as_ptr(), to)
-                .flags(o.flags)
+                .flags(o.flags.bits())
                 .mask(o.mask)
                 .build()
         }
         Op::Rename(o) => {
             let (from, to) = (directory(&o.from_dir), directory(&o.to_dir));
             opcode::RenameAt::new(from, o.from.as_ptr(), to, o.to.as_ptr())
-                .flags(o.flags)
+                .flags(o.flags.bits())
                 .build()
         }
         Op::Unlink(o) => opcode::UnlinkAt::new(directory(&o.dir), o.path.as_ptr())
-            .flags(o.flags)
+            .flags(o.flags.bits())
             .build(),
         Op::Mkdir(o) => opcode::MkDirAt::new(directory(&o.dir), o.path.as_ptr())
             .mode(o.mode)
@@ -313,7 +315,7 @@ fn path(op: &mut Op) -> squeue::Entry {
         Op::Link(o) => {
             let (from, to) = (directory(&o.from_dir), directory(&o.to_dir));
             opcode::LinkAt::new(from, o.from.as_ptr(), to, o.to.as_ptr())
-                .flags(o.flags)
+                .flags(o.flags.bits())
                 .build()
         }
         Op::Symlink(o) => {
@@ -349,11 +351,11 @@ fn xattr(op: &mut Op) -> squeue::Entry {
             match &o.target {
                 XattrTarget::File(file) => {
                     let op = opcode::FSetXattr::new(types::Fd(file.fd()), name, from.cast(), len);
-                    op.flags(o.flags).build()
+                    op.flags(o.flags.bits()).build()
                 }
                 XattrTarget::Path(path) | XattrTarget::LinkPath(path) => {
                     opcode::SetXattr::new(name, from.cast(), path.as_ptr(), len)
-                        .flags(o.flags)
+                        .flags(o.flags.bits())
                         .build()
                 }
             }
