@@ -7,6 +7,7 @@ import platform
 # seccomp(2), for a filter that is not for this thread alone; -1 where its number is not known.
 _SECCOMP = {"x86_64": 317, "aarch64": 277}.get(platform.machine(), -1)
 
+PRLIMIT64 = {"x86_64": 302, "aarch64": 261}.get(platform.machine(), -1)
 TIMER_CREATE = {"x86_64": 222, "aarch64": 107}.get(platform.machine(), -1)
 
 # Defines `deny(errno, number)`, which answers with an error, for this thread and those that it starts, or

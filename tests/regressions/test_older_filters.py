@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from capabilities import needs
-from seccomp import FILTER, NEWER
+from seccomp import FILTER, NEWER, PRLIMIT64
 
 PROGRAM = (
     FILTER
@@ -84,3 +84,41 @@ def test_newer_calls_are_refused(tmp_path: Path, engine: str, calls: str, refusa
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+# What the command asks of its limits when it starts. systemd's `~@resources` refuses the call.
+COMMAND = """
+import sys
+refusal, number, *command = sys.argv[1:]
+deny(int(refusal), int(number))
+from proactor import _native
+sys.exit(_native.cli_main(command))
+"""
+
+
+@needs("seccomp filter")
+@pytest.mark.parametrize("refusal", [errno.ENOSYS, errno.EPERM])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["cp", "-a", "source", "target"],
+        ["doctor"],
+        ["bench", "io", "--size=1M", "--runtime=50ms", "--engine=sync", "file"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_limits_are_not_told(tmp_path: Path, refusal: int, command: list[str]) -> None:
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "file").write_text("text")
+    done = subprocess.run(
+        [sys.executable, "-c", FILTER + COMMAND, str(refusal), str(PRLIMIT64), "proactor", *command],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "panicked" not in done.stderr
+    assert done.returncode == 0, done.stderr
+    if command[0] == "cp":
+        assert (tmp_path / "target" / "file").read_text() == "text"

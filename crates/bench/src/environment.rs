@@ -1,6 +1,6 @@
 //! Facts of the machine that matter to a report. This module only reads; what cannot be read is `None`.
 
-use rustix::process::{getrlimit, Resource};
+use proactor::Resource;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -94,8 +94,8 @@ impl Environment {
             load: read("/proc/loadavg").and_then(|text| text.split(' ').next()?.parse().ok()),
             file_system: file_system(place),
             device: device(place),
-            memlock_bytes: getrlimit(Resource::Memlock).current,
-            open_files: getrlimit(Resource::Nofile).current,
+            memlock_bytes: Resource::LockedMemory.limit().soft,
+            open_files: Resource::Descriptors.limit().soft,
             aio_max_nr: number("/proc/sys/fs/aio-max-nr"),
             io_uring_disabled: number("/proc/sys/kernel/io_uring_disabled"),
             root: rustix::process::geteuid().is_root(),

@@ -8,6 +8,7 @@
 //! is closed or belongs to the caller, and never in a child of the process that gave it.
 
 use crate::sys;
+use crate::sys::limits::Resource;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU64, AtomicUsize};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -224,15 +225,8 @@ fn room() -> i64 {
 
 /// RLIMIT_NOFILE, as it is now.
 fn limit() -> i64 {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: a live local.
-    match unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } {
-        0 => i64::try_from(limit.rlim_cur).unwrap_or(i64::MAX),
-        _ => i64::MAX,
-    }
+    let soft = Resource::Descriptors.limit().soft;
+    soft.map_or(i64::MAX, |soft| soft.try_into().unwrap_or(i64::MAX))
 }
 
 /// How many descriptors this process has open. Without /proc, of the first 4,096.

@@ -58,6 +58,7 @@ pub use op::{Options, Priority, PriorityClass};
 pub use probe::{Chosen, Engine, Support};
 pub use reservation::Reservation;
 pub use sys::fork::generation as fork_generation;
+pub use sys::limits::{Limit, Resource};
 pub use sys::{errno_of, is_forbidden, strerror};
 
 /// The example of the README is a test.

@@ -1,7 +1,7 @@
 //! Facts of the machine that matter to asynchronous I/O. This module only reads; what cannot be read is
 //! `None`.
 
-use rustix::process::{getrlimit, Resource};
+use proactor::Resource;
 use serde::Serialize;
 use std::fs;
 use std::path::Path;
@@ -50,9 +50,9 @@ impl Machine {
             aio_max_events: number("/proc/sys/fs/aio-max-nr"),
             aio_used_events: number("/proc/sys/fs/aio-nr"),
             limits: Limits {
-                memlock_bytes: limit(Resource::Memlock),
-                open_files: limit(Resource::Nofile),
-                processes: limit(Resource::Nproc),
+                memlock_bytes: limit(Resource::LockedMemory),
+                open_files: limit(Resource::Descriptors),
+                processes: limit(Resource::Processes),
             },
         }
     }
@@ -110,9 +110,9 @@ fn container() -> Vec<&'static str> {
 }
 
 fn limit(resource: Resource) -> Limit {
-    let limit = getrlimit(resource);
+    let limit = resource.limit();
     Limit {
-        soft: limit.current,
-        hard: limit.maximum,
+        soft: limit.soft,
+        hard: limit.hard,
     }
 }

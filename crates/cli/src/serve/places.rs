@@ -3,7 +3,7 @@
 use super::flags::Serve;
 use super::Misuse;
 use proactor_net::Address;
-use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
+use rustix::process::{setrlimit, Resource, Rlimit};
 use std::net::{IpAddr, ToSocketAddrs};
 use std::os::unix::ffi::OsStrExt;
 
@@ -59,29 +59,29 @@ pub(super) fn check_files(args: &Serve, addresses: usize) -> Result<(), Misuse> 
     // A server without a bound has room for one connection for each worker at least.
     let connections = args.max_connections.map_or(workers, |count| count as u64);
     let needed = own.saturating_add(connections);
-    let limit = getrlimit(Resource::Nofile);
-    if limit.maximum.is_some_and(|hard| hard < needed) {
+    let limit = proactor::Resource::Descriptors.limit();
+    if limit.hard.is_some_and(|hard| hard < needed) {
         let lower = match args.max_connections {
             Some(_) => "--max-connections",
             None => "--workers",
         };
         return Err(Misuse::new(format!(
             "{needed} descriptors are needed and RLIMIT_NOFILE allows {}: raise it (`ulimit -n {needed}`) or lower {lower}",
-            limit.maximum.unwrap_or(u64::MAX)
+            limit.hard.unwrap_or(u64::MAX)
         )));
     }
-    if limit.current != limit.maximum {
+    if limit.soft != limit.hard {
         let raised = setrlimit(
             Resource::Nofile,
             Rlimit {
-                current: limit.maximum,
-                maximum: limit.maximum,
+                current: limit.hard,
+                maximum: limit.hard,
             },
         );
-        if raised.is_err() && limit.current.is_some_and(|soft| soft < needed) {
+        if raised.is_err() && limit.soft.is_some_and(|soft| soft < needed) {
             return Err(Misuse::new(format!(
                 "{needed} descriptors are needed and RLIMIT_NOFILE allows {}: raise it (`ulimit -n {needed}`)",
-                limit.current.unwrap_or(u64::MAX)
+                limit.soft.unwrap_or(u64::MAX)
             )));
         }
     }

@@ -6,6 +6,7 @@ pub(crate) mod entries;
 pub(crate) mod fifo;
 pub(crate) mod fork;
 pub(crate) mod interrupt;
+pub(crate) mod limits;
 pub(crate) mod mount;
 pub(crate) mod older;
 mod overlay;
