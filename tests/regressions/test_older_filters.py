@@ -103,7 +103,7 @@ sys.exit(_native.cli_main(command))
     [
         ["cp", "-a", "source", "target"],
         ["doctor"],
-        ["bench", "io", "--size=1M", "--runtime=50ms", "--engine=sync", "file"],
+        ["bench", "io", "--size=1M", "--runtime=50ms", "--engine=sync", "--rw=read"],
     ],
     ids=lambda command: command[0],
 )
