@@ -38,7 +38,7 @@ PYTHON_SOURCES := $(shell find python -name '*.py' -o -name '*.pyi')
 WITH_bench = --requirement requirements/comparisons.txt
 
 # Ray has 70 MB; the tests of it and of servers run on one Python only.
-WITH_.venv = --requirement requirements/ray.txt --requirement requirements/servers.txt
+WITH_.venv = --requirement requirements/ray.txt --requirement requirements/servers.txt --requirement requirements/types.txt
 
 # Clippy and the tests then look at the same interpreter as the extension's build.
 export PYO3_PYTHON = $(abspath $(BIN)/python)
@@ -108,7 +108,7 @@ redis-suite: $(VENV)/.built ## Redis's own tests on it under `proactor run`; tak
 uvloop-suite: $(VENV)/.built ## uvloop's and asyncio's own tests under `proactor run` (UVLOOP_SUITE_ARGS="--smoke")
 	$(BIN)/python tools/uvloop_suite.py $(UVLOOP_SUITE_ARGS)
 
-lint: $(VENV)/.built ## formatters, clippy, rustdoc, ruff, mypy, stubtest, licences, structure
+lint: $(VENV)/.built ## formatters, clippy, rustdoc, ruff, mypy, stubtest, pyright, licences, structure
 	cargo fmt --all --check
 	cargo clippy --locked --workspace $(CARGO_FEATURES) --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
@@ -117,6 +117,8 @@ lint: $(VENV)/.built ## formatters, clippy, rustdoc, ruff, mypy, stubtest, licen
 	$(BIN)/mypy
 	$(BIN)/stubtest --allowlist tools/stubtest.allow --ignore-unused-allowlist proactor
 	$(BIN)/python tools/stub_docs.py --check
+	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 PYTHONPATH=python $(BIN)/pyright --pythonpath $(BIN)/python --verifytypes proactor --ignoreexternal > target/types.txt || \
+	    { cat target/types.txt; exit 1; }
 	$(BIN)/python tools/licences.py
 	$(BIN)/python tools/tidy.py
 	$(BIN)/python tools/structure.py
