@@ -301,7 +301,7 @@ impl<'a> Plan<'a> {
             worker.call(needed);
         }
         let thread_pool = worker.thread_pool.clone();
-        // A ring is in a thread that ends, see `ring/lost.rs`.
+        // A ring is in a thread that ends, see `uring/lost.rs`.
         let apart = run.context.options.recursive && worker.ring.is_some();
         let first = thread_pool
             .clone()

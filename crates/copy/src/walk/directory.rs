@@ -1,4 +1,4 @@
-//! Directories: made or merged into, and finished when the last entry below them is. `fill.rs` is about what is in them.
+//! Directories: made or merged into, and finished when the last entry below them is. `entries.rs` is about what is in them.
 
 use crate::api::error::{Diagnostic, Refusal, Step};
 use crate::api::observer::{Kind, Paths};
