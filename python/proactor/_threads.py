@@ -25,9 +25,6 @@ class _Work:
     Its threads hold this and not the pool, so that they end when the pool is collected.
     """
 
-    # An attribute, for the module's names may be gone when it is called.
-    is_finalizing = staticmethod(sys.is_finalizing)
-
     def __init__(self, most: int, name: str) -> None:
         self.most = most
         self.name = name
@@ -65,9 +62,12 @@ class _Work:
             else:
                 raise
 
-    def close(self) -> None:
-        """Lets the threads end when they have made the calls that are there."""
-        if self.is_finalizing():
+    def close(self, *, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        """Lets the threads end when they have made the calls that are there.
+
+        `is_finalizing` is an argument, for the module's names may be gone when this is called.
+        """
+        if is_finalizing():
             # They have ended, and one of them may have held the lock.
             return
         with self.ready:
