@@ -8,7 +8,7 @@ VENV ?= .venv
 DEMO_ARGS ?=
 FUZZ_ARGS ?=
 # What `make asan` tests.
-ASAN ?= -p proactor -p proactor-file
+ASAN ?= -p proactor-engine -p proactor-file
 # How long `make fuzz` takes.
 SECONDS ?= 3600
 # How many of its programs and loads `make soak` runs, in percent.
@@ -81,7 +81,7 @@ native: ## the command as one static binary, target/native/proactor
 	# Loaded into dynamic programs (`proactor run`), so not static itself.
 	RUSTFLAGS="$(RUSTFLAGS) -C strip=symbols" cargo build --locked --profile $(PROFILE) -p proactor-preload
 	PROACTOR_EMBED="$(PRELOAD)" RUSTFLAGS="$(RUSTFLAGS) -C target-feature=+crt-static -C strip=symbols" cargo build --locked --profile $(PROFILE) --target $(HOST) \
-	    -p proactor-cli -p proactor-bench
+	    -p proactor -p proactor-bench
 	ln -sfn $(HOST)/$(PROFILE:dev=debug) target/native
 
 # The stable compiler ships the sanitizer's library and takes the flag with RUSTC_BOOTSTRAP.
@@ -97,7 +97,7 @@ soak: export PROACTOR_SOAK = $(SOAK)
 soak: ## the long tests: every error of every call of a copy, 100,000 programs on the simulated kernel, and loads with every byte checked (SOAK=20)
 	cargo test --locked -p proactor-net --profile testing --lib -- --ignored --exact --nocapture simulator::soak
 	cargo test --locked -p proactor-net -p proactor-preload --profile testing --test load -- --ignored --nocapture --test-threads=1 soak_
-	cargo test --locked -p proactor-cli --profile testing --test injected
+	cargo test --locked -p proactor --profile testing --test injected
 
 gnu-tests: native ## GNU's own tests of cp on the static binary (GNU_TESTS_ARGS="--control"); takes Debian's apt
 	$(PYTHON) tools/gnu_tests.py $(GNU_TESTS_ARGS)

@@ -17,7 +17,7 @@ are what a read took of a processor: of fio's posixaio without the C library's t
 Two cells are made alike further. Where threads are many (`MANY_THREADS`) fio's reads are divided by the time
 that its process took, and one request of POSIX AIO at a time has one processor (`pinned`).
 
-    cargo build --release -p proactor-cli
+    cargo build --release -p proactor
     python comparisons/bench_fio.py --dir /data --save
     python comparisons/bench_fio.py --dir /data --add     # more rounds to the newest result that is kept
     python comparisons/bench_fio.py --dir /data --add --count     # system calls an op: takes root and perf
@@ -289,7 +289,7 @@ def arguments() -> argparse.Namespace:
     if not fio.is_installed():
         sys.exit("fio is missing")
     if not os.access(args.binary, os.X_OK):
-        sys.exit(f"{args.binary} is missing: cargo build --release -p proactor-cli")
+        sys.exit(f"{args.binary} is missing: cargo build --release -p proactor")
     if args.count and os.uname().machine not in CALLS:
         sys.exit(f"--count: the numbers of system calls on {os.uname().machine} are not noted here")
     args.seconds = args.seconds or (SMOKE_SECONDS if args.smoke else SECONDS)

@@ -15,7 +15,7 @@ SOURCES = lib.ROOT / "comparisons" / "servers"
 PROGRAMS = {"lockstep": ("epoll", "ring", "bare"), "server": ("epoll", "ring")}
 # Our own: crates/net/examples/lockstep.rs.
 LOCKSTEP = ("--package", "proactor-net", "--example", "lockstep")
-COMMAND = ("--package", "proactor-cli", "--bin", "proactor")
+COMMAND = ("--package", "proactor", "--bin", "proactor")
 PRELOAD = ("--package", "proactor-preload")
 FLAGS = ("-std=gnu11", "-O2", "-pthread", "-Wall", "-Wextra", "-Werror")
 

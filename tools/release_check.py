@@ -17,7 +17,7 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 # Libraries: what others build upon. The command and the extension have no interface in Rust.
-LIBRARIES = ("proactor", "proactor-file", "proactor-net", "proactor-tokio", "proactor-copy")
+LIBRARIES = ("proactor-engine", "proactor-file", "proactor-net", "proactor-tokio", "proactor-copy")
 
 
 def run(*command: str, **env: str) -> None:

@@ -26,21 +26,21 @@ LONG = {
 
 # Which of our crates each may depend on. A crate that is not here may not exist.
 CRATES = {
-    "proactor": set[str](),
-    "proactor-file": {"proactor"},
-    "proactor-net": {"proactor"},
-    "proactor-tokio": {"proactor"},
-    "proactor-preload": {"proactor", "proactor-net"},
-    "proactor-copy": {"proactor"},
-    "proactor-bench": {"proactor", "proactor-net"},
-    "proactor-cli": {"proactor", "proactor-net", "proactor-copy", "proactor-bench"},
+    "proactor-engine": set[str](),
+    "proactor-file": {"proactor-engine"},
+    "proactor-net": {"proactor-engine"},
+    "proactor-tokio": {"proactor-engine"},
+    "proactor-preload": {"proactor-engine", "proactor-net"},
+    "proactor-copy": {"proactor-engine"},
+    "proactor-bench": {"proactor-engine", "proactor-net"},
+    "proactor": {"proactor-engine", "proactor-net", "proactor-copy", "proactor-bench"},
     "proactor-python": {
-        "proactor",
+        "proactor-engine",
         "proactor-file",
         "proactor-net",
         "proactor-copy",
         "proactor-bench",
-        "proactor-cli",
+        "proactor",
     },
 }
 

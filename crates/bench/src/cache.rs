@@ -112,7 +112,7 @@ fn cachestat(file: &File, len: u64) -> Option<u64> {
 }
 
 fn mincore(file: &File, len: u64, pages: u64) -> Option<u64> {
-    let mut present = proactor::memory::zeroed(pages as usize).ok()?;
+    let mut present = proactor_engine::memory::zeroed(pages as usize).ok()?;
     // SAFETY: a new mapping, never read through; it is unmapped before the file is closed. `present` has a byte for
     // each of its pages.
     let looked = unsafe {

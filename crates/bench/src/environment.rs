@@ -1,6 +1,6 @@
 //! Facts of the machine that matter to a report. This module only reads; what cannot be read is `None`.
 
-use proactor::Resource;
+use proactor_engine::Resource;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;

@@ -130,14 +130,14 @@ fn options(cell: &Cell) -> Result<(), String> {
 pub fn engine(spec: EngineSpec) -> Result<(), String> {
     let engine = match spec.base {
         Base::Sync | Base::PsyncThreads => return Ok(()),
-        Base::PosixAio => proactor::Engine::PosixAio,
-        Base::LinuxAio => proactor::Engine::LinuxAio,
-        Base::IoUring => proactor::Engine::IoUring,
+        Base::PosixAio => proactor_engine::Engine::PosixAio,
+        Base::LinuxAio => proactor_engine::Engine::LinuxAio,
+        Base::IoUring => proactor_engine::Engine::IoUring,
     };
     // The C library's threads live on for a second: they would do the first ops of a round and not be
     // counted, because only threads that start meanwhile are.
-    if engine != proactor::Engine::PosixAio {
-        proactor::probe::report(engine)
+    if engine != proactor_engine::Engine::PosixAio {
+        proactor_engine::probe::report(engine)
             .usable
             .map_err(|e| format!("{spec}: {e}"))?;
     }

@@ -1,4 +1,4 @@
-//! What `--help` says, word by word. After a change: `UPDATE_GOLDEN=1 cargo test -p proactor-cli`, and look at the diff.
+//! What `--help` says, word by word. After a change: `UPDATE_GOLDEN=1 cargo test -p proactor`, and look at the diff.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,8 +1,8 @@
 //! Reads all files of a directory, 64 at a time, and adds up their bytes:
 //! `cargo run --release --example bounded_reads -- DIRECTORY`.
 
-use proactor::op::ReadFile;
-use proactor::Driver;
+use proactor_engine::op::ReadFile;
+use proactor_engine::Driver;
 
 const AT_ONCE: usize = 64;
 

@@ -1,7 +1,7 @@
 //! A chain: write a file safely (write, sync, rename), the three ops in one submission.
 
-use proactor::op::{Fsync, Open, Rename, Write};
-use proactor::Driver;
+use proactor_engine::op::{Fsync, Open, Rename, Write};
+use proactor_engine::Driver;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let dir = tempfile::tempdir()?;

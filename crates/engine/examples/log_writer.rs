@@ -1,8 +1,8 @@
 //! A log whose records are on the device when they count: `cargo run --release --example log_writer -- FILE RECORDS`. Each record is
 //! written and synced in one submission.
 
-use proactor::op::{Fsync, Open, Write};
-use proactor::Driver;
+use proactor_engine::op::{Fsync, Open, Write};
+use proactor_engine::Driver;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);

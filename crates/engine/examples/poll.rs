@@ -1,7 +1,7 @@
 //! Polls a socket, with a timeout beside it: whichever comes first.
 
-use proactor::op::{File, Poll, Timeout};
-use proactor::Driver;
+use proactor_engine::op::{File, Poll, Timeout};
+use proactor_engine::Driver;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;

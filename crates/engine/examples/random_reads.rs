@@ -1,8 +1,8 @@
 //! Reads blocks of 4 KiB at random, past the page cache, with buffers and a file that the ring knows in advance:
 //! `cargo run --release --example random_reads -- FILE READS`.
 
-use proactor::op::{Open, Read};
-use proactor::Driver;
+use proactor_engine::op::{Open, Read};
+use proactor_engine::Driver;
 use std::cell::RefCell;
 
 const BLOCK_BYTES: usize = 4096;

@@ -1,7 +1,7 @@
 //! Reads a file through the engine: `cargo run --example read_file -- Cargo.toml`.
 
-use proactor::op::{Open, Read};
-use proactor::Driver;
+use proactor_engine::op::{Open, Read};
+use proactor_engine::Driver;
 use std::io::Write;
 
 const CHUNK_BYTES: usize = 128 * 1024;

@@ -50,7 +50,7 @@ static NEXT_DRIVER_ID: AtomicU64 = AtomicU64::new(1);
 /// One queue of ops on one backend, used by one thread.
 ///
 /// ```
-/// use proactor::{Driver, op::{Open, Read}};
+/// use proactor_engine::{Driver, op::{Open, Read}};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let mut driver = Driver::new()?;
 /// let file = driver.run(Open::new("Cargo.toml", libc::O_RDONLY))?;

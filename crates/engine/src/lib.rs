@@ -5,8 +5,8 @@
 //! result and the op with its buffer back. Nothing is borrowed while the kernel works, so nothing can be freed under it.
 //!
 //! ```
-//! use proactor::op::{File, Fsync, Read, Write};
-//! use proactor::Driver;
+//! use proactor_engine::op::{File, Fsync, Read, Write};
+//! use proactor_engine::Driver;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut driver = Driver::new()?;

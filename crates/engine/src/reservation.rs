@@ -13,9 +13,9 @@ const NAME: &str = "open";
 /// The right to open some descriptors, for a call that closes them by itself: it must not wait for a caller in between.
 ///
 /// ```
-/// let copy = proactor::Reservation::new(2);
+/// let copy = proactor_engine::Reservation::new(2);
 /// if !copy.take() {
-///     proactor::Driver::new()?.run(copy.wait())?;
+///     proactor_engine::Driver::new()?.run(copy.wait())?;
 /// }
 /// // Now open two files, and close them.
 /// copy.release();

@@ -4,9 +4,9 @@
 // Tests run on the newest Rust.
 #![allow(clippy::incompatible_msrv)]
 
-use proactor::buffer::{AlignedBuf, Buf};
-use proactor::op::{File, Fsync, Handle, Nop, Op, OpKind, Poll, Read, ReadV, RwFlags, Write, WriteV};
-use proactor::{CancelOutcome, Completion, Config, Driver, Engine, Options, Support, Token};
+use proactor_engine::buffer::{AlignedBuf, Buf};
+use proactor_engine::op::{File, Fsync, Handle, Nop, Op, OpKind, Poll, Read, ReadV, RwFlags, Write, WriteV};
+use proactor_engine::{CancelOutcome, Completion, Config, Driver, Engine, Options, Support, Token};
 use std::io::Write as _;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;

@@ -16,7 +16,7 @@ fn run(name: &str) {
 
 fn run_with(name: &str, args: &[&str]) {
     for engine in ["io_uring", "linux_aio", "posix_aio", "threads", "sim"] {
-        let reason = proactor::probe::report(engine.parse().expect("a known name")).usable;
+        let reason = proactor_engine::probe::report(engine.parse().expect("a known name")).usable;
         if let Err(reason) = reason {
             // Only the ring may be missing: a kernel or a container may forbid it.
             assert_eq!(engine, "io_uring", "{reason}");

@@ -1,7 +1,7 @@
 //! The table of engines and ops in the guide says what the engines say.
 
-use proactor::op::OpKind;
-use proactor::{Driver, Engine};
+use proactor_engine::op::OpKind;
+use proactor_engine::{Driver, Engine};
 
 const TABLE: &str = include_str!("../src/guide/engines_and_ops.md");
 
@@ -48,18 +48,18 @@ fn every_op_has_a_row_that_is_true() {
 #[test]
 fn what_may_go_to_another_thread() {
     fn both<T: Send + Sync>() {}
-    both::<proactor::op::Op>();
-    both::<proactor::Completion>();
-    both::<proactor::op::File>();
-    both::<proactor::op::Handle>();
-    both::<proactor::op::FixedFile>();
-    both::<proactor::buffer::Buf>();
-    both::<proactor::buffer::RegisteredBuf>();
-    both::<proactor::Token>();
-    both::<proactor::Error>();
-    both::<proactor::Config>();
-    both::<proactor::ring::Waker>();
-    both::<proactor::io::Remote>();
-    both::<proactor::fs::File<proactor::io::Remote>>();
-    both::<proactor::io::RemoteRun<proactor::op::Nop>>();
+    both::<proactor_engine::op::Op>();
+    both::<proactor_engine::Completion>();
+    both::<proactor_engine::op::File>();
+    both::<proactor_engine::op::Handle>();
+    both::<proactor_engine::op::FixedFile>();
+    both::<proactor_engine::buffer::Buf>();
+    both::<proactor_engine::buffer::RegisteredBuf>();
+    both::<proactor_engine::Token>();
+    both::<proactor_engine::Error>();
+    both::<proactor_engine::Config>();
+    both::<proactor_engine::ring::Waker>();
+    both::<proactor_engine::io::Remote>();
+    both::<proactor_engine::fs::File<proactor_engine::io::Remote>>();
+    both::<proactor_engine::io::RemoteRun<proactor_engine::op::Nop>>();
 }

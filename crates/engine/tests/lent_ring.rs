@@ -3,9 +3,9 @@
 // Tests run on the newest Rust.
 #![allow(clippy::incompatible_msrv)]
 
-use proactor::op::{Nop, Read};
-use proactor::ring::{opcode, squeue, types, Event};
-use proactor::{Config, Driver, Engine, SqPoll};
+use proactor_engine::op::{Nop, Read};
+use proactor_engine::ring::{opcode, squeue, types, Event};
+use proactor_engine::{Config, Driver, Engine, SqPoll};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
@@ -102,7 +102,7 @@ fn ops_and_events_share_one_wait() {
     let group = driver.buffer_ring(GROUP.0, GROUP.1, GROUP.2).unwrap();
     // SAFETY: as above.
     unsafe { driver.push(receive(&ours, group.id()), RECEIVE).unwrap() };
-    let read = Read::new(proactor::op::File::new(reader), Vec::with_capacity(8));
+    let read = Read::new(proactor_engine::op::File::new(reader), Vec::with_capacity(8));
     let token = driver.submit(read).unwrap();
     theirs.write_all(b"socket").unwrap();
     writer.write_all(b"pipe").unwrap();

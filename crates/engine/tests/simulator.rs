@@ -11,7 +11,7 @@ mod model;
 mod seeds;
 
 use model::{Program, Rules};
-use proactor::{Config, Engine, SimConfig};
+use proactor_engine::{Config, Engine, SimConfig};
 use std::path::Path;
 
 /// Programs per test: what runs in about a second in a debug build.

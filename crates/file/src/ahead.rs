@@ -8,8 +8,8 @@
 use crate::buffered::{Buffered, Flight};
 use crate::direct::Direct;
 use crate::reading::MOST;
-use proactor::buffer::{AlignedBuf, Buf};
-use proactor::op::{File, Op, Read};
+use proactor_engine::buffer::{AlignedBuf, Buf};
+use proactor_engine::op::{File, Op, Read};
 
 #[derive(Default)]
 pub(crate) struct Ahead {

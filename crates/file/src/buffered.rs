@@ -7,9 +7,9 @@ use crate::memory;
 use crate::output::Output;
 use crate::part::Rest;
 use crate::running::Running;
-use proactor::buffer::Buf;
-use proactor::op::{File, Op, Read, Write};
-use proactor::{Error, Output as OpOutput};
+use proactor_engine::buffer::Buf;
+use proactor_engine::op::{File, Op, Read, Write};
+use proactor_engine::{Error, Output as OpOutput};
 use std::sync::Arc;
 
 /// Options of an open file.

@@ -1,7 +1,7 @@
 //! Copies from one open file to another, in the kernel where it can and through memory where it cannot.
 
 use crate::memory;
-use proactor::op::{Blocking, File, Stop};
+use proactor_engine::op::{Blocking, File, Stop};
 use rustix::event::{poll, PollFd, PollFlags};
 use rustix::fs::{copy_file_range, fcntl_getfl, fstat, open, sendfile, Mode, OFlags};
 use rustix::io::{pread, pwrite, write, Errno, Result};

@@ -4,8 +4,8 @@
 //! waiting. Invariant: a file that was created and not taken has neither a name nor a descriptor once the op
 //! and the [`Creation`] are gone.
 
-use proactor::op::{Blocking, File};
-use proactor::Opens;
+use proactor_engine::op::{Blocking, File};
+use proactor_engine::Opens;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -154,7 +154,7 @@ impl Drop for Created {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proactor::Driver;
+    use proactor_engine::Driver;
     use std::fs;
     use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! O_DIRECT facts of a file: alignment, aligned memory, and a way to write unaligned bytes.
 
-use proactor::buffer::AlignedBuf;
-use proactor::op::{DirectAlignment, File, Open};
+use proactor_engine::buffer::AlignedBuf;
+use proactor_engine::op::{DirectAlignment, File, Open};
 use rustix::fs::{fcntl_getfl, fcntl_setfl, fstat, OFlags};
 use std::ffi::CString;
 use std::io;

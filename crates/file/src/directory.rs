@@ -4,8 +4,8 @@
 //! I/O itself: the op does.
 
 use crate::memory;
-use proactor::op::{Blocking, File};
-use proactor::Opens;
+use proactor_engine::op::{Blocking, File};
+use proactor_engine::Opens;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -210,12 +210,15 @@ impl Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proactor::Driver;
+    use proactor_engine::Driver;
     use std::collections::BTreeSet;
     use std::fs;
 
     /// Returns all names, read in batches of this size.
-    fn names(directory: &Directory, most_bytes: Option<usize>) -> Result<Vec<Vec<u8>>, proactor::Error> {
+    fn names(
+        directory: &Directory,
+        most_bytes: Option<usize>,
+    ) -> Result<Vec<Vec<u8>>, proactor_engine::Error> {
         let mut driver = Driver::new().expect("a driver");
         let mut found = Vec::new();
         loop {

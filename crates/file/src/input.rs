@@ -2,7 +2,7 @@
 
 use crate::memory;
 use crate::part::Room;
-use proactor::buffer::{AlignedBuf, Buf, Memory};
+use proactor_engine::buffer::{AlignedBuf, Buf, Memory};
 use std::collections::TryReserveError;
 use std::ops::Deref;
 

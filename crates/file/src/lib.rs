@@ -6,7 +6,7 @@
 //! loses no bytes, and the next one finds them in the buffer.
 //!
 //! ```
-//! use proactor::{op::{File, Open}, Driver};
+//! use proactor_engine::{op::{File, Open}, Driver};
 //! use proactor_file::{Buffered, Options, Step};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut driver = Driver::new()?;

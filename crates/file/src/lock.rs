@@ -3,8 +3,8 @@
 //! They belong to the open file and not to the process: two files opened by one process exclude each other as
 //! those of two processes do.
 
-use proactor::op::{Blocking, File};
-use proactor::Error;
+use proactor_engine::op::{Blocking, File};
+use proactor_engine::Error;
 use std::io;
 use std::os::fd::AsRawFd;
 

@@ -7,9 +7,9 @@ use crate::buffered::{Buffered, Flight, Step};
 use crate::running::Running;
 use crate::span::Span;
 use crate::transfer::Transfer;
-use proactor::buffer::Memory;
-use proactor::op::{File, FileKind};
-use proactor::Error;
+use proactor_engine::buffer::Memory;
+use proactor_engine::op::{File, FileKind};
+use proactor_engine::Error;
 use std::sync::Arc;
 
 /// Lower bound on a long read: shorter ones are copied from the buffer, because setting up a transfer takes

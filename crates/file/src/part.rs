@@ -1,6 +1,6 @@
 //! A part of a buffer as an op's memory.
 
-use proactor::buffer::{Buf, Memory};
+use proactor_engine::buffer::{Buf, Memory};
 use std::any::Any;
 
 /// Spare capacity of a vector: a read fills it without moving the bytes that are there.

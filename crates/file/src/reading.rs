@@ -2,7 +2,7 @@
 
 use crate::buffered::{Buffered, Step};
 use crate::input::Input;
-use proactor::Error;
+use proactor_engine::Error;
 
 /// Upper bound in bytes on one read: a longer copy of cached pages would delay the event loop.
 pub(crate) const MOST: usize = 1 << 20;

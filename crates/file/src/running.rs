@@ -6,9 +6,9 @@ use crate::direct::Direct;
 use crate::part::{Rest, Room};
 use crate::span::Span;
 use crate::transfer::Transfer;
-use proactor::buffer::{Buf, Memory};
-use proactor::op::{Handle, Op, Read, Write};
-use proactor::{Error, Output};
+use proactor_engine::buffer::{Buf, Memory};
+use proactor_engine::op::{Handle, Op, Read, Write};
+use proactor_engine::{Error, Output};
 use std::sync::Arc;
 
 /// An op of the buffers whose transfer is under way.

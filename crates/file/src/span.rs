@@ -1,6 +1,6 @@
 //! A part of memory that is shared.
 
-use proactor::buffer::{Buf, Memory};
+use proactor_engine::buffer::{Buf, Memory};
 use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;

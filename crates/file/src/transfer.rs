@@ -3,9 +3,9 @@
 use crate::direct::Direct;
 use crate::memory;
 use crate::span::Span;
-use proactor::buffer::{Buf, Memory};
-use proactor::op::{File, Op, Read, ReadV, Write, WriteV};
-use proactor::{Error, Output};
+use proactor_engine::buffer::{Buf, Memory};
+use proactor_engine::op::{File, Op, Read, ReadV, Write, WriteV};
+use proactor_engine::{Error, Output};
 use std::collections::TryReserveError;
 use std::sync::Arc;
 
@@ -252,7 +252,7 @@ impl Transfer {
             }
             most -= len;
             let span = Span::of(Arc::clone(memory), skip..skip + len);
-            proactor::memory::push(&mut spans, span.into_buf())?;
+            proactor_engine::memory::push(&mut spans, span.into_buf())?;
         }
         Ok(spans)
     }

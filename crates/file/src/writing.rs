@@ -3,9 +3,9 @@
 use crate::buffered::{Buffered, Flight, Queued, Step};
 use crate::direct::make_plain;
 use crate::part::Rest;
-use proactor::buffer::Buf;
-use proactor::op::{Op, Write};
-use proactor::{Error, Output};
+use proactor_engine::buffer::Buf;
+use proactor_engine::op::{Op, Write};
+use proactor_engine::{Error, Output};
 use std::os::fd::AsRawFd;
 
 impl Buffered {

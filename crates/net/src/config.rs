@@ -2,7 +2,7 @@
 
 use crate::limits::Limits;
 use crate::sockets::Sockets;
-use proactor::SqPoll;
+use proactor_engine::SqPoll;
 use std::io;
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ pub struct Config {
     pub(crate) user_spin: Duration,
     pub(crate) require_ring: bool,
     /// Set by a group: what the ring begins with that shares another one's kernel worker.
-    pub(crate) attach: Option<proactor::Config>,
+    pub(crate) attach: Option<proactor_engine::Config>,
     pub(crate) io_workers: Option<u32>,
     pub(crate) io_worker_cpus: Option<Vec<u32>>,
     pub(crate) answers_later: bool,
@@ -186,7 +186,7 @@ impl Config {
         self
     }
 
-    /// Has waits poll the network device for so long instead of waiting for its interrupts; see [`proactor::Config::napi`].
+    /// Has waits poll the network device for so long instead of waiting for its interrupts; see [`proactor_engine::Config::napi`].
     #[must_use]
     pub fn napi(mut self, busy_poll: Duration) -> Self {
         self.napi = Some(busy_poll);

@@ -13,7 +13,7 @@ use crate::recv::Way;
 use crate::send::{self, Decision, Spares};
 use crate::stats::Stats;
 use crate::table::{Fin, Kind, Phase, Slot, SocketId, Table, Tag, What};
-use proactor::ring::Event;
+use proactor_engine::ring::Event;
 use rustix::net::{Shutdown, SocketAddrAny};
 use std::collections::{HashMap, VecDeque};
 use std::io;

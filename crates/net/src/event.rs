@@ -6,7 +6,7 @@ use crate::core::Core;
 use crate::handler::Handler;
 use crate::recv::Way;
 use crate::table::{Fin, Kind, Phase, SocketId, Tag, What};
-use proactor::ring::Event;
+use proactor_engine::ring::Event;
 use std::io;
 use std::os::fd::{IntoRawFd, OwnedFd};
 

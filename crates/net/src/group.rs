@@ -99,7 +99,7 @@ impl Group {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let ended = Arc::new(rustix::event::eventfd(0, flags).map_err(io::Error::from)?);
         let (mut workers, mut chosen, mut starts) = (Vec::new(), Vec::new(), Vec::new());
-        let mut attachments: Vec<Option<proactor::Config>> = Vec::new();
+        let mut attachments: Vec<Option<proactor_engine::Config>> = Vec::new();
         let mut own = 0;
         for (at, mut worker_plan) in plan.workers.into_iter().enumerate() {
             if let Some(attach) = worker_plan.shares_with.and_then(|with| attachments.get(with)) {

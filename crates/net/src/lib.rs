@@ -5,7 +5,7 @@
 //! [`Context`]. On io_uring a socket's receive stays in the ring and fills buffers that all sockets share; where io_uring
 //! cannot do that, the same program runs on epoll, and [`Sockets::chosen`] says why.
 //!
-//! This crate stands on the ring that a [`proactor::Driver`] lends, and must not know ops or files. Invariants: a descriptor is
+//! This crate stands on the ring that a [`proactor_engine::Driver`] lends, and must not know ops or files. Invariants: a descriptor is
 //! closed only after the last entry that names it has come back, and the memory of a send is the kernel's until then.
 //!
 //! ```no_run

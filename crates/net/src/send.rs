@@ -5,7 +5,7 @@
 //! at most, since two may overtake each other once the socket is full; its memory does not move until its event.
 
 use crate::config::SendPolicy;
-use proactor::memory;
+use proactor_engine::memory;
 use std::collections::TryReserveError;
 use std::time::Duration;
 

@@ -14,7 +14,7 @@ use crate::probe;
 use crate::send::Decision;
 use crate::stats::Stats;
 use crate::table::SocketId;
-use proactor::{Driver, Engine};
+use proactor_engine::{Driver, Engine};
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
@@ -59,7 +59,7 @@ pub struct Waker(Wakes);
 
 #[derive(Debug, Clone)]
 enum Wakes {
-    Ring(proactor::ring::Waker),
+    Ring(proactor_engine::ring::Waker),
     Epoll(Arc<OwnedFd>),
 }
 
@@ -133,7 +133,7 @@ impl Sockets {
             chosen,
             backlog: config.backlog.unsigned_abs(),
             reuse_port: config.reuse_port,
-            fork_generation: proactor::fork_generation(),
+            fork_generation: proactor_engine::fork_generation(),
         })
     }
 
@@ -232,7 +232,7 @@ impl Sockets {
     }
 
     /// What a ring of another thread begins with that is to share this one's kernel worker.
-    pub(crate) fn attachment(&mut self) -> io::Result<Option<proactor::Config>> {
+    pub(crate) fn attachment(&mut self) -> io::Result<Option<proactor_engine::Config>> {
         match &mut self.on {
             On::Uring(core) => Driver::builder().attach_to(core.backend.driver()).map(Some),
             On::Epoll(_) => Ok(None),
@@ -262,7 +262,7 @@ impl Sockets {
     /// Whether this is a child of the process that made the sockets. It must not use them, and dropping them does not disturb
     /// the parent.
     pub fn is_forked(&self) -> bool {
-        self.fork_generation != proactor::fork_generation()
+        self.fork_generation != proactor_engine::fork_generation()
     }
 
     /// Buffers of the pool that all receives share: it grows when a receive finds none, and is made smaller when few are in use.

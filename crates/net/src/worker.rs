@@ -144,7 +144,7 @@ pub(crate) struct Made {
     pub(crate) chosen: Chosen,
     pub(crate) waker: Waker,
     /// What a ring begins with that shares this one's kernel worker.
-    pub(crate) attach: Option<proactor::Config>,
+    pub(crate) attach: Option<proactor_engine::Config>,
 }
 
 /// A worker, seen from another thread.

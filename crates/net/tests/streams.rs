@@ -346,7 +346,7 @@ fn connections_that_were_never_told_of_are_closed() {
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         // Whoever waits for an op reads the completions of sockets, too.
         if let Some(driver) = sockets.driver() {
-            driver.run(proactor::op::Nop).unwrap();
+            driver.run(proactor_engine::op::Nop).unwrap();
         }
         drop(sockets);
         // A ring that was made in this thread interrupts reads now and then.

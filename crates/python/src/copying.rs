@@ -269,7 +269,7 @@ fn exception(py: Python<'_>, error: &shards::Error) -> PyErr {
         _ => return PyValueError::new_err(error.to_string()),
     };
     let text = match error {
-        E::Io { .. } => proactor::strerror(errno).to_string(),
+        E::Io { .. } => proactor_engine::strerror(errno).to_string(),
         error => error.to_string(),
     };
     let path = error.path().map(|path| path.as_os_str());
@@ -314,7 +314,12 @@ impl From<&Diagnostic> for Told {
                 path, other, error, ..
             } => {
                 let errno = error.raw_os_error().unwrap_or(libc::EIO);
-                (errno, proactor::strerror(errno).into(), path, other.as_ref())
+                (
+                    errno,
+                    proactor_engine::strerror(errno).into(),
+                    path,
+                    other.as_ref(),
+                )
             }
             Diagnostic::Differs {
                 source,
@@ -346,7 +351,7 @@ impl From<&Diagnostic> for Told {
                 return Told {
                     failure: true,
                     errno: libc::ENOMEM,
-                    why: proactor::strerror(libc::ENOMEM).into(),
+                    why: proactor_engine::strerror(libc::ENOMEM).into(),
                     first: None,
                     second: None,
                 }

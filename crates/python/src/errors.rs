@@ -1,7 +1,7 @@
 //! From the engine's errors to Python's. The one place where an `OSError` is made.
 
 use crate::python_code;
-use proactor::{errno_of, strerror, Error, Refusal};
+use proactor_engine::{errno_of, strerror, Error, Refusal};
 use pyo3::exceptions::{PyMemoryError, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::ffi;
 use pyo3::intern;

@@ -49,8 +49,8 @@ fn cli_main(py: Python<'_>, argv: Vec<OsString>) -> u8 {
 #[pyfunction]
 fn engines(py: Python<'_>) -> Vec<&'static str> {
     py.detach(|| {
-        use proactor::probe::report;
-        use proactor::Engine;
+        use proactor_engine::probe::report;
+        use proactor_engine::Engine;
         let real = Engine::ALL.iter().filter(|e| **e != Engine::Sim);
         real.filter(|e| report(**e).usable.is_ok())
             .map(|e| e.name())
@@ -64,7 +64,7 @@ fn engines(py: Python<'_>) -> Vec<&'static str> {
 #[pyfunction]
 fn chosen_engine(py: Python<'_>) -> PyResult<(&'static str, String)> {
     let chosen = py
-        .detach(proactor::probe::choose)
+        .detach(proactor_engine::probe::choose)
         .map_err(|e| errors::no_engine(py, &e, "chosen_engine"))?;
     Ok((chosen.engine.name(), chosen.reason))
 }
@@ -74,7 +74,7 @@ fn chosen_engine(py: Python<'_>) -> PyResult<(&'static str, String)> {
 #[pyfunction]
 fn set_descriptor_wait(seconds: f64) -> PyResult<()> {
     let wait = Duration::try_from_secs_f64(seconds).map_err(|e| PyValueError::new_err(e.to_string()))?;
-    proactor::set_descriptor_wait(wait);
+    proactor_engine::set_descriptor_wait(wait);
     Ok(())
 }
 

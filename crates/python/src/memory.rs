@@ -1,7 +1,7 @@
 //! Python buffers as an op's memory.
 
-use proactor::buffer::{Buf, Memory};
-use proactor::op::Allocator;
+use proactor_engine::buffer::{Buf, Memory};
+use proactor_engine::op::Allocator;
 use pyo3::exceptions::{PyMemoryError, PySystemError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -209,7 +209,7 @@ pub(crate) fn lacking<E>(_: E) -> PyErr {
 /// # Errors
 /// The first among the values, or MemoryError.
 pub(crate) fn collected<T>(values: impl IntoIterator<Item = PyResult<T>>) -> PyResult<Vec<T>> {
-    proactor::memory::collect(values, || lacking(()))
+    proactor_engine::memory::collect(values, || lacking(()))
 }
 
 /// A bytes object with a copy of `data`.

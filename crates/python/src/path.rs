@@ -14,7 +14,7 @@ use std::ffi::{CStr, CString};
 /// MemoryError, TypeError for another type, ValueError for an embedded NUL, UnicodeEncodeError for a `str` that the file system's
 /// encoding cannot express.
 pub(crate) fn c_path(path: &Bound<'_, PyAny>) -> PyResult<CString> {
-    with_c_path(path, proactor::memory::c_string)?.map_err(lacking)
+    with_c_path(path, proactor_engine::memory::c_string)?.map_err(lacking)
 }
 
 /// As `c_path`, without a copy where the object has the path as it is.

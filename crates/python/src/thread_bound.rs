@@ -4,7 +4,7 @@
 //! nobody else. So each thread keeps what it made: a driver whose object went away elsewhere is freed at its thread's next
 //! use of one (in the main thread as soon as Python code runs there), and at the thread's end at the latest.
 
-use proactor::{Driver, Engine};
+use proactor_engine::{Driver, Engine};
 use proactor_net::Sockets;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::ffi;

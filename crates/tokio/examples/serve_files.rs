@@ -2,7 +2,7 @@
 //! bytes and the contents. Sockets are tokio's, files are read by proactor:
 //! `cargo run --release -p proactor-tokio --example serve_files -- DIRECTORY`.
 
-use proactor::{fs, Config, Io};
+use proactor_engine::{fs, Config, Io};
 use std::path::PathBuf;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufStream};
 use tokio::net::{TcpListener, TcpStream};

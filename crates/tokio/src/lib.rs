@@ -1,11 +1,11 @@
-//! Ops of [`proactor`] awaited under tokio.
+//! Ops of [`proactor_engine`] awaited under tokio.
 //!
 //! Futures of ops need only a task that takes the driver's turns. [`local`] starts that task in a
 //! [`LocalSet`](tokio::task::LocalSet), and returns the [`Io`] that the other tasks of the set use:
 //!
 //! ```
-//! use proactor::op::{Fsync, Write};
-//! use proactor::{fs::File, Config};
+//! use proactor_engine::op::{Fsync, Write};
+//! use proactor_engine::{fs::File, Config};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let dir = tempfile::tempdir()?;
 //! # let path = dir.path().join("log");
@@ -23,11 +23,11 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Tasks that move between the threads of a runtime share a [`Remote`](proactor::io::Remote), a thread with a
+//! Tasks that move between the threads of a runtime share a [`Remote`](proactor_engine::io::Remote), a thread with a
 //! driver, whose futures are `Send`. It needs nothing from tokio:
 //!
 //! ```
-//! use proactor::{fs, io::Remote, Config};
+//! use proactor_engine::{fs, io::Remote, Config};
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let remote = Remote::new(Config::default())?;
@@ -41,8 +41,8 @@
 //! `Io` or `Remote` waits until every op that changes a file has ended: drop a `Remote` where a thread may
 //! wait, for instance after the runtime.
 
-use proactor::io::WeakIo;
-use proactor::{Config, Io};
+use proactor_engine::io::WeakIo;
+use proactor_engine::{Config, Io};
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use std::future::Future;
 use std::io;

@@ -1,9 +1,9 @@
 //! Ops of one thread's tasks, on every engine that works here.
 
 use futures_core::Stream;
-use proactor::fs::{self, File};
-use proactor::op::{Fsync, Nop, Poll, Read, ReadFile, Timeout, Write};
-use proactor::{Config, Driver, Engine, Io};
+use proactor_engine::fs::{self, File};
+use proactor_engine::op::{Fsync, Nop, Poll, Read, ReadFile, Timeout, Write};
+use proactor_engine::{Config, Driver, Engine, Io};
 use std::cell::Cell;
 use std::future::{poll_fn, Future};
 use std::io::{PipeReader, PipeWriter, Write as _};
@@ -57,9 +57,9 @@ async fn timeout_of(test: impl Future<Output = ()>) {
     timeout(LONG, test).await.expect("it hangs");
 }
 
-fn pipe() -> (proactor::op::File, PipeReader, PipeWriter) {
+fn pipe() -> (proactor_engine::op::File, PipeReader, PipeWriter) {
     let (reader, writer) = std::io::pipe().unwrap();
-    let file = proactor::op::File::duplicate(&reader).unwrap();
+    let file = proactor_engine::op::File::duplicate(&reader).unwrap();
     (file, reader, writer)
 }
 

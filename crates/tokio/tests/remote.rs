@@ -1,9 +1,9 @@
 //! Ops of tasks that move between threads, on a driver in a thread of its own.
 
-use proactor::fs::{self, File};
-use proactor::io::Remote;
-use proactor::op::{Nop, Read, WriteFile};
-use proactor::{Config, Driver, Engine, Io};
+use proactor_engine::fs::{self, File};
+use proactor_engine::io::Remote;
+use proactor_engine::op::{Nop, Read, WriteFile};
+use proactor_engine::{Config, Driver, Engine, Io};
 use std::future::{poll_fn, Future};
 use std::task::Poll;
 use std::time::Duration;
@@ -64,7 +64,7 @@ fn many_tasks() {
                         drop(file);
                         let bytes = fs::read(&remote, &path).await?;
                         fs::remove_file(&remote, &path).await?;
-                        Ok::<_, proactor::Error>(bytes)
+                        Ok::<_, proactor_engine::Error>(bytes)
                     })
                 })
                 .collect();
@@ -82,7 +82,7 @@ fn dropped_futures() {
         |config| config,
         |remote| async move {
             let (reader, mut writer) = std::io::pipe().unwrap();
-            let reader = proactor::op::File::new(reader);
+            let reader = proactor_engine::op::File::new(reader);
             let idle = || Read::new(&reader, vec![0; 1 << 16]);
             for _ in 0..10 {
                 assert!(timeout(Duration::from_millis(1), remote.run(idle()))
@@ -117,7 +117,7 @@ fn the_end_of_a_runtime_with_ops_in_flight() {
             };
             let path = dir.path().join(format!("{engine}{at}"));
             let (reader, _writer) = std::io::pipe().unwrap();
-            let reader = proactor::op::File::new(reader);
+            let reader = proactor_engine::op::File::new(reader);
             let written = remote.run(WriteFile::new(&path, vec![7; 1 << 20]));
             let written = runtime.block_on(async {
                 for _ in 0..20 {

@@ -12,9 +12,9 @@
 //! - `copyfloor run COMMAND...`: the cost of a command, as JSON. The kernel counts the peak memory of the
 //!   process that starts a program as the program's own, and this starter is small.
 
-use proactor::buffer::AlignedBuf;
 use proactor_bench::same::same;
 use proactor_bench::tree::{self, BUFFER_BYTES};
+use proactor_engine::buffer::AlignedBuf;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, StatxFlags, Timespec, Timestamps, CWD};
 use std::ffi::CString;

@@ -4,10 +4,10 @@
 //! [--registered-buffers]`. A batch is the most reads that are queued before they go to the kernel, as fio's
 //! `iodepth_batch_submit`: large ones save system calls, small ones let the device start sooner.
 
-use proactor::buffer::{AlignedBuf, Buf};
-use proactor::op::{File, Handle, Op, Read};
-use proactor::{Config, Driver, Engine};
 use proactor_bench::unless_interrupted;
+use proactor_engine::buffer::{AlignedBuf, Buf};
+use proactor_engine::op::{File, Handle, Op, Read};
+use proactor_engine::{Config, Driver, Engine};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

@@ -23,7 +23,7 @@ use crate::report::Depth;
 use crate::tally::Tally;
 use crate::work::{Direction, Sequence};
 use driver::OnDriver;
-use proactor::buffer::AlignedBuf;
+use proactor_engine::buffer::AlignedBuf;
 use queue::Queue;
 use raw_aio::RawAio;
 use raw_posix::RawPosix;

@@ -6,7 +6,7 @@ use crate::data;
 use crate::report::Depth;
 use crate::tally::Tally;
 use crate::work::{Direction, Step};
-use proactor::buffer::AlignedBuf;
+use proactor_engine::buffer::AlignedBuf;
 use rustix::io::{pread, pwrite, Errno};
 use std::fs::File;
 use std::io;

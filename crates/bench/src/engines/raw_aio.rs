@@ -6,7 +6,7 @@
 
 use super::queue::{Ended, Transport, Way};
 use super::Part;
-use proactor::buffer::AlignedBuf;
+use proactor_engine::buffer::AlignedBuf;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;

@@ -11,7 +11,7 @@
 use super::queue::{Ended, Transport, Way};
 use super::Part;
 use crate::unless_interrupted;
-use proactor::buffer::AlignedBuf;
+use proactor_engine::buffer::AlignedBuf;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;

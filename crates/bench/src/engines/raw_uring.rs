@@ -10,7 +10,7 @@ use crate::job::Cell;
 use crate::unless_interrupted;
 use io_uring::types::{Fd, Fixed};
 use io_uring::{opcode, squeue, IoUring};
-use proactor::buffer::AlignedBuf;
+use proactor_engine::buffer::AlignedBuf;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};

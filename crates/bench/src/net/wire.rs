@@ -254,7 +254,7 @@ fn fetch(stream: &mut Stream, request: &[u8]) -> Result<(usize, Vec<u8>), String
         head.push(byte[0]);
     }
     let len = body_len(&head)?;
-    let mut body = proactor::memory::zeroed(len)
+    let mut body = proactor_engine::memory::zeroed(len)
         .map_err(|_| format!("no memory for a response of {len} bytes, as its Content-Length says"))?;
     read_exact(stream, &mut body).map_err(failed)?;
     Ok((head.len() + body.len(), body))

@@ -214,7 +214,7 @@ impl Session<'_> {
     fn verify(&self, lane: &Lane<'_>) -> Result<(), String> {
         self.target.settle().map_err(|e| format!("writing back: {e}"))?;
         let bytes = lane.cell.write_bytes() as usize;
-        let mut buffer = proactor::memory::zeroed(bytes)
+        let mut buffer = proactor_engine::memory::zeroed(bytes)
             .map_err(|_| format!("reading back: no memory for a block of {bytes} bytes"))?;
         for ((pair, sequence), shared) in lane.files.iter().zip(&lane.sequences).zip(&lane.shared) {
             let written = pair.destination.as_ref().unwrap_or(&pair.source);

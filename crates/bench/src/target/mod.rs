@@ -9,7 +9,7 @@ pub(crate) mod space;
 use crate::cache;
 use crate::data;
 use crate::units;
-use proactor::op::direct_alignment;
+use proactor_engine::op::direct_alignment;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek as _, SeekFrom};
 use std::os::fd::AsRawFd;

@@ -1,7 +1,7 @@
 //! Facts of the machine that matter to asynchronous I/O. This module only reads; what cannot be read is
 //! `None`.
 
-use proactor::Resource;
+use proactor_engine::Resource;
 use serde::Serialize;
 use std::fs;
 use std::path::Path;

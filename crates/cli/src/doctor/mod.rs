@@ -7,8 +7,8 @@ mod workers_measure;
 
 use clap::Args;
 use facts::Machine;
-use proactor::probe;
-use proactor::Engine;
+use proactor_engine::probe;
+use proactor_engine::Engine;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
@@ -122,7 +122,7 @@ impl Findings {
 }
 
 impl OpFindings {
-    fn of(support: proactor::Support) -> Self {
+    fn of(support: proactor_engine::Support) -> Self {
         OpFindings {
             how: support.name(),
             reason: support.reason(),

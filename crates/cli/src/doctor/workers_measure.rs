@@ -1,6 +1,6 @@
 //! A short measurement of an echo server, without and with a kernel worker.
 
-use proactor::SqPoll;
+use proactor_engine::SqPoll;
 use proactor_net::placement::Placement;
 use proactor_net::serve::Echo;
 use proactor_net::{threads, Address, Config, Group, Plan, StartError, WorkerPlan};

@@ -1,7 +1,7 @@
 //! Kernel threads of a program's rings.
 
 use crate::kernel_workers::KernelWorkers;
-use proactor::SqPoll;
+use proactor_engine::SqPoll;
 use proactor_net::placement::{place, Wanted};
 use proactor_net::topology::Topology;
 use proactor_net::{Chosen, Config};

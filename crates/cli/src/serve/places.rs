@@ -59,7 +59,7 @@ pub(super) fn check_files(args: &Serve, addresses: usize) -> Result<(), Misuse> 
     // A server without a bound has room for one connection for each worker at least.
     let connections = args.max_connections.map_or(workers, |count| count as u64);
     let needed = own.saturating_add(connections);
-    let limit = proactor::Resource::Descriptors.limit();
+    let limit = proactor_engine::Resource::Descriptors.limit();
     if limit.hard.is_some_and(|hard| hard < needed) {
         let lower = match args.max_connections {
             Some(_) => "--max-connections",

@@ -174,11 +174,16 @@ fn wants_ring(engine: EngineChoice) -> bool {
     match engine {
         EngineChoice::Uring => true,
         EngineChoice::Epoll => false,
-        EngineChoice::Auto => std::env::var(proactor::probe::ENGINE_VARIABLE)
+        EngineChoice::Auto => std::env::var(proactor_engine::probe::ENGINE_VARIABLE)
             .is_ok_and(|name| !name.is_empty())
-            .then(|| std::env::var(proactor::probe::ENGINE_VARIABLE).ok()?.parse().ok())
+            .then(|| {
+                std::env::var(proactor_engine::probe::ENGINE_VARIABLE)
+                    .ok()?
+                    .parse()
+                    .ok()
+            })
             .flatten()
-            .is_none_or(|engine: proactor::Engine| engine == proactor::Engine::IoUring),
+            .is_none_or(|engine: proactor_engine::Engine| engine == proactor_engine::Engine::IoUring),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::flags::{EngineChoice, Serve};
 use super::{say, Misuse};
-use proactor::SqPoll;
+use proactor_engine::SqPoll;
 use proactor_net::placement::{place, user_of, Placement, Wanted};
 use proactor_net::topology::{show_list, Topology};
 use proactor_net::{Config, WorkerPlan};

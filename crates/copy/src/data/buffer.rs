@@ -1,6 +1,6 @@
 //! What contents go through: memory that starts at a page.
 
-use proactor::memory;
+use proactor_engine::memory;
 use rustix::io::Errno;
 use std::io;
 use std::mem::MaybeUninit;

@@ -318,7 +318,7 @@ pub(crate) fn umask() -> u32 {
 
 /// How many descriptors this process may have open.
 pub(crate) fn descriptor_limit() -> usize {
-    let limit = proactor::Resource::Descriptors.limit().soft;
+    let limit = proactor_engine::Resource::Descriptors.limit().soft;
     limit.map_or(usize::MAX, |limit| limit.try_into().unwrap_or(usize::MAX))
 }
 

@@ -12,9 +12,9 @@ pub(crate) use lost::Lost;
 use crate::job::worker::Worker;
 use crate::pair::Entry;
 use flight::{Flight, Later};
-use proactor::buffer::{AlignedBuf, Buf};
-use proactor::op::Op;
-use proactor::{Completion, Config, Driver, Engine, Options, Output, Token};
+use proactor_engine::buffer::{AlignedBuf, Buf};
+use proactor_engine::op::Op;
+use proactor_engine::{Completion, Config, Driver, Engine, Options, Output, Token};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -187,7 +187,7 @@ impl Worker<'_> {
         // A quarter of them at a time: fewer turns, and the kernel still has work meanwhile.
         let least = (ring.flights.len() / 4).max(1);
         match ring.driver.wait(least, usize::MAX, None, &mut done) {
-            Err(error) if proactor::is_forbidden(&error) => return self.lose_ring(&error),
+            Err(error) if proactor_engine::is_forbidden(&error) => return self.lose_ring(&error),
             // After another error (a signal, no memory just now) nothing is lost: the next turn waits again.
             _ => {}
         }

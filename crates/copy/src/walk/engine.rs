@@ -34,7 +34,7 @@ impl Worker<'_> {
         if let Err(error) = &started {
             self.reporter.tell(&Diagnostic::NoEngine {
                 engine: "uring".into(),
-                errno: proactor::errno_of(error).unwrap_or(Errno::OPNOTSUPP.raw_os_error()),
+                errno: proactor_engine::errno_of(error).unwrap_or(Errno::OPNOTSUPP.raw_os_error()),
                 reason: error.to_string(),
             });
         }

@@ -28,7 +28,7 @@ pub fn in_ring() -> bool {
     static HAS_RING: OnceLock<bool> = OnceLock::new();
     env!("CARGO_CRATE_NAME") == "uring"
         && *HAS_RING.get_or_init(|| {
-            let report = proactor::probe::report(proactor::Engine::IoUring);
+            let report = proactor_engine::probe::report(proactor_engine::Engine::IoUring);
             require("uring", "io_uring", report.usable.is_ok())
         })
 }

@@ -8,7 +8,7 @@ use std::ops::{Bound, RangeBounds};
 /// A range of a buffer's bytes: a write sends just these, a read fills just these. The rest stays as it is.
 ///
 /// ```
-/// use proactor::buffer::Slice;
+/// use proactor_engine::buffer::Slice;
 /// let line = Slice::new(b"key=value\n".to_vec(), 4..9);
 /// assert_eq!(line.as_slice(), b"value");
 /// assert_eq!(line.into_inner(), b"key=value\n");

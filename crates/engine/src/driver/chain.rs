@@ -126,7 +126,7 @@ impl Driver {
     /// kernel can, it goes from one to the next by itself.
     ///
     /// ```
-    /// use proactor::{Driver, op::{File, Fsync, Write}};
+    /// use proactor_engine::{Driver, op::{File, Fsync, Write}};
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let file = File::new(tempfile::tempfile()?);
     /// let mut driver = Driver::new()?;

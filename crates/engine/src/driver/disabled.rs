@@ -9,10 +9,10 @@ use std::io;
 ///
 /// ```no_run
 /// # fn main() -> std::io::Result<()> {
-/// let disabled = proactor::Driver::builder().build_disabled()?;
+/// let disabled = proactor_engine::Driver::builder().build_disabled()?;
 /// std::thread::spawn(move || {
 ///     let mut driver = disabled.enable()?;
-///     driver.run(proactor::op::Nop).map_err(std::io::Error::other)?;
+///     driver.run(proactor_engine::op::Nop).map_err(std::io::Error::other)?;
 ///     std::io::Result::Ok(())
 /// });
 /// # Ok(()) }

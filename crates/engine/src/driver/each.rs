@@ -26,7 +26,7 @@ impl Driver {
     /// its op, from 0. The next ops are taken when there is room for them. Others that complete meanwhile stay ready.
     ///
     /// ```
-    /// use proactor::{Driver, op::ReadFile};
+    /// use proactor_engine::{Driver, op::ReadFile};
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let paths = [c"Cargo.toml", c"src/lib.rs"];
     /// let mut driver = Driver::new()?;

@@ -112,7 +112,7 @@ impl Driver {
     /// Submits one op, waits for it, and gives its result by its type. Others that complete meanwhile stay ready.
     ///
     /// ```
-    /// use proactor::{Driver, op::{Open, Read}};
+    /// use proactor_engine::{Driver, op::{Open, Read}};
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let mut driver = Driver::new()?;
     /// let file = driver.run(Open::new("Cargo.toml", libc::O_RDONLY))?;

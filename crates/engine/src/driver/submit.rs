@@ -37,7 +37,7 @@ impl Driver {
     /// in a table of the caller's, say, that needs no map from tokens.
     ///
     /// ```
-    /// use proactor::{Driver, op::Nop};
+    /// use proactor_engine::{Driver, op::Nop};
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let mut driver = Driver::new()?;
     /// for place in 0..3 {

@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 /// What takes an `AsFd` or `AsRawFd` to watch (mio, polling, the `AsyncFd` of tokio) takes this.
 ///
 /// ```
-/// use proactor::{Driver, op::Timeout};
+/// use proactor_engine::{Driver, op::Timeout};
 /// use std::os::fd::{AsFd, AsRawFd};
 /// use std::time::Duration;
 ///

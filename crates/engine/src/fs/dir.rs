@@ -28,7 +28,7 @@ pub struct ReadDir<R = Io> {
 /// Opens a directory to read its entries, without `.` and `..`.
 ///
 /// ```
-/// use proactor::{fs, Io};
+/// use proactor_engine::{fs, Io};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let io = Io::new()?;
 /// io.block_on(async {
@@ -36,7 +36,7 @@ pub struct ReadDir<R = Io> {
 ///     while let Some(entry) = entries.next_entry().await? {
 ///         println!("{:?}{}", entry.file_name(), if entry.file_type().is_dir() { "/" } else { "" });
 ///     }
-///     Ok::<_, proactor::Error>(())
+///     Ok::<_, proactor_engine::Error>(())
 /// })??;
 /// # Ok(()) }
 /// ```

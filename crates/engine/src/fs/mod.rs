@@ -6,7 +6,7 @@
 //! has not begun.
 //!
 //! ```
-//! use proactor::{fs, Io};
+//! use proactor_engine::{fs, Io};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let dir = tempfile::tempdir()?;
@@ -23,7 +23,7 @@
 //!     let word = log.read_exact_at(Vec::with_capacity(6), 2).await?;
 //!     assert_eq!(word, b"record");
 //!     assert_eq!(fs::read_to_string(&io, path).await?, "a record\n");
-//!     Ok::<_, proactor::Error>(())
+//!     Ok::<_, proactor_engine::Error>(())
 //! })??;
 //! # Ok(()) }
 //! ```

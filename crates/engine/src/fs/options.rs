@@ -9,7 +9,7 @@ use std::future::Future;
 /// How a file is opened, as [`std::fs::OpenOptions`] says it.
 ///
 /// ```
-/// use proactor::{fs::OpenOptions, Io};
+/// use proactor_engine::{fs::OpenOptions, Io};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let dir = tempfile::tempdir()?;
 /// # let path = &dir.path().join("new");

@@ -5,15 +5,15 @@
 //! calls [`Io::turn`]; [`Io::block_on`] is the smallest one.
 //!
 //! ```
-//! use proactor::op::{Open, Read};
-//! use proactor::Io;
+//! use proactor_engine::op::{Open, Read};
+//! use proactor_engine::Io;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let io = Io::new()?;
 //! let text = io.block_on(async {
 //!     let file = io.run(Open::new("Cargo.toml", libc::O_RDONLY)).await?;
 //!     let (_, bytes) = io.run(Read::at(&file, 0, Vec::with_capacity(64))).await?;
-//!     Ok::<_, proactor::Error>(bytes)
+//!     Ok::<_, proactor_engine::Error>(bytes)
 //! })??;
 //! assert!(text.starts_with(b"[package]"));
 //! # Ok(()) }
@@ -181,7 +181,7 @@ impl Io {
     /// position of its op, from 0. The next ops are taken when there is room for them.
     ///
     /// ```
-    /// use proactor::{op::ReadFile, Io};
+    /// use proactor_engine::{op::ReadFile, Io};
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let io = Io::new()?;
     /// let paths = [c"Cargo.toml", c"src/lib.rs"];
@@ -190,7 +190,7 @@ impl Io {
     ///     while let Some((at, contents)) = reads.next().await {
     ///         println!("{:?}: {} bytes", paths[at], contents?.len());
     ///     }
-    ///     Ok::<_, proactor::Error>(())
+    ///     Ok::<_, proactor_engine::Error>(())
     /// })??;
     /// # Ok(()) }
     /// ```

@@ -22,7 +22,7 @@ use std::thread::{self, JoinHandle};
 /// Each op costs two hand-overs between threads. Where tasks stay in their thread, an [`Io`](crate::Io) costs none.
 ///
 /// ```
-/// use proactor::{io::Remote, op::ReadFile, Config, Io};
+/// use proactor_engine::{io::Remote, op::ReadFile, Config, Io};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let remote = Remote::new(Config::default())?;
 /// let read = remote.run(ReadFile::new("Cargo.toml"));

@@ -1,8 +1,8 @@
 //! Giving up on an op: no completion, no leak, and every buffer freed exactly once.
 
 use crate::testkit::{descriptors, outcomes, pipe, run, threads, wait_for_threads, Case, LONG};
-use proactor::buffer::{Buf, Memory};
-use proactor::op::{Nop, Open, Poll, Read, ReadFile, Timeout, Write};
+use proactor_engine::buffer::{Buf, Memory};
+use proactor_engine::op::{Nop, Open, Poll, Read, ReadFile, Timeout, Write};
 use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -77,7 +77,7 @@ fn no_completion(t: &Case) {
 fn buffers_are_freed_once(t: &Case) {
     let mut d = t.driver();
     let (reader, mut writer) = std::io::pipe().unwrap();
-    let reader = proactor::op::File::new(reader);
+    let reader = proactor_engine::op::File::new(reader);
     let drops = Arc::new(AtomicUsize::new(0));
     let tokens: Vec<_> = (0..100)
         .map(|_| d.submit(Read::new(&reader, Counted::buf(16, &drops))).unwrap())

@@ -1,8 +1,8 @@
 //! Functions of the caller's on a worker.
 
 use crate::testkit::{collect, outcome, outcomes, pipe, run, Case, LONG};
-use proactor::op::{Blocking, Nop, Op, OpKind, Open, Stop, Write};
-use proactor::{CancelOutcome, Config, Engine, Error};
+use proactor_engine::op::{Blocking, Nop, Op, OpKind, Open, Stop, Write};
+use proactor_engine::{CancelOutcome, Config, Engine, Error};
 use std::error::Error as _;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -102,7 +102,7 @@ fn an_error_keeps_its_words(t: &Case) {
     assert_eq!(as_io.kind(), io::ErrorKind::NotFound);
     assert_eq!(as_io.to_string(), error.to_string());
     assert!(as_io.to_string().contains("/nowhere/at all"));
-    assert_eq!(proactor::errno_of(&as_io), Some(libc::ENOENT));
+    assert_eq!(proactor_engine::errno_of(&as_io), Some(libc::ENOENT));
     let inner = as_io.get_ref().and_then(|inner| inner.downcast_ref());
     assert_eq!(inner, Some(&error));
 }

@@ -1,8 +1,8 @@
 //! Cancelling: before, during, after. The completion always comes, and with it the buffer.
 
 use crate::testkit::{collect, outcome, outcomes, pipe, run, Case, LONG};
-use proactor::op::{Nop, Op, Open, Poll, Read, ReadFile, Timeout, Write};
-use proactor::{CancelOutcome, Config, Driver};
+use proactor_engine::op::{Nop, Op, Open, Poll, Read, ReadFile, Timeout, Write};
+use proactor_engine::{CancelOutcome, Config, Driver};
 use std::time::Duration;
 
 conformance! {
@@ -201,7 +201,7 @@ fn disk_read(t: &Case) {
         d.flush().unwrap();
         let answer = d.cancel(token);
         // glibc says AIO_ALLDONE before its notification has come.
-        if answer == CancelOutcome::Finished && t.engine != proactor::Engine::PosixAio {
+        if answer == CancelOutcome::Finished && t.engine != proactor_engine::Engine::PosixAio {
             assert_eq!(d.ready(), 1, "finished, but not there");
         }
         let res = outcomes(&mut d, 1)[&token];

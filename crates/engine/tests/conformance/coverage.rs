@@ -1,7 +1,7 @@
 //! The suite itself: no op without a conformance test.
 
 use crate::testkit::{drop_capabilities, Case};
-use proactor::op::OpKind;
+use proactor_engine::op::OpKind;
 
 conformance! {
     once { every_op_says_how_it_is_done }
@@ -52,7 +52,7 @@ fn what_works_is_what_a_program_gets(t: &Case) {
     // SAFETY: a live struct; the process is this test's own.
     let ret = unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const limit) };
     assert_eq!(ret, 0);
-    let report = proactor::probe::report(t.engine);
+    let report = proactor_engine::probe::report(t.engine);
     assert_eq!(report.usable.is_ok(), t.config().build().is_ok());
     assert_eq!(report.usable.is_ok(), !report.support.is_empty());
 }

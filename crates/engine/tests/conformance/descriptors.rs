@@ -1,8 +1,8 @@
 //! Ops that open a descriptor wait for one where there are too few, and keep no other op waiting.
 
 use crate::testkit::{collect, outcome, run, Case, LONG};
-use proactor::op::{Blocking, File, Nop, Open, ReadFile, Statx, Truncate, WriteFile};
-use proactor::{CancelOutcome, Driver, Error, Opens, Output, Reservation, Token};
+use proactor_engine::op::{Blocking, File, Nop, Open, ReadFile, Statx, Truncate, WriteFile};
+use proactor_engine::{CancelOutcome, Driver, Error, Opens, Output, Reservation, Token};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 

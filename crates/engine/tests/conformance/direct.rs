@@ -1,8 +1,8 @@
 //! O_DIRECT.
 
 use crate::testkit::{bytes_of, finish, outcomes, run, Case};
-use proactor::buffer::{AlignedBuf, Buf};
-use proactor::op::{File, Read, ReadV, Write, WriteV};
+use proactor_engine::buffer::{AlignedBuf, Buf};
+use proactor_engine::op::{File, Read, ReadV, Write, WriteV};
 
 conformance! { inline { aligned, unaligned, end_of_file, many } once { dropped_in_flight } }
 
@@ -45,7 +45,7 @@ fn unaligned(t: &Case) {
     };
     let mut d = t.driver();
     let buffer = || AlignedBuf::zeroed(offset, memory);
-    let refused = proactor::Error::from(d.run(Read::at(&file, 1, buffer())).unwrap_err());
+    let refused = proactor_engine::Error::from(d.run(Read::at(&file, 1, buffer())).unwrap_err());
     assert_eq!(refused.errno(), libc::EINVAL);
     assert!(refused.hint().is_some_and(|hint| hint.contains("aligned")));
     assert_eq!(run(&mut d, Write::at(&file, 1, buffer())), Err(libc::EINVAL));

@@ -1,8 +1,8 @@
 //! The driver's descriptor for other event loops.
 
 use crate::testkit::{pipe, polls, run, Case, LONG};
-use proactor::op::{Nop, Open, Read, Timeout, Write, WriteFile};
-use proactor::Driver;
+use proactor_engine::op::{Nop, Open, Read, Timeout, Write, WriteFile};
+use proactor_engine::Driver;
 use std::io::Write as _;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
@@ -32,7 +32,7 @@ fn readable_when_complete(t: &Case) {
     let fd = d.eventfd().unwrap();
     assert_eq!(d.eventfd().unwrap(), fd);
     let (reader, writer) = std::io::pipe().unwrap();
-    let reader = proactor::op::File::new(reader);
+    let reader = proactor_engine::op::File::new(reader);
     d.submit(Read::new(&reader, Vec::with_capacity(9))).unwrap();
     d.flush().unwrap();
     d.wait(0, 9, None, &mut Vec::new()).unwrap();
@@ -49,7 +49,7 @@ fn room_from_one_given_up(t: &Case) {
     let mut d = t.config().depth(1).inline(false).build().unwrap();
     let fd = d.eventfd().unwrap();
     let (reader, _writer) = std::io::pipe().unwrap();
-    let reader = proactor::op::File::new(reader);
+    let reader = proactor_engine::op::File::new(reader);
     let idle = d.submit(Read::new(&reader, Vec::with_capacity(9))).unwrap();
     d.submit(Nop::new()).unwrap();
     d.flush().unwrap();

@@ -1,7 +1,7 @@
 //! Ops on open files that carry no data.
 
 use crate::testkit::{bare, pipe, run, Case};
-use proactor::op::{
+use proactor_engine::op::{
     Advice, Advise, Allocate, AllocateMode, Fsync, Handle, Op, OpKind, SyncRange, SyncRangeFlags, Truncate,
 };
 
@@ -48,7 +48,7 @@ fn sync(t: &Case) {
 fn truncate(t: &Case) {
     let mut d = t.driver();
     let file = t.file("f", b"0123456789");
-    let mut to = |file: &proactor::op::File, len| {
+    let mut to = |file: &proactor_engine::op::File, len| {
         run(
             &mut d,
             Truncate {

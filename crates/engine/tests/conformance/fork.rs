@@ -1,8 +1,8 @@
 //! fork() in mid-flight: the child's copy is dead and harmless, the parent's goes on.
 
 use crate::testkit::{bytes_of, collect, descriptors, outcome, pipe, run, Case, LONG};
-use proactor::op::{Nop, Open, Poll, Read, Timeout, Write, WriteFile};
-use proactor::{CancelOutcome, Config, Driver, Refusal};
+use proactor_engine::op::{Nop, Open, Poll, Read, Timeout, Write, WriteFile};
+use proactor_engine::{CancelOutcome, Config, Driver, Refusal};
 use std::io::Write as _;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::time::{Duration, Instant};
@@ -39,7 +39,7 @@ pub fn in_child(body: impl FnOnce()) {
 }
 
 /// A driver with a bit of everything in flight, and the pipe that its read waits on.
-fn busy(t: &Case) -> (Driver, proactor::op::File, proactor::Token) {
+fn busy(t: &Case) -> (Driver, proactor_engine::op::File, proactor_engine::Token) {
     let mut d = t.driver();
     let (reader, writer) = pipe();
     let token = d.submit(Read::new(&reader, Vec::with_capacity(64))).unwrap();
@@ -50,7 +50,7 @@ fn busy(t: &Case) -> (Driver, proactor::op::File, proactor::Token) {
 }
 
 /// The parent's read still works after the child has come and gone.
-fn goes_on(d: &mut Driver, writer: &proactor::op::File, token: proactor::Token) {
+fn goes_on(d: &mut Driver, writer: &proactor_engine::op::File, token: proactor_engine::Token) {
     crate::testkit::put(writer, b"for you");
     let completion = collect(d, 1).remove(0);
     assert_eq!((completion.token, outcome(&completion)), (token, Ok(7)));
@@ -134,7 +134,10 @@ fn memory_of_the_ring(t: &Case) {
             (number(from), number(to) - number(from))
         })
         .collect();
-    assert_eq!(t.engine == proactor::Engine::IoUring, maps.contains("io_uring"));
+    assert_eq!(
+        t.engine == proactor_engine::Engine::IoUring,
+        maps.contains("io_uring")
+    );
     let mut d = Some(d);
     in_child(|| {
         // SAFETY: MAP_FIXED_NOREPLACE takes only addresses that nobody uses; each byte written was mapped just now.

@@ -1,11 +1,11 @@
 //! Files by the names of std, on futures of either kind.
 
 use crate::testkit::{pipe, put, Case, Place};
-use proactor::buffer::{AlignedBuf, Slice};
-use proactor::fs::{self, File, OpenOptions};
-use proactor::io::{Remote, Runner};
-use proactor::op::Timeout;
-use proactor::{Driver, Engine, Error, Io, SimConfig};
+use proactor_engine::buffer::{AlignedBuf, Slice};
+use proactor_engine::fs::{self, File, OpenOptions};
+use proactor_engine::io::{Remote, Runner};
+use proactor_engine::op::Timeout;
+use proactor_engine::{Driver, Engine, Error, Io, SimConfig};
 use std::ffi::OsStr;
 use std::future::{poll_fn, Future};
 use std::io::ErrorKind;
@@ -421,7 +421,7 @@ fn short_and_interrupted_transfers() {
             .write(true)
             .open(&path)
             .unwrap();
-        let file = File::new(&io, proactor::op::File::new(std_file));
+        let file = File::new(&io, proactor_engine::op::File::new(std_file));
         let wrote = io.block_on(file.write_all_at(bytes.clone(), 5)).unwrap();
         match wrote {
             Ok(buffer) => {

@@ -2,8 +2,10 @@
 
 use crate::fork::in_child;
 use crate::testkit::{descriptors, pipe, Case};
-use proactor::op::{Blocking, File, Fsync, Nop, Open, Poll, Read, ReadFile, Rename, Timeout, Unlink, Write};
-use proactor::{Driver, Io, Refusal};
+use proactor_engine::op::{
+    Blocking, File, Fsync, Nop, Open, Poll, Read, ReadFile, Rename, Timeout, Unlink, Write,
+};
+use proactor_engine::{Driver, Io, Refusal};
 use std::cell::RefCell;
 use std::future::{poll_fn, Future};
 use std::os::fd::AsRawFd;
@@ -76,7 +78,7 @@ fn an_awaited_op_gives_its_result(t: &Case) {
             assert_eq!(written, 7);
             let (_, bytes) = io.run(Read::at(&file, 3, Vec::with_capacity(9))).await?;
             io.run(Timeout::new(Duration::from_millis(1))).await?;
-            Ok::<_, proactor::Error>(bytes)
+            Ok::<_, proactor_engine::Error>(bytes)
         })
         .unwrap();
     assert_eq!(bytes.unwrap(), b"tent");

@@ -2,8 +2,8 @@
 
 use crate::futures::{poll_once, Counter};
 use crate::testkit::{descriptors, pipe, put, Case};
-use proactor::op::{Nop, Open, Poll, Read, ReadFile, Timeout, Write};
-use proactor::Io;
+use proactor_engine::op::{Nop, Open, Poll, Read, ReadFile, Timeout, Write};
+use proactor_engine::Io;
 use std::io::Error;
 use std::pin::pin;
 use std::sync::atomic::Ordering;

@@ -1,11 +1,11 @@
 //! Dropping a driver, whatever it is doing: what changes something is done, the rest is stopped, nothing is left.
 
 use crate::testkit::{descriptors, pipe, run, threads, wait_for_threads, Case, LONG};
-use proactor::op::{
+use proactor_engine::op::{
     Allocate, AllocateMode, Close, Fsync, Mkdir, Nop, Op, Open, Poll, Read, ReadFile, Rename, Splice,
     SpliceFlags, Timeout, Write, WriteFile,
 };
-use proactor::Options;
+use proactor_engine::Options;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -87,7 +87,7 @@ fn with_everything_in_flight(t: &Case) {
 }
 
 /// Drops the driver while the pipe's other end is open.
-fn writer_kept(writer: proactor::op::File, d: proactor::Driver) -> proactor::op::File {
+fn writer_kept(writer: proactor_engine::op::File, d: proactor_engine::Driver) -> proactor_engine::op::File {
     drop(d);
     writer
 }
@@ -190,7 +190,7 @@ fn writing_to_a_stuck_fifo(t: &Case) {
         d.wait(1, 1, Some(Duration::from_millis(5)), &mut done).unwrap();
     });
     // The simulator has no thread to be stuck.
-    if t.engine == proactor::Engine::Sim {
+    if t.engine == proactor_engine::Engine::Sim {
         return;
     }
     leaves_nothing(|| {

@@ -1,13 +1,13 @@
 //! Chains: in order, and no further than the first that fails or falls short.
 
 use crate::testkit::{collect, outcome, pipe, run, Case};
-use proactor::buffer::Buf;
-use proactor::op::{
+use proactor_engine::buffer::Buf;
+use proactor_engine::op::{
     Advice, AllocateMode, Close, Fsync, GetXattr, Handle, Link, ListXattr, Mkdir, Nop, Op, Open, Poll, Read,
     ReadFile, Rename, SetXattr, Splice, SpliceFlags, Statx, Symlink, SyncRangeFlags, Timeout, Truncate,
     Unlink, Write, WriteFile, XattrFlags, XattrTarget,
 };
-use proactor::{CancelOutcome, Driver, Refusal, Token};
+use proactor_engine::{CancelOutcome, Driver, Refusal, Token};
 use std::os::fd::FromRawFd;
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ fn while_the_driver_is_watched(t: &Case) {
     let file = t.file("f", b"");
     // SAFETY: no pointers; the descriptor is ours from here on.
     let bell = unsafe { std::os::fd::OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_CLOEXEC)) };
-    let bell = proactor::op::File::new(bell);
+    let bell = proactor_engine::op::File::new(bell);
     let ops = vec![
         Read::new(&bell, Vec::with_capacity(8)).into(),
         Write::at(&file, 0, b"rung").into(),
@@ -111,21 +111,21 @@ fn every_failure_breaks_the_chain(t: &Case) {
         Link::new(missing(), t.c_path("x")).into(),
         Symlink::new(c"x", missing()).into(),
         Truncate { file: bad(), len: 1 }.into(),
-        proactor::op::Allocate {
+        proactor_engine::op::Allocate {
             file: bad(),
             mode: AllocateMode::NONE,
             offset: 0,
             len: 1,
         }
         .into(),
-        proactor::op::Advise {
+        proactor_engine::op::Advise {
             file: bad(),
             offset: 0,
             len: 1,
             advice: Advice::NONE,
         }
         .into(),
-        proactor::op::SyncRange {
+        proactor_engine::op::SyncRange {
             file: bad(),
             offset: 0,
             len: 1,

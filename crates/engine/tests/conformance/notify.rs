@@ -1,8 +1,8 @@
 //! A notification eventfd per op: it counts completions, whether or not anybody waits on the driver.
 
 use crate::testkit::{collect, outcomes, pipe, polls, Case, LONG};
-use proactor::op::{Fsync, Handle, Nop, Op, Poll, Read, Timeout, Write};
-use proactor::{Driver, Options, Token};
+use proactor_engine::op::{Fsync, Handle, Nop, Op, Poll, Read, Timeout, Write};
+use proactor_engine::{Driver, Options, Token};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use crate::paths::open;
 use crate::testkit::{c_path, collect, outcome, run, Case};
-use proactor::op::{Link, Mkdir, Op, Open, Rename, RenameFlags, Statx, Symlink, Unlink};
+use proactor_engine::op::{Link, Mkdir, Op, Open, Rename, RenameFlags, Statx, Symlink, Unlink};
 use std::ffi::CString;
 
 conformance! {
@@ -122,7 +122,7 @@ fn errors_name_the_path(t: &Case) {
         Rename::new(path.clone(), t.c_path("x")).into(),
         Unlink::new(path.clone()).into(),
         Link::new(path.clone(), t.c_path("x")).into(),
-        proactor::op::ReadFile::new(path.clone()).into(),
+        proactor_engine::op::ReadFile::new(path.clone()).into(),
     ];
     for op in ops {
         let name = op.name();

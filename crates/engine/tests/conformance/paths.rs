@@ -1,7 +1,7 @@
 //! Ops on paths and on descriptors as such.
 
 use crate::testkit::{bare, finish, run, with, Case};
-use proactor::op::{
+use proactor_engine::op::{
     AtFlags, Close, File, Handle, Link, Mkdir, Op, OpKind, Open, Read, ReadFile, Rename, RenameFlags,
     ResolveFlags, Statx, Symlink, Unlink,
 };
@@ -24,7 +24,7 @@ conformance! {
     }
 }
 
-pub fn open(t: &Case, d: &mut proactor::Driver, name: &str, flags: i32) -> Result<File, i32> {
+pub fn open(t: &Case, d: &mut proactor_engine::Driver, name: &str, flags: i32) -> Result<File, i32> {
     d.run(Open::new(t.c_path(name), flags)).map_err(|e| e.errno())
 }
 
@@ -48,7 +48,7 @@ fn open_reads_and_writes(t: &Case) {
         Err(libc::EISDIR)
     );
     let append = open(t, &mut d, "f", libc::O_WRONLY | libc::O_APPEND).unwrap();
-    assert_eq!(run(&mut d, proactor::op::Write::new(&append, b"!")), Ok(1));
+    assert_eq!(run(&mut d, proactor_engine::op::Write::new(&append, b"!")), Ok(1));
     assert_eq!(std::fs::read(t.path("f")).unwrap(), b"content!");
     let token = d.submit(Statx::of(&append)).unwrap();
     let plain = d.completion_of(token).unwrap();
@@ -70,7 +70,10 @@ fn open_modes(t: &Case) {
     drop(open(t, &mut d, "f", libc::O_WRONLY | libc::O_TRUNC).unwrap());
     assert_eq!(std::fs::read(t.path("f")).unwrap(), b"");
     let unnamed = open(t, &mut d, ".", libc::O_RDWR | libc::O_TMPFILE).unwrap();
-    assert_eq!(run(&mut d, proactor::op::Write::at(&unnamed, 0, b"x")), Ok(1));
+    assert_eq!(
+        run(&mut d, proactor_engine::op::Write::at(&unnamed, 0, b"x")),
+        Ok(1)
+    );
 }
 
 fn open_how(t: &Case) {

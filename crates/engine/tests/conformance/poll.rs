@@ -1,8 +1,8 @@
 //! Polls, timeouts, nops.
 
 use crate::testkit::{bare, collect, outcome, outcomes, pipe, run, Case, LONG};
-use proactor::op::{Nop, OpKind, Poll, Read, Timeout, Write};
-use proactor::{CancelOutcome, Config, Driver};
+use proactor_engine::op::{Nop, OpKind, Poll, Read, Timeout, Write};
+use proactor_engine::{CancelOutcome, Config, Driver};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,8 @@
 //! The queue, what stands behind it, and how much `wait` hands out.
 
 use crate::testkit::{bare, collect, drop_capabilities, outcomes, pipe, run, Case, LONG};
-use proactor::op::{Nop, Op, Open, Poll, Read, Timeout, Write};
-use proactor::{Priority, PriorityClass, Refusal};
+use proactor_engine::op::{Nop, Op, Open, Poll, Read, Timeout, Write};
+use proactor_engine::{Priority, PriorityClass, Refusal};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -238,8 +238,8 @@ fn run_leaves_others_alone(t: &Case) {
     assert!(others.iter().all(|token| done[token] == Ok(0)));
 }
 
-fn options(priority: Priority) -> proactor::Options {
-    proactor::Options {
+fn options(priority: Priority) -> proactor_engine::Options {
+    proactor_engine::Options {
         priority,
         ..Default::default()
     }
@@ -269,7 +269,7 @@ fn priorities(t: &Case) {
 
 /// The simulator has no priorities.
 fn no_privilege_no_real_time(t: &Case) {
-    if t.engine == proactor::Engine::Sim || !t.require("root") {
+    if t.engine == proactor_engine::Engine::Sim || !t.require("root") {
         return;
     }
     // Capabilities belong to the thread, and so do those of the workers that it starts.

@@ -1,8 +1,8 @@
 //! Reads and writes that succeed, on files.
 
 use crate::testkit::{bytes_of, collect, finish, outcomes, run, Case};
-use proactor::buffer::Buf;
-use proactor::op::{OpKind, Read, ReadV, RwFlags, Write, WriteV};
+use proactor_engine::buffer::Buf;
+use proactor_engine::op::{OpKind, Read, ReadV, RwFlags, Write, WriteV};
 use std::os::fd::AsRawFd;
 
 pub const COVERS: &[OpKind] = &[OpKind::Read, OpKind::Write, OpKind::ReadV, OpKind::WriteV];

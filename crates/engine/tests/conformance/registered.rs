@@ -1,8 +1,8 @@
 //! Registered files and buffers: the same results as with ordinary ones, on every engine.
 
 use crate::testkit::{bytes_of, finish, run, Case};
-use proactor::buffer::Buf;
-use proactor::op::{Fsync, Op, Poll, Read, Statx, Truncate, Write, WriteV};
+use proactor_engine::buffer::Buf;
+use proactor_engine::op::{Fsync, Op, Poll, Read, Statx, Truncate, Write, WriteV};
 
 conformance! { files { another_drivers, files, buffers, both, foreign, a_place_used_again, a_place_used_again_while_ops_wait } inline { table_is_full, errors } }
 
@@ -15,7 +15,7 @@ fn another_drivers(t: &Case) {
     assert_eq!(
         refused.map_err(|error| error.raw_os_error()),
         match t.engine {
-            proactor::Engine::IoUring => Err(Some(libc::EINVAL)),
+            proactor_engine::Engine::IoUring => Err(Some(libc::EINVAL)),
             _ => Ok(()),
         }
     );
@@ -152,7 +152,7 @@ fn table_is_full(t: &Case) {
     let file = t.file("f", b"");
     let kept: Vec<_> = (0..2).map(|_| d.register_file(&file).unwrap()).collect();
     match d.register_file(&file) {
-        Ok(_) => assert_ne!(t.engine, proactor::Engine::IoUring),
+        Ok(_) => assert_ne!(t.engine, proactor_engine::Engine::IoUring),
         Err(e) => assert_eq!(e.raw_os_error(), Some(libc::ENFILE)),
     }
     for fixed in kept {

@@ -2,8 +2,8 @@
 
 use crate::futures::{join, poll_once, Counter};
 use crate::testkit::{descriptors, pipe, Case};
-use proactor::io::Remote;
-use proactor::op::{Nop, Open, Poll, Read, Timeout, Write};
+use proactor_engine::io::Remote;
+use proactor_engine::op::{Nop, Open, Poll, Read, Timeout, Write};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::mpsc::{channel, Sender};

@@ -1,12 +1,12 @@
 //! Configurations that only a ring has; other engines ignore them.
 
 use crate::testkit::{bytes_of, finish, outcomes, pipe, run, Case};
-use proactor::buffer::AlignedBuf;
-use proactor::buffer::Buf;
-use proactor::op::{
+use proactor_engine::buffer::AlignedBuf;
+use proactor_engine::buffer::Buf;
+use proactor_engine::op::{
     GetXattr, Mkdir, Nop, Open, Poll, Read, ReadFile, Timeout, Write, WriteFile, XattrTarget,
 };
-use proactor::{CancelOutcome, Driver, Engine, SqPoll};
+use proactor_engine::{CancelOutcome, Driver, Engine, SqPoll};
 use std::time::Duration;
 
 conformance! {
@@ -124,7 +124,7 @@ fn workers_are_limited(t: &Case) {
     let beyond = t.config().io_worker_cpus(vec![100_000]).build();
     if t.engine == Engine::IoUring {
         assert_eq!(
-            beyond.err().and_then(|e| proactor::errno_of(&e)),
+            beyond.err().and_then(|e| proactor_engine::errno_of(&e)),
             Some(libc::EINVAL)
         );
     } else {

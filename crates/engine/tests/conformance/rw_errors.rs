@@ -1,9 +1,9 @@
 //! Reads and writes that fail: the same errno everywhere.
 
 use crate::testkit::{bare, finish, pipe, run, Case};
-use proactor::buffer::{Buf, Memory};
-use proactor::op::{Fsync, Handle, Op, Read, ReadV, RwFlags, Write, WriteV};
-use proactor::Refusal;
+use proactor_engine::buffer::{Buf, Memory};
+use proactor_engine::op::{Fsync, Handle, Op, Read, ReadV, RwFlags, Write, WriteV};
+use proactor_engine::Refusal;
 use std::os::fd::AsRawFd;
 
 conformance! {
@@ -228,7 +228,7 @@ fn file_size_limit(t: &Case) {
     assert_eq!(
         run(
             &mut d,
-            proactor::op::Truncate {
+            proactor_engine::op::Truncate {
                 file: (&file).into(),
                 len: 5000
             }

@@ -1,7 +1,7 @@
 //! A signal handler that runs while `wait` blocks: the caller hears of it, and nothing is lost.
 
 use crate::testkit::{bytes_of, collect, outcome, Case, LONG};
-use proactor::op::{File, Read, Timeout};
+use proactor_engine::op::{File, Read, Timeout};
 use std::io::{ErrorKind, Write as _};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -140,7 +140,7 @@ fn signals_at_any_moment(t: &Case) {
         }
     });
     for _ in 0..10 {
-        assert_eq!(proactor::probe::report(t.engine).usable, Ok(()));
+        assert_eq!(proactor_engine::probe::report(t.engine).usable, Ok(()));
         let mut d = t.driver();
         for _ in 0..200 {
             assert_eq!(d.wait(0, 1, Some(Duration::ZERO), &mut Vec::new()).unwrap(), 0);

@@ -1,7 +1,9 @@
 //! Pipes, sockets and eventfds: transfers that wait for a peer.
 
 use crate::testkit::{bare, bytes_of, collect, finish, outcome, outcomes, pipe, run, Case};
-use proactor::op::{File, Handle, Nop, Op, OpKind, Read, ReadV, RwFlags, Splice, SpliceFlags, Write, WriteV};
+use proactor_engine::op::{
+    File, Handle, Nop, Op, OpKind, Read, ReadV, RwFlags, Splice, SpliceFlags, Write, WriteV,
+};
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -99,11 +101,11 @@ fn nonblocking_descriptor(t: &Case) {
     let (reader, writer) = pipe();
     // SAFETY: no pointers.
     unsafe { libc::fcntl(reader.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
-    let notify = proactor::Options {
+    let notify = proactor_engine::Options {
         notify: Some(std::sync::Arc::new(crate::testkit::event())),
         ..Default::default()
     };
-    for options in [proactor::Options::default(), notify] {
+    for options in [proactor_engine::Options::default(), notify] {
         let read = Read::new(&reader, Vec::with_capacity(9));
         let token = d.submit_with(read, options).unwrap();
         d.flush().unwrap();
@@ -245,7 +247,7 @@ fn closed_descriptor_in_flight(t: &Case) {
         .submit(Read::new(bare(reader.as_raw_fd()), Vec::with_capacity(16)))
         .unwrap();
     let poll = d
-        .submit(proactor::op::Poll::new(
+        .submit(proactor_engine::op::Poll::new(
             bare(poll_reader.as_raw_fd()),
             libc::POLLIN,
         ))

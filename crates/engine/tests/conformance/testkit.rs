@@ -4,8 +4,8 @@ mod os;
 
 pub use os::*;
 
-use proactor::op::{File, Op};
-use proactor::{Completion, Config, Driver, Engine, Output, Token};
+use proactor_engine::op::{File, Op};
+use proactor_engine::{Completion, Config, Driver, Engine, Output, Token};
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ macro_rules! conformance {
                 #[test]
                 fn $test() {
                     let name = concat!(module_path!(), "::", stringify!($test));
-                    crate::testkit::$matrix(proactor::Engine::$engine, name, super::$test);
+                    crate::testkit::$matrix(proactor_engine::Engine::$engine, name, super::$test);
                 }
             )*)*
         }
@@ -254,7 +254,7 @@ pub fn finish(driver: &mut Driver, op: impl Into<Op>) -> (Result<usize, i32>, Op
         Err(e) => {
             let e = std::io::Error::from(e);
             (
-                Err(proactor::errno_of(&e).unwrap_or_else(|| panic!("refused without errno: {e}"))),
+                Err(proactor_engine::errno_of(&e).unwrap_or_else(|| panic!("refused without errno: {e}"))),
                 None,
             )
         }
@@ -304,7 +304,7 @@ pub fn bytes_of(op: Option<Op>) -> Vec<u8> {
         Some(Op::ReadV(op)) => op
             .buffers
             .into_iter()
-            .flat_map(proactor::buffer::Buf::into_vec)
+            .flat_map(proactor_engine::buffer::Buf::into_vec)
             .collect(),
         Some(Op::ReadFile(op)) => op.data,
         other => panic!("no bytes in {other:?}"),

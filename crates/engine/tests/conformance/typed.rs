@@ -2,13 +2,13 @@
 
 use crate::rw_errors::Constant;
 use crate::testkit::{descriptors, outcome, pipe, Case};
-use proactor::buffer::{AlignedBuf, Buf, Buffer, Memory, Slice};
-use proactor::op::{
+use proactor_engine::buffer::{AlignedBuf, Buf, Buffer, Memory, Slice};
+use proactor_engine::op::{
     Allocate, Blocking, Close, File, Fsync, GetXattr, Link, ListXattr, Mkdir, Name, Nop, Op, Open, Poll,
     Read, ReadFile, ReadV, RemoveXattr, Rename, SetXattr, Splice, Statx, Symlink, Timeout, Truncate, Unlink,
     Write, WriteFile, WriteV, XattrTarget,
 };
-use proactor::{Driver, Error, Output};
+use proactor_engine::{Driver, Error, Output};
 use std::fmt::Debug;
 use std::os::fd::OwnedFd;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Whole files in one op.
 
 use crate::testkit::{bytes_of, collect, finish, outcome, run, with, writer_that_waits, Case};
-use proactor::op::{Handle, Op, OpKind, Open, ReadCached, ReadFile, WriteFile};
+use proactor_engine::op::{Handle, Op, OpKind, Open, ReadCached, ReadFile, WriteFile};
 use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 

@@ -1,9 +1,11 @@
 //! Extended attributes.
 
 use crate::testkit::{finish, run, Case};
-use proactor::buffer::Buf;
-use proactor::op::{GetXattr, Handle, ListXattr, Op, OpKind, RemoveXattr, SetXattr, XattrFlags, XattrTarget};
-use proactor::Driver;
+use proactor_engine::buffer::Buf;
+use proactor_engine::op::{
+    GetXattr, Handle, ListXattr, Op, OpKind, RemoveXattr, SetXattr, XattrFlags, XattrTarget,
+};
+use proactor_engine::Driver;
 
 pub const COVERS: &[OpKind] = &[
     OpKind::GetXattr,

@@ -4,12 +4,12 @@
 //! touches take no other op until the whole chain is complete, so that the model knows what every op must have found.
 //! Chains on different places are in flight together and may complete in any order.
 
-use proactor::buffer::{Buf, RegisteredBuf};
-use proactor::op::{
+use proactor_engine::buffer::{Buf, RegisteredBuf};
+use proactor_engine::op::{
     File, FixedFile, Fsync, Handle, Op, Open, Read, ReadFile, ReadV, Rename, Statx, Truncate, Unlink, Write,
     WriteFile, WriteV,
 };
-use proactor::{Completion, Config, Driver, Output, Token};
+use proactor_engine::{Completion, Config, Driver, Output, Token};
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::os::fd::RawFd;

@@ -2,8 +2,8 @@
 //! ops in flight, forks, registers files and buffers, watches the driver's descriptor, and has a poll that goes on.
 
 use super::{Chain, Completion, Intent, Place, Program, Rules, Token, LONG};
-use proactor::op::{File, Nop, Poll};
-use proactor::{CancelOutcome, Refusal};
+use proactor_engine::op::{File, Nop, Poll};
+use proactor_engine::{CancelOutcome, Refusal};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::{Path, PathBuf};

@@ -2,8 +2,8 @@
 
 use crate::rig::Rig;
 use crate::{direct, Bytes};
-use proactor::op::Op;
-use proactor::{Driver, Error};
+use proactor_engine::op::Op;
+use proactor_engine::{Driver, Error};
 use proactor_file::{Buffered, Options, Step};
 use std::sync::Arc;
 use tempfile::TempDir;

@@ -1,6 +1,6 @@
 //! Memory that a test shares with transfers.
 
-use proactor::buffer::Memory;
+use proactor_engine::buffer::Memory;
 use std::sync::Arc;
 
 /// Shared memory, as transfers take it.

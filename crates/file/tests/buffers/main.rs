@@ -8,9 +8,9 @@ mod rig;
 mod single;
 
 use bytes::Bytes;
-use proactor::buffer::Buf;
-use proactor::op::DirectAlignment;
-use proactor::{Config, Driver, Engine, SimConfig};
+use proactor_engine::buffer::Buf;
+use proactor_engine::op::DirectAlignment;
+use proactor_engine::{Config, Driver, Engine, SimConfig};
 use proactor_file::{Buffered, Direct, Options, Step, Transfer};
 use proptest::prelude::*;
 use rig::{Rig, INJECTED, MEMORY_ALIGNMENT};

@@ -1,7 +1,7 @@
 //! A buffered file and what drives it.
 
-use proactor::op::{Op, Open};
-use proactor::{Completion, Driver, Error};
+use proactor_engine::op::{Op, Open};
+use proactor_engine::{Completion, Driver, Error};
 use proactor_file::{Buffered, Options, Step, Transfer};
 use std::ffi::CString;
 use std::os::fd::AsRawFd;

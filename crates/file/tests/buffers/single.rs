@@ -2,9 +2,9 @@
 
 use crate::bytes::Bytes;
 use crate::rig::Rig;
-use proactor::buffer::Buf;
-use proactor::op::{File, Op};
-use proactor::{Driver, Error, Output};
+use proactor_engine::buffer::Buf;
+use proactor_engine::op::{File, Op};
+use proactor_engine::{Driver, Error, Output};
 use proactor_file::{Buffered, Options, Step, Transfer};
 
 #[test]

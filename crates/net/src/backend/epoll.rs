@@ -7,7 +7,7 @@ use super::calls::System;
 use super::{Backend, Calls, Ending};
 use crate::recv::Way;
 use crate::table::Tag;
-use proactor::ring::Event;
+use proactor_engine::ring::Event;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::net::{SocketAddrAny, SocketFlags};
 use std::io;

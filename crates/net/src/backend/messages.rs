@@ -3,8 +3,8 @@
 //! It is made with the first socket for datagrams. A buffer has room for the longest UDP datagram, so none is cut short.
 
 use crate::address::Address;
-use proactor::ring::{types, BufferRing, Event};
-use proactor::Driver;
+use proactor_engine::ring::{types, BufferRing, Event};
+use proactor_engine::Driver;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 

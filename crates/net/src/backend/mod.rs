@@ -14,7 +14,7 @@ use crate::address::Address;
 use crate::datagram::Message;
 use crate::recv::Way;
 use crate::table::Tag;
-use proactor::ring::Event;
+use proactor_engine::ring::Event;
 use rustix::net::{Shutdown, SocketAddrAny};
 use std::io;
 use std::os::fd::RawFd;

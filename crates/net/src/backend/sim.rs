@@ -17,7 +17,7 @@ use crate::clock::simulated;
 use crate::recv::Way;
 use crate::table::Tag;
 use kernel::Job;
-use proactor::ring::Event;
+use proactor_engine::ring::Event;
 use rustix::net::{Shutdown, SocketAddrAny};
 use std::cell::RefCell;
 use std::io;

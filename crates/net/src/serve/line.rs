@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::handler::Handler;
 use crate::stats::Stats;
 use crate::table::SocketId;
-use proactor::memory;
+use proactor_engine::memory;
 use std::io;
 
 /// Bytes of a line, its end included, if nothing else is said.

@@ -4,7 +4,7 @@ use crate::address::Address;
 use crate::context::Context;
 use crate::handler::Handler;
 use crate::table::SocketId;
-use proactor::memory;
+use proactor_engine::memory;
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::io;

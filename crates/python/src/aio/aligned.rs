@@ -3,7 +3,7 @@
 use super::op::descriptor;
 use super::recycle;
 use crate::errors;
-use proactor::buffer::AlignedBuf;
+use proactor_engine::buffer::AlignedBuf;
 use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -108,7 +108,7 @@ pub(super) fn for_reading(py: Python<'_>, len: usize) -> PyResult<Bound<'_, PyMe
 /// Raises OSError (EINVAL) for a file that cannot be used with O_DIRECT.
 #[pyfunction]
 pub(super) fn direct_alignment(file: &Bound<'_, PyAny>) -> PyResult<(usize, usize)> {
-    let alignment = proactor::op::direct_alignment(descriptor(file)?)
+    let alignment = proactor_engine::op::direct_alignment(descriptor(file)?)
         .map_err(|e| errors::io_error(file.py(), &e, "direct_alignment"))?;
     Ok((alignment.memory, alignment.offset))
 }

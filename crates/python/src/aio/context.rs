@@ -8,7 +8,7 @@ use super::waiting::Deadline;
 use crate::errors;
 use crate::memory::lacking;
 use crate::thread_bound::{AssertSend, ThreadBound};
-use proactor::{CancelOutcome, Completion, Config, Engine, Refusal, SqPoll, Token};
+use proactor_engine::{CancelOutcome, Completion, Config, Engine, Refusal, SqPoll, Token};
 use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning, PyValueError};
 use pyo3::gc::PyVisit;
 use pyo3::intern;
@@ -74,7 +74,7 @@ pub(crate) fn parse_engine(name: Option<&str>) -> PyResult<Option<Engine>> {
         Some(name) => name
             .parse()
             .map(Some)
-            .map_err(|e: proactor::probe::UnknownEngine| PyValueError::new_err(e.to_string())),
+            .map_err(|e: proactor_engine::probe::UnknownEngine| PyValueError::new_err(e.to_string())),
     }
 }
 

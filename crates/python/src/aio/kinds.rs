@@ -2,7 +2,7 @@
 
 use super::op::{check_resfd, memory_of, parse_offset, Kind, Op, Rest};
 use super::priority::PyPriority;
-use proactor::op::RwFlags;
+use proactor_engine::op::RwFlags;
 use pyo3::prelude::*;
 
 macro_rules! transfer {

@@ -5,8 +5,8 @@ use super::priority::PyPriority;
 use super::subject;
 use crate::free;
 use crate::memory;
-use proactor::op::{self as engine, RwFlags};
-use proactor::{Options, Token};
+use proactor_engine::op::{self as engine, RwFlags};
+use proactor_engine::{Options, Token};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::ffi;
 use pyo3::gc::PyVisit;
@@ -442,7 +442,7 @@ pub(super) fn memory_of(py: Python<'_>, kind: Kind, memory: &Bound<'_, PyAny>) -
                 "the kernel takes at most {UIO_MAXIOV} buffers in one op"
             )));
         }
-        proactor::memory::push(&mut buffers, one(&object?)?).map_err(memory::lacking)?;
+        proactor_engine::memory::push(&mut buffers, one(&object?)?).map_err(memory::lacking)?;
     }
     Ok(buffers)
 }

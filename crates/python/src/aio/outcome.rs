@@ -1,7 +1,7 @@
 //! What a request to cancel comes to, as Python's enum.
 
 use super::priority::python_enum;
-use proactor::CancelOutcome;
+use proactor_engine::CancelOutcome;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 

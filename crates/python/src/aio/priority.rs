@@ -1,6 +1,6 @@
 //! I/O priorities, as in `ioprio_set(2)`.
 
-use proactor::{Priority, PriorityClass};
+use proactor_engine::{Priority, PriorityClass};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;

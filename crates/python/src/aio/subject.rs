@@ -1,7 +1,7 @@
 //! What an op works on: a descriptor, a file object, or a path that is opened for one submission and closed after it.
 
 use super::op::{descriptor, Kind};
-use proactor::op::Handle;
+use proactor_engine::op::Handle;
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;

@@ -3,7 +3,7 @@
 use crate::aio_engine;
 use crate::files::Call;
 use crate::path::c_path;
-use proactor::op::File;
+use proactor_engine::op::File;
 use proactor_file::{Create, Creation};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;

@@ -1,6 +1,6 @@
 //! Descriptors on their way to a file object.
 
-use proactor::op::File;
+use proactor_engine::op::File;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;

@@ -1,7 +1,7 @@
 //! Opening with O_DIRECT.
 
-use proactor::op::{File, FileKind};
-use proactor::Error;
+use proactor_engine::op::{File, FileKind};
+use proactor_engine::Error;
 use proactor_file::Direct;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use super::verb::Value;
 use crate::memory;
-use proactor::Error;
+use proactor_engine::Error;
 use proactor_file::{Buffered, Step};
 use pyo3::prelude::*;
 use pyo3::types::PyList;

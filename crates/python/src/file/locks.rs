@@ -2,8 +2,8 @@
 
 use super::binary::BinaryFile;
 use super::op::{os_error, FileOp, GivenUp, Job, Next};
-use proactor::op::File;
-use proactor::{Completion, Error};
+use proactor_engine::op::File;
+use proactor_engine::{Completion, Error};
 use proactor_file::Lock;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

@@ -3,7 +3,7 @@
 use super::binary::BinaryFile;
 use super::verb::{int, map, Value};
 use crate::memory::{Exported, Unseen};
-use proactor::buffer::Memory;
+use proactor_engine::buffer::Memory;
 use proactor_file::{Buffered, Step};
 use pyo3::prelude::*;
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use super::op::FileOp;
 use super::plan;
 use super::verb::{Data, Verb};
 use crate::memory::Exported;
-use proactor::Error;
+use proactor_engine::Error;
 use proactor_file::Lock;
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::gc::PyVisit;

@@ -3,9 +3,9 @@
 use super::binary::BinaryFile;
 use super::op::{os_error, FileOp, GivenUp, Job, Next};
 use crate::memory::{collected, Exported, Unseen};
-use proactor::buffer::Memory;
-use proactor::op::{File, FileKind};
-use proactor::{Completion, Error};
+use proactor_engine::buffer::Memory;
+use proactor_engine::op::{File, FileKind};
+use proactor_engine::{Completion, Error};
 use proactor_file::Transfer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

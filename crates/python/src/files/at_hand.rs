@@ -12,7 +12,7 @@ use crate::errors;
 use crate::memory::BytesAllocator;
 use crate::path::c_path;
 use crate::python_code;
-use proactor::op::ReadFile;
+use proactor_engine::op::ReadFile;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;

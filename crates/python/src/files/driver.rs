@@ -14,8 +14,8 @@ use crate::file::Turn;
 use crate::memory::lacking;
 use crate::python_code;
 use crate::thread_bound::ThreadBound;
-use proactor::op::Op;
-use proactor::{Completion, Config, Options, Refusal, SubmitError, Token};
+use proactor_engine::op::Op;
+use proactor_engine::{Completion, Config, Options, Refusal, SubmitError, Token};
 use proactor_file::Buffered;
 use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError};
 use pyo3::gc::PyVisit;
@@ -222,7 +222,7 @@ impl LoopDriver {
     /// As `collect` would, when the kernel is forbidden to us (a seccomp filter that came late): each op fails. What it has
     /// in flight stays in the driver.
     fn lost(&mut self, error: &io::Error) -> Done {
-        if !proactor::is_forbidden(error) {
+        if !proactor_engine::is_forbidden(error) {
             return Vec::new();
         }
         let errno = error.raw_os_error().unwrap_or(libc::EIO);
@@ -230,7 +230,7 @@ impl LoopDriver {
             let completion = Completion {
                 token,
                 data: 0,
-                result: Err(proactor::Error::new(errno, "wait")),
+                result: Err(proactor_engine::Error::new(errno, "wait")),
                 op: None,
                 more: false,
             };
@@ -388,7 +388,10 @@ pub(crate) fn adopt(slf: &Bound<'_, LoopDriver>, mut buffers: Box<Buffered>) -> 
             Ok(())
         }
         Err((op, _)) => {
-            buffers.finish(Some(*op), Err(proactor::Error::new(libc::ECANCELED, "write")));
+            buffers.finish(
+                Some(*op),
+                Err(proactor_engine::Error::new(libc::ECANCELED, "write")),
+            );
             Err(buffers)
         }
     }

@@ -11,7 +11,7 @@ use crate::errors;
 use crate::memory::BytesAllocator;
 use crate::path::c_path;
 use crate::python_code;
-use proactor::op::{ReadCached, ReadFile};
+use proactor_engine::op::{ReadCached, ReadFile};
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -193,7 +193,7 @@ impl ReadMany {
     pub(super) fn chunk_failed(
         slf: &Bound<'_, Self>,
         items: Vec<(u64, Py<PyAny>)>,
-        error: &proactor::Error,
+        error: &proactor_engine::Error,
     ) -> PyResult<()> {
         let py = slf.py();
         Self::all_failed(slf, items, |path| {

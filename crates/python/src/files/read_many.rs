@@ -14,7 +14,7 @@ use crate::errors;
 use crate::file::Turn;
 use crate::path::c_path;
 use crate::python_code;
-use proactor::op::ReadFile;
+use proactor_engine::op::ReadFile;
 use pyo3::exceptions::{PyRuntimeError, PyStopAsyncIteration, PyTypeError, PyValueError};
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;

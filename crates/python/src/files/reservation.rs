@@ -5,13 +5,13 @@ use pyo3::prelude::*;
 
 /// The right to open some descriptors: taken at once, or waited for in the line of the engine's ops.
 #[pyclass(frozen, module = "proactor._native")]
-pub(crate) struct Reservation(proactor::Reservation);
+pub(crate) struct Reservation(proactor_engine::Reservation);
 
 #[pymethods]
 impl Reservation {
     #[new]
     fn new(count: u8) -> Self {
-        Reservation(proactor::Reservation::new(count))
+        Reservation(proactor_engine::Reservation::new(count))
     }
 
     /// Whether they could be had without waiting.

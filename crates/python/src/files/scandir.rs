@@ -9,7 +9,7 @@ use super::scandir_step::{ScandirStep, Verb};
 use crate::coroutine::Awaiting;
 use crate::errors;
 use crate::path::{c_path, fspath, refused};
-use proactor::{Error, Output, Token};
+use proactor_engine::{Error, Output, Token};
 use proactor_file::{Batch, Directory};
 use pyo3::exceptions::{PyResourceWarning, PyRuntimeError, PyStopAsyncIteration, PyTypeError};
 use pyo3::ffi;

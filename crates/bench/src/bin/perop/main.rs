@@ -6,9 +6,9 @@
 
 mod registered;
 
-use proactor::op::{File, Nop, Op, Read};
-use proactor::{Completion, Config, Driver, Engine};
 use proactor_bench::unless_interrupted;
+use proactor_engine::op::{File, Nop, Op, Read};
+use proactor_engine::{Completion, Config, Driver, Engine};
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd;
 use std::process::ExitCode;

@@ -1,10 +1,10 @@
 //! Reads with a registered buffer and file: collected from the driver, and awaited by tasks.
 
 use crate::{Turns, BLOCK_BYTES, FILE_BLOCKS};
-use proactor::buffer::{Buf, RegisteredBuf};
-use proactor::op::{File, FixedFile, Op, Read};
-use proactor::{Driver, Error, Io};
 use proactor_bench::unless_interrupted;
+use proactor_engine::buffer::{Buf, RegisteredBuf};
+use proactor_engine::op::{File, FixedFile, Op, Read};
+use proactor_engine::{Driver, Error, Io};
 use std::cell::RefCell;
 use std::future::Future;
 use std::io;

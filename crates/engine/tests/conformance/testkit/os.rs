@@ -1,7 +1,7 @@
 //! System calls that tests make beside the engine, and looks at what a process has.
 
 use super::LONG;
-use proactor::op::{File, Handle};
+use proactor_engine::op::{File, Handle};
 use std::ffi::CString;
 use std::io::{self, Write as _};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

@@ -2,7 +2,7 @@
 
 use super::{Connection, Random};
 use crate::table::{SocketId, Tag};
-use proactor::ring::Event;
+use proactor_engine::ring::Event;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::RawFd;

@@ -15,7 +15,7 @@ use crate::handler::Handler;
 use crate::stats::Stats;
 use crate::table::SocketId;
 use command::{error, execute, After};
-use proactor::memory;
+use proactor_engine::memory;
 use request::{Found, Request};
 use std::io;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 //! Invariant: parsing goes on where it has stopped for want of bytes, so a request that comes in many pieces is read once.
 
 use super::store::NO_MEMORY;
-use proactor::memory;
+use proactor_engine::memory;
 use std::ops::Range;
 
 /// Arguments of one request.

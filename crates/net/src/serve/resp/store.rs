@@ -1,6 +1,6 @@
 //! Keys and values in memory, and what they use of it.
 
-use proactor::memory;
+use proactor_engine::memory;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
