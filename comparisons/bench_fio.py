@@ -42,6 +42,7 @@ from pathlib import Path
 import bigfile
 import fio
 import lib
+import summaries
 import tables
 
 BINARY = lib.ROOT / "target" / "release" / "proactor"
@@ -256,9 +257,8 @@ def in_order(cases: dict[Case, lib.Measured]) -> list[lib.Measured]:
 
 
 def kept(results: Path, name: str) -> dict[Case, lib.Measured]:
-    """The cells of the newest result that is kept."""
-    files = sorted(results.glob(f"*-{name}.json"))
-    return {key(case): case for case in json.loads(files[-1].read_text())["cases"]} if files else {}
+    """The cells whose rounds this checkout has."""
+    return {key(case): case for case in summaries.newest_rounds(results, name).get("cases", [])}
 
 
 def summary(cases: Sequence[lib.Measured]) -> dict[str, str]:
@@ -324,7 +324,7 @@ def main() -> None:
     environment["a run"] = f"{' or '.join(f'{s:g}' for s in seconds)} s"
     environment.update(summary(measured))
     data = {"environment": environment, "cases": measured}
-    tables.finish("bench_fio", data, groups(data), args)
+    summaries.finish("bench_fio", data, groups(data), args)
 
 
 if __name__ == "__main__":

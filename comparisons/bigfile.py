@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import sys
@@ -12,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import lib
+import summaries
 
 SIZE_MIB, SMOKE_SIZE_MIB = 2_000, 8
 STATES = ("cached", "cold", "direct")
@@ -20,29 +20,16 @@ STATES = ("cached", "cold", "direct")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--size", type=int, metavar="MIB", help=f"of the file (default: {SIZE_MIB:,})")
     parser.add_argument("--dir", type=Path, default=lib.ROOT / ".demo" / "chunks", help="for the file")
-    parser.add_argument("--add", action="store_true", help="the newest result that is kept, with these cases")
+    parser.add_argument("--add", action="store_true", help="keep the other groups of the newest summary")
 
 
-def kept(name: str, environment: lib.Measured, args: argparse.Namespace) -> list[lib.Measured]:
-    """With `--add`: the cases that are kept. To be asked before measuring, for they may not fit."""
-    files = sorted(args.results.glob(f"*-{name}.json"))
-    if not args.add or not files:
-        return []
-    result: lib.Measured = json.loads(files[-1].read_text())
+def check_kept(name: str, environment: dict[str, str], args: argparse.Namespace) -> None:
+    """Ends the program before it measures if `--add` would mix two machines or two files."""
+    paths = summaries.newest(args.results, name) if args.add else []
+    before = summaries.read(paths).environment if paths else environment
     for fact in ("host", "file", "a cell"):
-        if result["environment"].get(fact) != environment.get(fact):
-            sys.exit(f"{files[-1]}: another {fact}: leave out --add")
-    cases: list[lib.Measured] = result["cases"]
-    return cases
-
-
-def added(kept: list[lib.Measured], cases: list[lib.Measured]) -> list[lib.Measured]:
-    """What is kept of other cases, and these, in its order."""
-
-    def by_case(measured: list[lib.Measured]) -> dict[tuple[str, object], lib.Measured]:
-        return {(case["state"], case.get("chunk", case.get("depth"))): case for case in measured}
-
-    return list((by_case(kept) | by_case(cases)).values())
+        if before.get(fact) != environment.get(fact):
+            sys.exit(f"{paths[0]}: another {fact}: leave out --add")
 
 
 def open_direct(path: str, flags: int) -> int:

@@ -24,6 +24,7 @@ from typing import Any
 
 import lib
 import packages
+import summaries
 import tables
 
 ENTRIES, SMOKE_ENTRIES = 10_000, 50
@@ -370,7 +371,7 @@ def main() -> None:
         found = lib.in_rounds(cells, args.rounds, cell, lib.Budget(args.minutes, 1).part())
     timed = {f"{what}, {who}": found[what, who] for what, who in cells}
     data = {"environment": environment, "entries": entries, "timed": timed}
-    tables.finish("calls", data, groups(data), args)
+    summaries.finish("calls", data, groups(data), args)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from typing import Any
 import bigfile
 import lib
 import packages
+import summaries
 import tables
 from proactor._bench.chunks import WHOLE, Reader, by_open, by_read, by_to_thread
 
@@ -155,7 +156,7 @@ def main() -> None:
         **lib.environment(args.dir, packages.COMPARED),
         "file": f"{path.stat().st_size >> 20:,} MiB",
     }
-    kept = bigfile.kept("chunks", environment, args)
+    bigfile.check_kept("chunks", environment, args)
     cases: list[lib.Measured] = []
     budget = lib.Budget(args.minutes, len(states) * len(CHUNKS) - ("direct" in states))
     for state in states:
@@ -173,8 +174,8 @@ def main() -> None:
 
             found = lib.in_rounds(names, args.rounds, cell, budget.part())
             cases.append({"state": state, "chunk": chunk, "how": how, "timed": found})
-    data = {"environment": environment, "cases": bigfile.added(kept, cases)}
-    tables.finish("chunks", data, groups(data), args)
+    data = {"environment": environment, "cases": cases}
+    summaries.finish("chunks", data, groups(data), args)
 
 
 if __name__ == "__main__":

@@ -18,8 +18,8 @@ milliseconds are made of starting the program, and cold of reading its file.
 
     python comparisons/copier.py --fs ext4 --tree "50,000 x 4 KB" --state warm
     python comparisons/copier.py --setup    # builds proactor, cpz and xcp (once); rsync is the system's
-    python comparisons/copier.py --add      # puts what it measures to the newest result that is kept
-    python comparisons/copier.py --slice 4  # 4 minutes of what is left to do, put to that result
+    python comparisons/copier.py --add      # keeps the other cells of the newest summary
+    python comparisons/copier.py --slice 4  # 4 minutes of the cells with the fewest rounds, added to theirs
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import copier_places as places
 import lib
+import summaries
 import tables
 
 NATIVE = lib.ROOT / "target" / "native"
@@ -227,7 +228,7 @@ def groups(data: lib.Measured) -> Iterator[tables.Group]:
         # Ratios are to cp.
         rows.sort(key=lambda row: (row.name != CP, row.is_floor, row.is_ours))
         title = f"{cell['tree']}, {cell['fs']}, {cell['state']}"
-        yield tables.Group(title, "ms", rows, HEAD, note=told(cell.get("visits", [])))
+        yield tables.Group(title, "ms", rows, HEAD, note=told(cell.get("visits", [])), part=cell["fs"])
 
 
 def told(visits: list[lib.Measured]) -> str:
@@ -236,10 +237,10 @@ def told(visits: list[lib.Measured]) -> str:
     return f"On {'; '.join(words)}." if visits else ""
 
 
-def summary(data: lib.Measured) -> str:
-    """A line for each cell: what is the quickest of the others, and what we and the floor are of that."""
+def overview(groups: Iterable[tables.Group]) -> str:
+    """A line for each cell: the quickest of the others, and the ratios of ours and of the floor to it."""
     lines = []
-    for group in groups(data):
+    for group in groups:
         best = min(
             (row for row in group.rows if not row.is_ours and not row.is_floor),
             key=lambda row: row.measured.median,
@@ -258,14 +259,13 @@ Key = tuple[str, str, str]
 
 
 def kept(results: Path) -> dict[Key, lib.Measured]:
-    """The cells of the newest result that is kept."""
-    files = sorted(results.glob("*-copier.json"))
-    cells = json.loads(files[-1].read_text())["cells"] if files else []
+    """The cells whose rounds this checkout has."""
+    cells = summaries.newest_rounds(results, "copier").get("cells", [])
     return {(cell["fs"], cell["tree"], cell["state"]): cell for cell in cells}
 
 
 def added(cells: list[lib.Measured], results: Path) -> list[lib.Measured]:
-    """With what was measured before of other cells."""
+    """Those, and the rounds of other cells that this checkout has."""
     new = {(cell["fs"], cell["tree"], cell["state"]): cell for cell in cells}
     return in_order(kept(results) | new)
 
@@ -335,7 +335,7 @@ def main() -> None:
     parser.add_argument("--dir", type=Path, help="for the file systems (default: a temporary folder)")
     parser.add_argument("--binaries", type=Path, default=NATIVE, help="with proactor and copyfloor")
     parser.add_argument("--setup", action="store_true", help="build what is compared, and end")
-    parser.add_argument("--add", action="store_true", help="to what is kept of other cells")
+    parser.add_argument("--add", action="store_true", help="keep the other cells of the newest summary")
     parser.add_argument("--slice", type=float, metavar="M", help="so many minutes of what is left to do")
     parser.add_argument(
         "--visit", type=int, metavar="N", default=VISIT_ROUNDS, help="rounds of a cell at a time in a slice"
@@ -363,8 +363,8 @@ def main() -> None:
             slices.run()
         finally:
             data = {"environment": environment, "cells": in_order(slices.measured)}
-            args.save = True
-            tables.finish("copier", data, groups(data), args)
+            args.save = args.add = True
+            summaries.finish("copier", data, groups(data), args)
         return
     budget = lib.Budget(args.minutes, len(here) * len(chosen) * len(args.state))
     cells = [
@@ -380,7 +380,7 @@ def main() -> None:
     if args.add:
         cells = added(cells, args.results)
     data = {"environment": environment, "cells": cells}
-    tables.finish("copier", data, groups(data), args)
+    summaries.finish("copier", data, groups(data), args)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from typing import Any
 
 import lib
 import packages
+import summaries
 import tables
 
 COUNT, SMOKE_COUNT = 20_000, 100
@@ -161,7 +162,7 @@ def main() -> None:
 
         found = lib.in_rounds(writers, args.rounds, cell, lib.Budget(args.minutes, 1).part())
     data = {"environment": environment, "files": count, "timed": found}
-    tables.finish("create", data, groups(data), args)
+    summaries.finish("create", data, groups(data), args)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ import bigfile
 import fio
 import lib
 import packages
+import summaries
 import tables
 
 BLOCK = 4096
@@ -189,7 +190,7 @@ def main() -> None:
         names.insert(0, FIO)
     else:
         print("fio is missing: there is no ceiling to compare with", file=sys.stderr)
-    kept = bigfile.kept("depths", environment, args)
+    bigfile.check_kept("depths", environment, args)
     cases: list[lib.Measured] = []
     budget = lib.Budget(args.minutes, len(states))
     for state in states:
@@ -216,8 +217,8 @@ def main() -> None:
             }
             for depth in depths
         ]
-    data = {"environment": environment, "cases": bigfile.added(kept, cases)}
-    tables.finish("depths", data, groups(data), args)
+    data = {"environment": environment, "cases": cases}
+    summaries.finish("depths", data, groups(data), args)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import lib
 import packages
+import summaries
 import tables
 from proactor._bench.lines import ALL, SYNC, characters, lines, read_sync, write_sync
 
@@ -158,9 +159,9 @@ The CPU time of reading went from 1.8 to 1.6 times open()'s, that of writing fro
 wall time of writing is less than that, as the kernel's part is done beside it."""
 
 
-def summary(data: lib.Measured) -> str:
-    """Explains what is slow, where the interpreter makes it so."""
-    version = data["environment"]["Python"].split()[-1].split(".")
+def remarks(environment: dict[str, str]) -> str:
+    """Explains the time that newer interpreters add."""
+    version = environment["Python"].split()[-1].split(".")
     return AWAITING if int(version[1]) >= 12 else ""
 
 
@@ -204,7 +205,7 @@ def main() -> None:
                 for name in TRACED
                 if name in (*names, AT_ONCE)
             }
-    tables.finish("lines", data, groups(data), args)
+    summaries.finish("lines", data, groups(data), args)
 
 
 if __name__ == "__main__":

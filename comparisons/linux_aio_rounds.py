@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import lib
+import summaries
 import tables
 
 CHILD = Path(__file__).with_name("linux_aio_rounds_child.py")
@@ -129,9 +130,9 @@ None is worth a default: of what is beyond open(), 0.05 MB are private, and the 
 processes share."""
 
 
-def summary(data: lib.Measured) -> str:
-    """Explains what memory is made of, where it is more than the goal."""
-    version = data["environment"]["Python"].split()[-1].split(".")
+def remarks(environment: dict[str, str]) -> str:
+    """Explains the memory on interpreters on which it is above the goal."""
+    version = environment["Python"].split()[-1].split(".")
     return MEMORY if int(version[1]) >= 12 else ""
 
 
@@ -173,7 +174,7 @@ def main() -> None:
         "imports": imports,
         "results": results,
     }
-    tables.finish("linux_aio_rounds", data, groups(data), args)
+    summaries.finish("linux_aio_rounds", data, groups(data), args)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from pathlib import Path
 
 import lib
 import perop_child as child
+import summaries
 import tables
 from perop_child import Case
 
@@ -193,7 +194,7 @@ def main() -> None:
         for case, cost in found.items()
     ]
     data = {"environment": environment, "cases": keep}
-    tables.finish("perop", data, groups(data), args)
+    summaries.finish("perop", data, groups(data), args)
 
 
 if __name__ == "__main__":

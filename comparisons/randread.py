@@ -26,6 +26,7 @@ from pathlib import Path
 
 import fio
 import lib
+import summaries
 import tables
 
 MIB = 1 << 20
@@ -140,7 +141,7 @@ def main() -> None:
 
             engines[engine] = lib.in_rounds(names, args.rounds, cell)
     data = {"environment": environment, "engines": engines}
-    tables.finish("randread", data, groups(data), args)
+    summaries.finish("randread", data, groups(data), args)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from typing import Any
 import lib
 import packages
 import proactor
+import summaries
 import tables
 
 CASES = {"4KB": (20_000, 4_096), "100KB": (2_000, 100_000)}
@@ -251,7 +252,7 @@ its cache. Three attempts, with the CPU time that a C program takes which makes 
 A second thread makes the wall time less only where there is a processor for it that nobody else uses."""
 
 
-def summary(data: lib.Measured) -> str:
+def remarks(_: dict[str, str]) -> str:
     """Explains what bounds the cached case."""
     return SHARES
 
@@ -304,7 +305,7 @@ def main() -> None:
                 "timed": found,
                 "counted": counted,
             }
-    tables.finish("read_many", data, groups(data), args)
+    summaries.finish("read_many", data, groups(data), args)
 
 
 if __name__ == "__main__":

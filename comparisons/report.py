@@ -1,9 +1,10 @@
-"""Writes docs/speed.md and docs/speed/*.svg from what is kept under comparisons/results.
+"""Writes docs/speed.md and docs/speed/*.svg from the summaries under comparisons/results.
 
     python comparisons/report.py
     python comparisons/report.py --results DIR --docs DIR    # another's, elsewhere
+    python comparisons/report.py --print bench_fio           # the tables of one, on standard output
 
-Of each comparison the newest result by date. Measures nothing; the same results make the same bytes.
+It takes the newest summary of each comparison. It measures nothing; the same summaries make the same bytes.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from __future__ import annotations
 import argparse
 import importlib
 import inspect
-import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import charts
 import lib
+import summaries
 import tables
 
 # The comparisons, in the page's order: module -> title.
@@ -63,25 +65,21 @@ within the spread not even those.
 """
 
 
-def newest(results: Path, name: str) -> Path | None:
-    """By the date in the name; of one date, the last by host."""
-    return max(results.glob(f"????-??-??-*-{name}.json"), key=lambda path: path.name, default=None)
-
-
-def section(name: str, data: lib.Measured) -> tuple[str, str]:
+def section(name: str, kept: summaries.Kept) -> tuple[str, str]:
     """Its part of the page, and its picture."""
     module: Any = importlib.import_module(MODULES.get(name, name))
-    groups: list[tables.Group] = list(module.groups(data))
+    groups = kept.groups
     about = inspect.cleandoc(module.__doc__ or "")
     # What comes after an indented block is how to run it.
     about = about.partition("\n\n    ")[0]
-    facts = "; ".join(f"{key}: {value}" for key, value in data["environment"].items())
-    command = f"\n\nRepeat it: `{data['command']}`" if "command" in data else ""
+    facts = "; ".join(f"{key}: {value}" for key, value in kept.environment.items())
+    command = f"\n\nRepeat it: `{kept.command}`"
     ours = [(group, row) for group in groups for row in group.rows if row.is_ours]
     lost = sum(bool(group.behind(row)) for group, row in ours)
     score = f"Of proactor's {len(ours)} cells, {lost} are slower than something else."
-    if summary := hasattr(module, "summary") and module.summary(data):
-        score += f"\n\n{summary}"
+    remarks = module.remarks(kept.environment) if hasattr(module, "remarks") else ""
+    table = module.overview(groups) if hasattr(module, "overview") else kept.table
+    score = "\n\n".join(filter(None, [score, remarks, table]))
     title = COMPARISONS[name]
     picture = f"![{title}](speed/{name}.svg)"
     text = f"## {title}\n\n{about}\n\n{score}\n\n{picture}\n\n{tables.tables(groups, '###')}\n"
@@ -94,11 +92,11 @@ def write(results: Path, docs: Path) -> list[str]:
     pictures = docs / "speed"
     pictures.mkdir(parents=True, exist_ok=True)
     for name in COMPARISONS:
-        path = newest(results, name)
-        if path is None:
+        paths = summaries.newest(results, name)
+        if not paths:
             missing.append(name)
             continue
-        text, picture = section(name, json.loads(path.read_text()))
+        text, picture = section(name, summaries.read(paths))
         parts.append(text)
         (pictures / f"{name}.svg").write_text(picture)
     if missing:
@@ -107,11 +105,25 @@ def write(results: Path, docs: Path) -> list[str]:
     return missing
 
 
+def show(results: Path, name: str) -> None:
+    """Prints what the comparison printed when it was measured."""
+    paths = summaries.newest(results, name)
+    if not paths:
+        sys.exit(f"{results} has no summary of {name}")
+    kept = summaries.read(paths)
+    print(tables.header(name, {"environment": kept.environment, "command": kept.command}))
+    print(tables.tables(kept.groups))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Write docs/speed.md from the results that are kept.")
     parser.add_argument("--results", type=Path, default=tables.RESULTS)
     parser.add_argument("--docs", type=Path, default=lib.ROOT / "docs", help="where speed.md and speed/ go")
+    parser.add_argument("--print", metavar="NAME", help="print the tables of one comparison, and end")
     args = parser.parse_args()
+    if args.print:
+        show(args.results, args.print)
+        return
     missing = write(args.results, args.docs)
     print(f"{args.docs / 'speed.md'}" + (f", without {', '.join(missing)}" if missing else ""))
 

@@ -32,6 +32,7 @@ from typing import Any
 
 import lib
 import servers_peers
+import summaries
 import tables
 
 WORKSPACE = lib.ROOT / "comparisons" / "rust"
@@ -391,7 +392,7 @@ def main() -> None:
             **counts.get(cell, none),
         }
     result = {"environment": environment, "sizes": facts, "programs": programs, "missing": missing}
-    tables.finish("rust_programs", result, groups(result), args)
+    summaries.finish("rust_programs", result, groups(result), args)
 
 
 if __name__ == "__main__":

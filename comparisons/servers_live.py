@@ -27,6 +27,7 @@ import lib
 import servers_cells
 import servers_lib
 import servers_peers
+import summaries
 import tables
 
 EPOLL = "C epoll"
@@ -245,7 +246,7 @@ def main() -> None:
         for setup, of_setup in measured.items()
     }
     data = {"environment": environment, "setups": by_name, "missing": built.missing}
-    tables.finish("servers_live", data, groups(data), args)
+    summaries.finish("servers_live", data, groups(data), args, summary(data))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from pathlib import Path
 
 import lib
 import servers_lib
+import summaries
 import tables
 
 EPOLL, RING = "C epoll", "C ring"
@@ -158,7 +159,7 @@ def main() -> None:
 
         by_name = lib.by_setup(setups, names, args.rounds, one)
     data = {"environment": environment, "setups": by_name}
-    tables.finish("servers_lockstep", data, groups(data), args)
+    summaries.finish("servers_lockstep", data, groups(data), args, summary(data))
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from pathlib import Path
 import lib
 import servers_lib
 import servers_live
+import summaries
 import tables
 
 CONNECTIONS = 25
@@ -180,7 +181,7 @@ def main() -> None:
         found = lib.in_rounds(["costs"], args.rounds, lambda _: measure(programs, place, args.seconds))
     data: lib.Measured = {"environment": environment, "rounds": found["costs"]}
     print(summary(data), end="\n\n")
-    tables.finish("servers_model", data, groups(data), args)
+    summaries.finish("servers_model", data, groups(data), args, summary(data))
 
 
 if __name__ == "__main__":

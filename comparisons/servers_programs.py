@@ -30,6 +30,7 @@ from pathlib import Path
 import lib
 import servers_cells
 import servers_lib
+import summaries
 import tables
 
 # Each contender's options of `proactor run`; None: without it.
@@ -285,7 +286,7 @@ def main() -> None:
 
         by_name = lib.by_setup(setups, list(CONTENDERS), args.rounds, one)
     data = {"environment": environment, "setups": by_name}
-    tables.finish("servers_programs", data, groups(data), args)
+    summaries.finish("servers_programs", data, groups(data), args)
 
 
 if __name__ == "__main__":

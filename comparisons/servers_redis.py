@@ -28,6 +28,7 @@ from pathlib import Path
 import lib
 import servers_cells
 import servers_lib
+import summaries
 import tables
 
 PLAIN = "redis-server"
@@ -300,7 +301,7 @@ def main() -> None:
         )
 
     data = {"environment": environment, "setups": lib.by_setup(setups, names, args.rounds, one)}
-    tables.finish("servers_redis", data, groups(data), args)
+    summaries.finish("servers_redis", data, groups(data), args, summary(data))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from pathlib import Path
 import lib
 import servers_cells
 import servers_streams_child
+import summaries
 import tables
 
 CHILD = Path(__file__).with_name("servers_streams_child.py")
@@ -93,7 +94,7 @@ def main() -> None:
 
     by_name = lib.by_setup(setups, names, args.rounds, one)
     data = {"environment": environment, "setups": by_name}
-    tables.finish("servers_streams", data, groups(data), args)
+    summaries.finish("servers_streams", data, groups(data), args)
 
 
 if __name__ == "__main__":

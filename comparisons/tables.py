@@ -7,7 +7,6 @@ docstring that says what is compared. What a script prints and what docs/speed.m
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shlex
 import statistics
@@ -106,6 +105,8 @@ class Group:
     digits: int = 0
     more_is_better: bool = False
     note: str = ""
+    part: str = ""
+    """Of a comparison whose summary is too long for one file."""
 
     @property
     def measure(self) -> str:
@@ -226,21 +227,3 @@ def chosen(names: Iterable[str], only: str | None, *always: str) -> list[str]:
 def command_line() -> str:
     """How this script was called, from the root of a checkout."""
     return shlex.join(["python", os.path.relpath(sys.argv[0], lib.ROOT), *sys.argv[1:]])
-
-
-def finish(name: str, data: Measured, groups: Iterable[Group], args: argparse.Namespace) -> None:
-    """Prints the result, and keeps it where the arguments say."""
-    name = "_".join(filter(None, [name, args.name]))
-    data = {"environment": data["environment"], "command": command_line(), **data}
-    text = header(name, data) + "\n" + tables(groups)
-    print(text)
-    content = json.dumps(data, indent=1) + "\n"
-    if args.json:
-        args.json.write_text(content)
-    if args.save:
-        env = data["environment"]
-        args.results.mkdir(parents=True, exist_ok=True)
-        stem = args.results / f"{env['date'][:10]}-{env['host']}-{name}"
-        stem.with_suffix(".md").write_text(text.rstrip() + "\n")
-        stem.with_suffix(".json").write_text(content)
-        print(f"kept: {os.path.relpath(stem)}.md and .json", file=sys.stderr)

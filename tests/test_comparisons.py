@@ -15,7 +15,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import bench_fio
-import bigfile
 import calls
 import chunks
 import copier
@@ -79,24 +78,6 @@ def test_chunks(tmp_path: Path) -> None:
         assert {"open(), read", "proactor.open, read"} <= set(case["timed"])
         assert case["timed"]["proactor.open, read"][0]["bytes"] == 2 << 20
     assert "## by 64KB, cached\n" in text
-
-
-def test_chunks_are_added_to_those_that_are_kept(tmp_path: Path) -> None:
-    def case(state: str, chunk: str, wall_s: float) -> lib.Measured:
-        return {"state": state, "chunk": chunk, "timed": {"a": [{"wall_s": wall_s}]}}
-
-    environment = {"host": "vm", "file": "2 MiB"}
-    kept = [case("cached", "64KB", 1), case("cold", "64KB", 2), case("cold", "1MB", 3)]
-    name = tmp_path / "2026-01-01-vm-chunks.json"
-    name.write_text(json.dumps({"environment": environment, "cases": kept}))
-    args = argparse.Namespace(add=True, results=tmp_path)
-    new = [case("cold", "64KB", 4), case("direct", "1MB", 5)]
-    assert bigfile.kept("chunks", environment, args) == kept
-    assert bigfile.added(kept, new) == [kept[0], new[0], kept[2], new[1]]
-    with pytest.raises(SystemExit, match="another file"):
-        bigfile.kept("chunks", {**environment, "file": "8 MiB"}, args)
-    args.add = False
-    assert bigfile.kept("chunks", environment, args) == []
 
 
 def test_blocks_at_random_against_fio(tmp_path: Path) -> None:
@@ -354,14 +335,16 @@ def test_copies_are_added_to_those_that_are_kept(tmp_path: Path) -> None:
 
     assert copier.added([cell("xfs", "warm", 1)], tmp_path) == [cell("xfs", "warm", 1)]
     kept = {"cells": [cell("xfs", "warm", 1), cell("xfs", "cold", 2)]}
-    (tmp_path / "2026-01-01-host-copier.json").write_text(json.dumps(kept))
+    rounds = tmp_path / "raw" / "2026-01-01-host-copier.json"
+    rounds.parent.mkdir()
+    rounds.write_text(json.dumps(kept))
     both = copier.added([cell("xfs", "warm", 3), cell("ext4", "cold", 4)], tmp_path)
     assert both == [cell("ext4", "cold", 4), cell("xfs", "warm", 3), cell("xfs", "cold", 2)]
     group = next(copier.groups({"cells": both}))
     assert group.title == "one of 2 GiB, ext4, cold"
     assert [row.name for row in group.rows] == ["cp -a", "proactor cp -a", "floor: 1 thread"]
     assert not any(group.behind(row) for row in group.rows)
-    (line,) = copier.summary({"cells": both[:1]}).splitlines()[2:]
+    (line,) = copier.overview([group]).splitlines()[2:]
     cells = [cell.strip() for cell in line.strip("|").split("|")]
     assert cells == ["one of 2 GiB, ext4, cold", "cp -a 4,000", "", "1.00", "", "1.00 (1 thread)"]
 

@@ -101,19 +101,10 @@ def test_the_page_is_what_the_results_make(tmp_path: Path) -> None:
         assert (tmp_path / name).read_text() == (docs / name).read_text(), "run: python comparisons/report.py"
 
 
-def test_the_newest_result_is_taken(tmp_path: Path) -> None:
-    for name in ("2026-01-02-b-lines", "2026-01-10-a-lines", "2026-01-09-c-lines", "2026-02-01-a-calls"):
-        (tmp_path / f"{name}.json").touch()
-    found = report.newest(tmp_path, "lines")
-    assert found is not None
-    assert found.name == "2026-01-10-a-lines.json"
-    assert report.newest(tmp_path, "chunks") is None
-
-
 def test_every_comparison_is_in_the_page_and_the_bench() -> None:
     assert set(report.COMPARISONS) - set(report.MODULES) == set(bench.RUNS)
     scripts = {
-        path.stem for path in (ROOT / "comparisons").glob("*.py") if "tables.finish(" in path.read_text()
+        path.stem for path in (ROOT / "comparisons").glob("*.py") if "summaries.finish(" in path.read_text()
     }
     # What is measured beside fio is in docs/bench-fio.md.
     assert scripts - {"bench_fio"} == set(bench.RUNS)

@@ -39,6 +39,16 @@ def test_walls(tmp_path: Path, file: str, source: str, problem: str | None) -> N
     assert found == expected
 
 
+def test_a_result_is_a_summary(tmp_path: Path) -> None:
+    path = f"{tidy.RESULTS}2026-01-01-vm-lines.json"
+    (tmp_path / path).parent.mkdir(parents=True)
+    (tmp_path / path).write_text("\n" * tidy.MAX_RESULT_LINES)
+    assert not list(tidy.results(tmp_path, [path]))
+    (tmp_path / path).write_text("\n" * (tidy.MAX_RESULT_LINES + 1))
+    (problem,) = tidy.results(tmp_path, [path])
+    assert problem.startswith(f"{path}: 301 lines; keep a summary")
+
+
 def test_local_names_and_lengths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tidy, "LONG", {})
     place = "/".join(["", "home", "someone"])

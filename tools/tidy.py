@@ -19,6 +19,10 @@ LENGTH_CHECKED = {".rs", ".py", ".pyi", ".sh", ".toml", ".md"}
 # What a program writes, as long as it likes.
 GENERATED = ("docs/speed.md", "comparisons/results/")
 
+# Summaries of comparisons: their rounds are in a folder that git ignores.
+RESULTS = "comparisons/results/"
+MAX_RESULT_LINES = 300
+
 # Files that may be longer: path -> why.
 LONG = {
     "python/proactor/_native.pyi": "one module, and a stub cannot be split",
@@ -206,6 +210,14 @@ def lengths(root: Path, paths: list[str]) -> Iterator[str]:
     yield from (f"{path}: in tools/tidy.py, but gone" for path in LONG if path not in paths)
 
 
+def results(root: Path, paths: list[str]) -> Iterator[str]:
+    for path in paths:
+        if path.startswith(RESULTS):
+            lines = (root / path).read_bytes().count(b"\n")
+            if lines > MAX_RESULT_LINES:
+                yield f"{path}: {lines} lines; keep a summary, and the rounds outside the tree"
+
+
 def local_names(root: Path, paths: list[str]) -> Iterator[str]:
     for path in paths:
         if Path(path).suffix in BINARY:
@@ -260,7 +272,13 @@ def fallible(root: Path, paths: list[str]) -> Iterator[str]:
 def problems(root: Path) -> list[str]:
     paths = tracked(root)
     found = [*walls_between_crates(root), *walls_in_crates(root, paths)]
-    return [*found, *lengths(root, paths), *local_names(root, paths), *fallible(root, paths)]
+    return [
+        *found,
+        *lengths(root, paths),
+        *results(root, paths),
+        *local_names(root, paths),
+        *fallible(root, paths),
+    ]
 
 
 def main() -> int:
