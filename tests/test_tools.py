@@ -222,4 +222,4 @@ def test_a_release_check_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -
 def test_each_library_says_the_oldest_rust_that_it_needs() -> None:
     found = release_check.oldest(release_check.crates())
     assert {name for names in found.values() for name in names} == set(release_check.LIBRARIES)
-    assert found["1.82"] == ["proactor", "proactor-net"]
+    assert found["1.82"] == ["proactor-engine", "proactor-net"]
