@@ -83,10 +83,15 @@ def test_sections_in_one_file_are_checked_as_far_as_can_be(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("preset", ["pressure", "iops", "throughput", "idle-gap"])
 def test_presets_for_real(tmp_path: Path, preset: str) -> None:
-    smoke = ("--size", "2m", "--runtime", "10ms", "--rounds", "1", "--counters", "none", "--direct", "0")
+    smoke = ("--size", "2m", "--rounds", "1", "--counters", "none", "--direct", "0")
     # The C library's threads live on for a second after each cell: one preset has it.
     engines = ENGINES if preset == "pressure" else tuple(set(ENGINES) - {"posix-aio"})
-    report = measured(tmp_path, "--preset", preset, *smoke, "--verify", "--engine", ",".join(engines))
+    asked = ("--preset", preset, *smoke, "--verify", "--engine", ",".join(engines))
+    # On a busy machine a process may not get a processor for longer than the shortest of these.
+    for runtime in ("10ms", "200ms", "4s"):
+        report = measured(tmp_path, *asked, "--runtime", runtime)
+        if all(cell["failed"] or cell["rounds"][0]["all"]["bytes"] for cell in report["cells"]):
+            break
     assert {cell["cell"]["engine"] for cell in report["cells"]} == set(engines)
     for cell in report["cells"]:
         assert cell["failed"] is None, cell["cell"]
