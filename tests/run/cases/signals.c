@@ -5,23 +5,28 @@
 static volatile sig_atomic_t signalled;
 static void handler(int number) { (void)number; signalled++; }
 
+// Sends SIGALRM every so many milliseconds, for the first may come before the wait has begun. 0 ends it.
 static void timer(int milliseconds) {
-    struct itimerval time = {.it_value = {milliseconds / 1000, milliseconds % 1000 * 1000}};
-    setitimer(ITIMER_REAL, &time, 0);
+    struct timeval each = {milliseconds / 1000, milliseconds % 1000 * 1000};
+    setitimer(ITIMER_REAL, &(struct itimerval){each, each}, 0);
+}
+
+// Waits until a signal comes, and says so.
+static void wait_for_signal(void) {
+    struct epoll_event event;
+    signalled = 0;
+    timer(20);
+    int count = epoll_wait(ep, &event, 1, LONG), failed = errno;
+    timer(0);
+    SAY("wait %d %s, signals: %d", count, strerror(failed), signalled > 0);
 }
 
 CASE(interrupted) {
     struct sigaction action = {.sa_handler = handler}, before;
     sigaction(SIGALRM, &action, &before);
-    signalled = 0;
     ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
-    timer(20);
-    struct epoll_event event;
-    int count = epoll_wait(ep, &event, 1, LONG);
-    SAY("wait %d %s, %d signal", count, strerror(errno), (int)signalled);
-    timer(20);
-    count = epoll_wait(ep, &event, 1, LONG);
-    SAY("wait %d %s, %d signals", count, strerror(errno), (int)signalled);
+    wait_for_signal();
+    wait_for_signal();
     put(b, "x");
     wait_and_say("in", LONG);
     sigaction(SIGALRM, &before, 0);
@@ -30,12 +35,8 @@ CASE(interrupted) {
 CASE(interrupted_restart) {
     struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART}, before;
     sigaction(SIGALRM, &action, &before);
-    signalled = 0;
     ctl(EPOLL_CTL_ADD, a, EPOLLIN, 1);
-    timer(20);
-    struct epoll_event event;
-    int count = epoll_wait(ep, &event, 1, LONG);
-    SAY("wait %d %s, %d signal", count, strerror(errno), (int)signalled);
+    wait_for_signal();
     sigaction(SIGALRM, &before, 0);
 }
 
