@@ -22,15 +22,22 @@ from proactor.compat.linux_aio.block.base import Finish, os_error
 __all__ = ["AIOContext"]
 
 _NS_PER_S = 1e9
-# What io_setup(2) takes for a number of requests at all.
-_MAX_JOBS = 8_388_608
+# io_setup(2) takes an unsigned int, and more bits of an integer are lost on the way, as with ctypes.
+_UNSIGNED = 0xFFFF_FFFF
+# How many events the kernel's ring may have at all.
+_MAX_EVENTS = 8_388_608
 # Of the pages that the kernel's ring of events is made of: `struct aio_ring`, then an event after the other.
 _PAGE_BYTES, _HEAD_BYTES, _EVENT_BYTES = 4096, 32, 32
 
 
+def _events(jobs: int) -> int:
+    """How many events the kernel's ring is made for. It counts with an unsigned int, too."""
+    return 2 * max(jobs, 4 * (os.cpu_count() or 1)) & _UNSIGNED
+
+
 def _room(jobs: int) -> int:
     """How many blocks a kernel's context made for so many takes: its ring fills whole pages."""
-    events = 2 * max(jobs, 4 * (os.cpu_count() or 1)) + 2
+    events = _events(jobs) + 2
     pages = -(-(_HEAD_BYTES + events * _EVENT_BYTES) // _PAGE_BYTES)
     return (pages * _PAGE_BYTES - _HEAD_BYTES) // _EVENT_BYTES - 1
 
@@ -42,6 +49,18 @@ def _system_limit() -> int | None:
             return int(file.read())
     except (OSError, ValueError):
         return None
+
+
+def _check_jobs(jobs: int) -> None:
+    """Refuses what io_setup(2) refuses, with its errors."""
+    events = _events(jobs)
+    if jobs == 0 or events > _MAX_EVENTS:
+        raise os_error(errno.EINVAL)
+    limit = _system_limit()
+    if limit is not None and jobs > limit:
+        raise OSError(errno.EAGAIN, f"{jobs} jobs are more than fs.aio-max-nr, which is {limit}")
+    if events == 0:
+        raise os_error(errno.EAGAIN)
 
 
 def _context_for(jobs: int, engine: str | None) -> aio.Context:
@@ -79,6 +98,9 @@ def _can_be_cancelled(block: AIOBlock) -> bool:
 class AIOContext:
     """At least `max_jobs` blocks in flight, as many as the kernel's own context takes.
 
+    OSError is io_setup's: EINVAL for none and for more than any kernel takes, EAGAIN for more than
+    fs.aio-max-nr. Of `max_jobs` the lowest 32 bits count, as there.
+
     `engine` is ours: "linux_aio" unless named, or "threads" where that cannot be had. On "io_uring" a
     context belongs to the thread that made it.
     """
@@ -86,13 +108,9 @@ class AIOContext:
     __slots__ = ("__weakref__", "_context", "_flying")
 
     def __init__(self, max_jobs: int, *, engine: str | None = None) -> None:
-        max_jobs = operator.index(max_jobs)
-        if not 1 <= max_jobs <= _MAX_JOBS:
-            raise os_error(errno.EINVAL)
-        limit = _system_limit()
-        if limit is not None and max_jobs > limit:
-            raise OSError(errno.EAGAIN, f"{max_jobs} jobs are more than fs.aio-max-nr, which is {limit}")
-        self._context = _context_for(_room(max_jobs), engine)
+        jobs = operator.index(max_jobs) & _UNSIGNED
+        _check_jobs(jobs)
+        self._context = _context_for(_room(jobs), engine)
         self._flying: dict[aio.Op, tuple[AIOBlock, Finish | None]] = {}
 
     @property
