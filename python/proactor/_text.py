@@ -50,6 +50,7 @@ class TextFile(Positioned):
         self.mode = mode
         self._buffering = buffering
         self._io_buffer = None
+        self._undecoded = None
         self._configure(encoding, errors, newline, line_buffering, write_through)
 
     def _configure(
@@ -62,6 +63,7 @@ class TextFile(Positioned):
         self._buffer_lines(line_buffering, write_through)
         self._encoder: codecs.IncrementalEncoder | None = None
         self._decoder: Any = None
+        self._ratio = 0.0
         self._forget()
 
     def _buffer_lines(self, line_buffering: bool, write_through: bool) -> None:
@@ -113,6 +115,8 @@ class TextFile(Positioned):
                     break
         finally:
             self._decoded = "".join(parts)
+            if self._undecoded is not None:
+                self._pass_over(self._undecoded, takes_all=sized)
         return not self._at_end
 
     async def _decode_chunk(self, buffer: BinaryFile, start: int, hint: int) -> str:
@@ -129,8 +133,10 @@ class TextFile(Positioned):
                 self._io_buffer = None
         data = await buffer._read_chunk(size)
         # No await from here on: a cancellation finds all or nothing done.
-        self._chunks.append(Chunk(start, place - len(kept), flags, kept + data))
+        self._undecoded = place + len(data)
         text: str = decoder.decode(data, not data)
+        self._undecoded = None
+        self._chunks.append(Chunk(start, place - len(kept), flags, kept + data))
         self._ratio = len(data) / len(text) if text else 0.0
         self._snapshot = self._snapshot or not self._iterating
         # What the decoder had kept comes first.
@@ -176,12 +182,20 @@ class TextFile(Positioned):
     async def _read_all(self, buffer: BinaryFile, *, in_lines: bool) -> Any:
         data = await buffer.read()
         decoder = self._make_decoder()
-        if len(data) > PIECE and buffer.seekable():
-            return await self._decode_long(buffer, decoder, data, in_lines)
-        # Decoded at once, as io does.
-        text: str = self._decoded[self._used :] + decoder.decode(data, True)
-        self._has_read_all()
-        return lines_of(text, self._newline, 0, final=True)[0] if in_lines else text
+        before = decoder.getstate()
+        try:
+            if len(data) > PIECE and buffer.seekable():
+                return await self._decode_long(buffer, decoder, data, in_lines)
+            # Decoded at once, as io does.
+            text: str = self._decoded[self._used :] + decoder.decode(data, True)
+        except UnicodeError as error:
+            failed = error
+        else:
+            self._has_read_all()
+            return lines_of(text, self._newline, 0, final=True)[0] if in_lines else text
+        if buffer.seekable():
+            await self._fail_to_read_all(buffer, len(data), before, in_lines)
+        raise failed
 
     async def _decode_long(self, buffer: BinaryFile, decoder: Any, data: bytes, in_lines: bool) -> Any:
         """What `_read_all` gives, with turns of the loop. Cancelled, it gives the bytes back by a seek."""
@@ -197,6 +211,15 @@ class TextFile(Positioned):
             raise
         self._has_read_all()
         return found
+
+    async def _fail_to_read_all(self, buffer: BinaryFile, count: int, before: Any, in_lines: bool) -> None:
+        """The last `count` bytes could not be decoded. `readlines` fails in a chunk, as an iteration does."""
+        if in_lines:
+            await buffer.seek(-count, 1)
+            self._make_decoder().setstate(before)
+            await self._some_lines(buffer, sys.maxsize)
+        else:
+            self._count_from(await buffer.tell())
 
     def _has_read_all(self) -> None:
         """The position is the binary file's."""

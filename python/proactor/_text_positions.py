@@ -28,6 +28,8 @@ class Positioned(Attributes, TextCore):
     _buffering: int
     # The part of the file that the buffer of `io` would have. It ends a chunk, on which positions depend.
     _io_buffer: tuple[int, int] | None
+    # Behind the bytes that are being decoded.
+    _undecoded: int | None
 
     def _forget(self) -> None:
         """What was decoded is not what comes next any more."""
@@ -36,6 +38,25 @@ class Positioned(Attributes, TextCore):
         self._chunks = []
         self._ascii_as_is = False
         self._at_end = False
+
+    def _pass_over(self, place: int, *, takes_all: bool) -> None:
+        """Reading goes on at `place`, behind what could not be decoded. As in `io`, what was decoded before
+        is used up, or forgotten.
+        """
+        self._undecoded = None
+        if takes_all:
+            self._used = len(self._decoded)
+        else:
+            self._decoded = ""
+            self._used = 0
+            # `reconfigure` finds nothing decoded.
+            self._at_end = True
+            self._chunks = [chunk._replace(start=0) for chunk in self._chunks[-1:]]
+        self._count_from(place)
+
+    def _count_from(self, place: int) -> None:
+        """The last chunk counts as what is before `place`: `io` has no other positions then."""
+        self._chunks = [chunk._replace(place=place - len(chunk.data)) for chunk in self._chunks[-1:]]
 
     def _open_buffer(self) -> BinaryFile:
         if self._buffer is None:

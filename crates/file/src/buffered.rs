@@ -12,6 +12,9 @@ use proactor_engine::op::{File, Op, Read, Write};
 use proactor_engine::{Error, Output as OpOutput};
 use std::sync::Arc;
 
+/// Size of the smallest page, a multiple of which every page's end is at.
+const PAGE_BYTES: u64 = 4096;
+
 /// Options of an open file.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -415,8 +418,9 @@ impl Buffered {
             (Some(Flight::Long { have }), _) => self.long = Some(result.map(|_| have + count)),
             (Some(Flight::Fill), Some(Op::Read(read))) => {
                 let asked = read.buffer.len();
-                self.was_short = count < asked;
                 self.input.filled(read.buffer, count);
+                // A read that may not wait stops where a page is not in memory.
+                self.was_short = count < asked && !self.read_until().is_multiple_of(PAGE_BYTES);
                 let stale = std::mem::take(&mut self.fill_is_stale);
                 if stale {
                     self.forget();

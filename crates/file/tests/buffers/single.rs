@@ -237,3 +237,27 @@ fn a_long_list_of_short_transfers_is_looked_through_once() {
     assert_eq!(transfer.done(), PIECES);
     assert!(rig.file.flush().is_ok());
 }
+
+/// A read that may not wait ends where a page is not in memory. It has met the end of the file nowhere else.
+#[test]
+fn a_chunk_is_whole_after_a_read_that_ended_with_a_page() {
+    const CHUNK: usize = 8192;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f");
+    for (had, then, whole) in [(4096, CHUNK - 4096, CHUNK), (4096, 0, 4096), (4095, 1, 4095)] {
+        std::fs::write(&path, vec![7; CHUNK]).unwrap();
+        let mut rig = Rig::open(Driver::new().unwrap(), &path, Options::default(), 0);
+        let mut counts = vec![had, then].into_iter();
+        let found = loop {
+            match rig.file.fill_chunk(CHUNK).unwrap() {
+                Step::Ready(found) => break found,
+                Step::Blocked => {
+                    let op = rig.file.start().unwrap();
+                    let count = counts.next().expect("no third read");
+                    rig.file.finish(Some(op), Ok(Output::Count(count)));
+                }
+            }
+        };
+        assert_eq!(found, whole, "{had} bytes, then {then}");
+    }
+}
