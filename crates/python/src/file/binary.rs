@@ -1,5 +1,6 @@
 //! An open binary file.
 
+use super::io_buffer::IoBuffer;
 use super::turn::Units;
 use super::verb::Verb;
 use crate::errors;
@@ -31,6 +32,7 @@ use std::sync::Arc;
 #[pyclass(weakref, module = "proactor", name = "BinaryFile")]
 pub(crate) struct BinaryFile {
     pub(super) core: Buffered,
+    pub(super) io_buffer: IoBuffer,
     pub(super) closed: Arc<Closed>,
     /// Something has been written.
     pub(super) written: bool,

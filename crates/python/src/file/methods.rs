@@ -4,7 +4,6 @@ use super::binary::BinaryFile;
 use super::call::FileCall;
 use super::lines::Scan;
 use super::op::FileOp;
-use super::plan;
 use super::verb::{Data, Verb};
 use crate::memory::Exported;
 use proactor_engine::Error;
@@ -67,13 +66,9 @@ impl BinaryFile {
     /// Reads at most `size` bytes (a buffer's worth if None or negative) with at most one read of the file.
     #[pyo3(signature = (size=None, /))]
     fn read1<'py>(slf: &Bound<'py, Self>, size: Option<isize>) -> PyResult<Bound<'py, FileCall>> {
-        let this = slf.borrow();
-        this.check_readable(slf.py())?;
-        let count = count_of(size).unwrap_or_else(|| match this.core.block() {
-            0 => plan::BLOCK_BYTES,
-            block => block,
-        });
-        FileCall::new(slf, "read1", Verb::ReadSome { count, long: None })
+        slf.borrow().check_readable(slf.py())?;
+        let count = count_of(size);
+        FileCall::new(slf, "read1", Verb::Read1 { count, long: None })
     }
 
     /// What a text file decodes at a time.

@@ -12,6 +12,7 @@ mod call;
 mod creating;
 mod descriptor;
 mod direct;
+mod io_buffer;
 mod limited;
 mod lines;
 mod locks;

@@ -5,9 +5,10 @@ use super::call::FileCall;
 use super::creating::CreatedFile;
 use super::descriptor::{descriptor_of, given, is_directory, not_inherited, OpenedFile};
 use super::direct;
+use super::io_buffer::IoBuffer;
 use super::limited::Limited;
 use super::mode::Mode;
-use super::plan::{block_of, Plan};
+use super::plan::Plan;
 use super::verb::Verb;
 use crate::aio_engine;
 use crate::coroutine::{coroutine_methods, Coroutine, Outcome};
@@ -109,7 +110,7 @@ pub(super) fn open_binary(
         plan: Plan {
             name: file.unbind(),
             mode,
-            block: block_of(buffering, direct),
+            buffering,
             closefd,
             engine,
             direct,
@@ -317,7 +318,7 @@ impl Opening {
         };
         // SAFETY: no pointers. Pipes, terminals and some files of /proc have no position.
         let position = u64::try_from(unsafe { libc::lseek(fd, 0, whence) }).ok();
-        if mode.readable && mode.writable && self.plan.block > 0 && position.is_none() {
+        if mode.readable && mode.writable && self.plan.block() > 0 && position.is_none() {
             return Err(unsupported(py, "File or stream is not seekable."));
         }
         let direct = self.plan.direct.then(|| direct::of(handle)).transpose();
@@ -348,13 +349,14 @@ impl Opening {
             // Whole blocks of O_DIRECT.
             block: self
                 .plan
-                .block
+                .block()
                 .next_multiple_of(direct.as_ref().map_or(1, |direct| direct.block())),
             direct,
             // An op that outlives its call cannot hold the limiter.
             reads_ahead: limiter.is_none(),
         };
         let file = BinaryFile {
+            io_buffer: IoBuffer::new(self.plan.buffering, position.unwrap_or(0)),
             core: Buffered::new(handle, options),
             closed: Arc::default(),
             written: false,

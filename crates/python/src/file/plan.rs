@@ -11,7 +11,8 @@ pub(super) const BLOCK_BYTES: usize = 32 * 1024;
 pub(super) struct Plan {
     pub(super) name: Py<PyAny>,
     pub(super) mode: Mode,
-    pub(super) block: usize,
+    /// `open`'s argument.
+    pub(super) buffering: i32,
     pub(super) closefd: bool,
     pub(super) engine: Option<String>,
     pub(super) direct: bool,
@@ -28,19 +29,19 @@ impl Plan {
         }
     }
 
+    /// The size of a buffer.
+    pub(super) fn block(&self) -> usize {
+        match self.buffering {
+            // 1 would be a line, which binary files have not: io warns and takes the default.
+            ..=-1 | 1 if self.direct => direct::BLOCK_BYTES,
+            ..=-1 | 1 => BLOCK_BYTES,
+            bytes => bytes.unsigned_abs() as usize,
+        }
+    }
+
     /// Of open(2).
     pub(super) fn flags(&self) -> i32 {
         let direct = if self.direct { libc::O_DIRECT } else { 0 };
         self.mode.flags() | direct
-    }
-}
-
-/// The size of a buffer, by `open`'s argument `buffering`.
-pub(super) fn block_of(buffering: i32, direct: bool) -> usize {
-    match buffering {
-        // 1 would be a line, which binary files have not: io warns and takes the default.
-        ..=-1 | 1 if direct => direct::BLOCK_BYTES,
-        ..=-1 | 1 => BLOCK_BYTES,
-        bytes => bytes.unsigned_abs() as usize,
     }
 }

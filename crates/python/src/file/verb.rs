@@ -1,6 +1,7 @@
 //! What the methods of an open file do, step by step. No I/O: a step that needs an op says that it is blocked.
 
 use super::binary::BinaryFile;
+use super::io_buffer;
 use super::lines::{self, Scan};
 use super::long::{self, left_in_file, Reading, LARGE_READ};
 use crate::memory::{self, Exported};
@@ -23,6 +24,11 @@ pub(super) enum Verb {
     /// What one read brings, at most so many bytes.
     ReadSome {
         count: usize,
+        long: Option<Reading>,
+    },
+    /// What the buffer has or one read brings, at most so many bytes, or a buffer's worth.
+    Read1 {
+        count: Option<usize>,
         long: Option<Reading>,
     },
     /// What a text file decodes at a time: so many bytes, or all up to the end, or what a pipe has.
@@ -122,12 +128,39 @@ impl Verb {
         match self {
             Verb::Write { data } => data.bytes(py).len(),
             Verb::ReadSome { count, .. } => (*count).min(LARGE_READ),
+            Verb::Read1 { count, .. } => count.unwrap_or(0).min(LARGE_READ),
             _ => 0,
         }
     }
 
     /// Goes on as far as it can without an op.
     pub(super) fn step(&mut self, py: Python<'_>, file: &mut BinaryFile) -> PyResult<Step<Value>> {
+        let from = file.core.position();
+        let step = self.go_on(py, file)?;
+        if let Step::Ready(_) = step {
+            self.leave_io_buffer(file, from);
+        }
+        Ok(step)
+    }
+
+    /// What the buffer of `io` has after it. (`read1` says so itself; other reads go on in it.)
+    fn leave_io_buffer(&self, file: &mut BinaryFile, from: u64) {
+        let position = file.core.position();
+        match self {
+            Verb::Seek { whence, .. } => file.io_buffer.moved(from, position, *whence > libc::SEEK_CUR),
+            Verb::Read { count: None, .. }
+            | Verb::Write { .. }
+            | Verb::Large { .. }
+            | Verb::Truncate { .. } => file.io_buffer.empty_at(position),
+            Verb::ReadInto { target, .. } if file.io_reads_into(target.len(), from) => {
+                file.io_buffer.empty_at(position);
+            }
+            Verb::Flush if file.facts.writable => file.io_buffer.empty_at(position),
+            _ => {}
+        }
+    }
+
+    fn go_on(&mut self, py: Python<'_>, file: &mut BinaryFile) -> PyResult<Step<Value>> {
         match self {
             Verb::Read { count, long } => {
                 let most = count.unwrap_or(usize::MAX);
@@ -135,11 +168,9 @@ impl Verb {
                     return Ok(step);
                 }
             }
-            Verb::ReadSome { count, long } => {
-                if let Some(step) = long::read(py, file, *count, true, long)? {
-                    return Ok(step);
-                }
-            }
+            Verb::ReadSome { count, long } => return io_buffer::read_some(py, file, *count, long),
+            Verb::Read1 { count, long } => return io_buffer::read1(py, file, *count, long),
+            Verb::Peek => return io_buffer::peek(py, file),
             Verb::ReadInto { target, some, long } => {
                 if let Some(step) = long::read_into(py, file, target, *some, long)? {
                     return Ok(step);
@@ -150,12 +181,9 @@ impl Verb {
         let core = &mut file.core;
         let done = match self {
             Verb::Read { count, .. } => read(py, core, *count),
-            Verb::ReadSome { count, .. } => some(py, core, *count),
             Verb::Chunk { count } => chunk(py, core, *count),
             Verb::ReadInto { target, some, .. } => read_into(py, core, target, *some),
-            Verb::Peek => core
-                .fill_some(1)
-                .and_then(|step| try_map(step, |n| bytes(py, &core.unread()[..n]))),
+            Verb::ReadSome { .. } | Verb::Read1 { .. } | Verb::Peek => unreachable!("done above"),
             Verb::Line { limit } => line(py, core, *limit),
             Verb::Next => match line(py, core, usize::MAX) {
                 Ok(Step::Ready(Some(line))) if line.bind(py).len()? == 0 => {
@@ -215,7 +243,7 @@ fn try_map<T, U>(step: Step<T>, f: impl FnOnce(T) -> Result<U, Error>) -> Result
     }
 }
 
-fn bytes(py: Python<'_>, data: &[u8]) -> Result<Value, Error> {
+pub(super) fn bytes(py: Python<'_>, data: &[u8]) -> Result<Value, Error> {
     let bytes = memory::bytes(py, data);
     bytes
         .map(|bytes| Some(bytes.into_any().unbind()))
@@ -234,7 +262,7 @@ fn take(py: Python<'_>, core: &mut Buffered, count: usize) -> Result<Value, Erro
     Ok(data)
 }
 
-fn read(py: Python<'_>, core: &mut Buffered, count: Option<usize>) -> Result<Step<Value>, Error> {
+pub(super) fn read(py: Python<'_>, core: &mut Buffered, count: Option<usize>) -> Result<Step<Value>, Error> {
     let most = count.unwrap_or(usize::MAX);
     loop {
         // No memory for bytes that are not there: a large request is met as far as the file has bytes, and one more shows
@@ -256,7 +284,7 @@ fn read(py: Python<'_>, core: &mut Buffered, count: Option<usize>) -> Result<Ste
     }
 }
 
-fn some(py: Python<'_>, core: &mut Buffered, count: usize) -> Result<Step<Value>, Error> {
+pub(super) fn some(py: Python<'_>, core: &mut Buffered, count: usize) -> Result<Step<Value>, Error> {
     let step = core.fill_some(count)?;
     try_map(step, |found| take(py, core, found.min(count)))
 }
