@@ -9,7 +9,16 @@ use std::ffi::{CStr, CString};
 ///
 /// # Errors
 /// If there is no memory for them, as for all functions here.
+#[inline]
 pub fn reserve(vec: &mut Vec<u8>, count: usize) -> Result<(), TryReserveError> {
+    if count <= vec.capacity() - vec.len() {
+        return Ok(());
+    }
+    reserve_more(vec, count)
+}
+
+#[cold]
+fn reserve_more(vec: &mut Vec<u8>, count: usize) -> Result<(), TryReserveError> {
     vec.try_reserve(count).or_else(|_| vec.try_reserve_exact(count))
 }
 
@@ -17,6 +26,7 @@ pub fn reserve(vec: &mut Vec<u8>, count: usize) -> Result<(), TryReserveError> {
 ///
 /// # Errors
 /// As [`reserve`].
+#[inline]
 pub fn append(vec: &mut Vec<u8>, bytes: &[u8]) -> Result<(), TryReserveError> {
     reserve(vec, bytes.len())?;
     // allocates: there is room

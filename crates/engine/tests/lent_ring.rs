@@ -4,7 +4,7 @@
 #![allow(clippy::incompatible_msrv)]
 
 use proactor_engine::op::{Nop, Read};
-use proactor_engine::ring::{opcode, squeue, types, Event};
+use proactor_engine::ring::{opcode, quiet_user_data, squeue, types, Event};
 use proactor_engine::{Config, Driver, Engine, SqPoll};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::fd::AsRawFd;
@@ -131,17 +131,44 @@ fn events_that_a_plain_wait_meets_are_kept() {
 }
 
 #[test]
-fn tags_have_62_bits() {
+fn tags_have_61_bits() {
     let Some(mut driver) = driver() else { return };
-    let largest = u64::MAX >> 2;
+    let largest = u64::MAX >> 3;
     // SAFETY: a nop names no memory.
     unsafe { driver.push(opcode::Nop::new().build(), largest).unwrap() };
     assert_eq!(next(&mut driver)[0].tag, largest);
-    for tag in [1 << 62, 1 << 63, u64::MAX] {
+    for tag in [1 << 61, 1 << 62, 1 << 63, u64::MAX] {
         // SAFETY: as above.
         let refused = unsafe { driver.push(opcode::Nop::new().build(), tag) };
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidInput);
     }
+}
+
+#[test]
+fn a_quiet_entry_has_an_event_only_if_it_fails() {
+    let Some(mut driver) = driver() else { return };
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let send = |tag| {
+        let send = opcode::Send::new(types::Fd(ours.as_raw_fd()), b"x".as_ptr(), 1);
+        let entry = send.flags(libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT).build();
+        entry
+            .flags(squeue::Flags::SKIP_SUCCESS)
+            .user_data(quiet_user_data(tag))
+    };
+    let mut turn = |tag| {
+        // SAFETY: the entry names the socket, which outlives the driver's drop, and bytes that are static.
+        assert_eq!(unsafe { driver.push_all(&[send(tag)]) }.unwrap(), 1);
+        assert!(!driver.has_handed_over().unwrap());
+        let mut events = Vec::new();
+        driver.wait_events(0, None, &mut Vec::new(), &mut events).unwrap();
+        assert!(driver.has_handed_over().unwrap());
+        driver.drain_events(&mut events).unwrap();
+        events
+    };
+    assert_eq!(turn(1), []);
+    drop(theirs);
+    let events: Vec<_> = turn(2).iter().map(|event| (event.tag, event.res)).collect();
+    assert_eq!(events, [(2, -libc::EPIPE)]);
 }
 
 #[test]

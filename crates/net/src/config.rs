@@ -31,6 +31,8 @@ pub struct Hidden {
     pub buffer_rings: bool,
     /// Cancellation of all entries of a descriptor (Linux 5.19).
     pub cancel_by_descriptor: bool,
+    /// Sends that have no completion if all is sent (Linux 5.17).
+    pub quiet_sends: bool,
     /// Completions that are handled when this thread asks for them (Linux 6.1).
     pub defer_taskrun: bool,
 }

@@ -42,51 +42,38 @@ impl<'a> Context<'a> {
         if slot.phase != Phase::Open || slot.fin != Fin::No {
             return false;
         }
-        let mut rest = bytes;
-        let uncopied = slot.zero_copy && bytes.len() >= state.zero_copy_above;
-        let direct = (state.way == Way::Direct || bytes.len() >= COPIED_BYTES) && !uncopied;
-        if direct && slot.queue.is_empty() {
-            state.stats.direct_sends += 1;
-            match self.calls.send(slot.fd, bytes) {
-                Ok(count) => {
-                    slot.active_ms = state.clock.now_ms;
-                    state.stats.sent_bytes += count as u64;
-                    rest = &bytes[count..];
-                }
-                Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-                Err(e) => {
-                    state.fail(id, e.raw_os_error().unwrap_or(libc::EIO));
-                    return false;
-                }
-            }
+        if state.way == Way::Direct || bytes.len() >= COPIED_BYTES {
+            return self.send_at_once(id, bytes);
         }
-        if rest.is_empty() {
-            return true;
-        }
-        self.queue(id, rest)
+        state.enqueue(id, bytes)
     }
 
-    #[inline]
-    fn queue(&mut self, id: SocketId, bytes: &[u8]) -> bool {
+    /// Sends by a call, unless bytes are queued already or are not to be copied.
+    #[inline(never)]
+    fn send_at_once(&mut self, id: SocketId, bytes: &[u8]) -> bool {
         let state = &mut *self.state;
         let Some(slot) = state.table.get_mut(id) else {
             return false;
         };
-        if slot.queue.is_empty() {
-            slot.active_ms = state.clock.now_ms;
+        let uncopied = slot.zero_copy && bytes.len() >= state.zero_copy_above;
+        if uncopied || !slot.queue.is_empty() {
+            return state.enqueue(id, bytes);
         }
-        if slot.queue.push(bytes, &mut state.spares).is_err() {
-            state.fail(id, libc::ENOMEM);
-            return false;
+        state.stats.direct_sends += 1;
+        match self.calls.send(slot.fd, bytes) {
+            Ok(count) => {
+                slot.active_ms = state.clock.now_ms;
+                state.stats.sent_bytes += count as u64;
+                state.enqueue(id, &bytes[count..])
+            }
+            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                state.enqueue(id, bytes)
+            }
+            Err(e) => {
+                state.fail(id, e.raw_os_error().unwrap_or(libc::EIO));
+                false
+            }
         }
-        state.buffered += bytes.len();
-        slot.queue.is_full |= slot.queue.len() > state.limits.socket_bytes;
-        let has_room = !slot.queue.is_full;
-        state.list(id);
-        if state.buffered > state.limits.total_bytes {
-            state.check_memory();
-        }
-        has_room
     }
 
     /// Opens a socket for datagrams, UDP or Unix, bound to `local`: port 0 lets the kernel choose one. With a `peer` it

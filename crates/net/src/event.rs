@@ -2,7 +2,7 @@
 
 use crate::backend::{Backend, Calls};
 use crate::context::Context;
-use crate::core::Core;
+use crate::core::{Core, State};
 use crate::handler::Handler;
 use crate::recv::Way;
 use crate::table::{Fin, Kind, Phase, SocketId, Tag, What};
@@ -42,8 +42,11 @@ impl<B: Backend> Core<B> {
     pub(crate) fn dispatch<H: Handler>(&mut self, event: &Event, handler: &mut H) {
         let tag = Tag(event.tag);
         let id = tag.id();
+        if tag.is(What::Recv) {
+            return self.on_recv(id, event, handler);
+        }
         match tag.what() {
-            Some(What::Recv) => self.on_recv(id, event, handler),
+            Some(What::Recv) => {}
             Some(What::Send) => self.on_send(id, event, handler),
             Some(What::Poll) => self.on_poll(id, event, handler),
             Some(What::Accept) => self.on_accept(id, event, handler),
@@ -57,10 +60,27 @@ impl<B: Backend> Core<B> {
 
     #[inline]
     fn on_recv<H: Handler>(&mut self, id: SocketId, event: &Event, handler: &mut H) {
-        let now_ms = self.state.clock.now_ms;
-        let Some(slot) = self.state.table.get_mut(id) else {
+        let each_bytes = self.backend.buffer_bytes() as i32;
+        let state = &mut self.state;
+        let Some(slot) = state.table.get_mut(id) else {
             debug_assert!(false, "an event of a slot that was freed: {event:?}");
             return self.give_back(event);
+        };
+        // A buffer that is not full, of a receive that stays in the ring, is the way of almost all.
+        let is_usual = event.more() && slot.reading.way == Way::Pool && (1..each_bytes).contains(&event.res);
+        if !is_usual {
+            return self.on_unusual_recv(id, event, handler);
+        }
+        slot.active_ms = state.clock.now_ms;
+        let is_open = slot.phase == Phase::Open;
+        self.deliver(is_open, id, event, handler);
+    }
+
+    #[inline(never)]
+    fn on_unusual_recv<H: Handler>(&mut self, id: SocketId, event: &Event, handler: &mut H) {
+        let (now_ms, turn) = (self.state.clock.now_ms, self.state.stats.turns);
+        let Some(slot) = self.state.table.get_mut(id) else {
+            return;
         };
         let ended = !event.more();
         if ended {
@@ -75,13 +95,18 @@ impl<B: Backend> Core<B> {
             return self.on_no_bytes(id, event.res, handler);
         }
         slot.active_ms = now_ms;
-        let turn = self.state.stats.turns;
         slot.reading
             .saw_pooled(event.res as usize, self.backend.buffer_bytes(), turn);
         let is_open = slot.phase == Phase::Open;
         if ended || slot.reading.way == Way::Ready {
             self.state.list(id);
         }
+        self.deliver(is_open, id, event, handler);
+    }
+
+    /// Shows the handler received bytes, and gives their buffer back.
+    #[inline(always)]
+    fn deliver<H: Handler>(&mut self, is_open: bool, id: SocketId, event: &Event, handler: &mut H) {
         if is_open {
             self.state.stats.receives += 1;
             self.state.stats.received_bytes += event.res as u64;
@@ -190,40 +215,11 @@ impl<B: Backend> Core<B> {
             slot.active_ms = now_ms;
             return state.list(id);
         }
-        slot.entries -= 1;
         let res = match std::mem::take(&mut slot.notifies) {
             true => slot.uncopied,
             false => event.res,
         };
-        let count = res.max(0) as usize;
-        slot.queue.finish(count, &mut state.spares);
-        state.buffered -= count;
-        state.stats.sent_bytes += count as u64;
-        slot.active_ms = now_ms;
-        if slot.phase == Phase::Stopping {
-            return state.list(id);
-        }
-        if res < 0 && slot.zero_copy && is_of_zero_copy(-res) {
-            slot.zero_copy = false;
-            state.list(id);
-        } else if res < 0 && !is_transient(-res) {
-            return state.fail(id, -res);
-        }
-        let Some(slot) = state.table.get_mut(id) else {
-            return;
-        };
-        let ends = slot.phase != Phase::Open || slot.fin == Fin::Wanted;
-        let has_room = slot.queue.is_full && slot.queue.len() <= state.limits.socket_bytes / 2;
-        if has_room {
-            slot.queue.is_full = false;
-        }
-        let is_open = slot.phase == Phase::Open;
-        if !slot.queue.is_empty() || ends || slot.reading.armed.is_none() {
-            state.list(id);
-        }
-        if has_room && is_open {
-            handler.writable(&mut Context::new(state, &mut self.calls), id);
-        }
+        end_send(&mut self.state, &mut self.calls, id, res, handler);
     }
 
     fn on_accept<H: Handler>(&mut self, id: SocketId, event: &Event, handler: &mut H) {
@@ -326,5 +322,65 @@ impl<B: Backend> Core<B> {
             slot.entries -= 1;
             self.state.list(id);
         }
+    }
+}
+
+/// All bytes of a quiet send are sent.
+#[inline]
+pub(crate) fn on_sent<H: Handler>(state: &mut State, calls: &mut dyn Calls, id: SocketId, handler: &mut H) {
+    let Some(slot) = state.table.get_mut(id) else {
+        debug_assert!(false, "a send of a slot that was freed");
+        return;
+    };
+    debug_assert!(slot.quiet);
+    if !slot.is_usual() || !slot.queue.is_all_in_flight() {
+        let count = slot.queue.len_in_flight() as i32;
+        return end_send(state, calls, id, count, handler);
+    }
+    slot.quiet = false;
+    slot.entries -= 1;
+    slot.active_ms = state.clock.now_ms;
+    let count = slot.queue.finish_all(&mut state.spares);
+    state.buffered -= count;
+    state.stats.sent_bytes += count as u64;
+}
+
+/// A send has ended with this result.
+#[inline(never)]
+fn end_send<H: Handler>(state: &mut State, calls: &mut dyn Calls, id: SocketId, res: i32, handler: &mut H) {
+    let now_ms = state.clock.now_ms;
+    let Some(slot) = state.table.get_mut(id) else {
+        return;
+    };
+    slot.quiet = false;
+    slot.entries -= 1;
+    let count = res.max(0) as usize;
+    slot.queue.finish(count, &mut state.spares);
+    state.buffered -= count;
+    state.stats.sent_bytes += count as u64;
+    slot.active_ms = now_ms;
+    if slot.phase == Phase::Stopping {
+        return state.list(id);
+    }
+    if res < 0 && slot.zero_copy && is_of_zero_copy(-res) {
+        slot.zero_copy = false;
+        state.list(id);
+    } else if res < 0 && !is_transient(-res) {
+        return state.fail(id, -res);
+    }
+    let Some(slot) = state.table.get_mut(id) else {
+        return;
+    };
+    let ends = slot.phase != Phase::Open || slot.fin == Fin::Wanted;
+    let has_room = slot.queue.is_full && slot.queue.len() <= state.limits.socket_bytes / 2;
+    if has_room {
+        slot.queue.is_full = false;
+    }
+    let is_open = slot.phase == Phase::Open;
+    if !slot.queue.is_empty() || ends || slot.reading.armed.is_none() {
+        state.list(id);
+    }
+    if has_room && is_open {
+        handler.writable(&mut Context::new(state, calls), id);
     }
 }

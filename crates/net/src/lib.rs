@@ -51,6 +51,7 @@ mod recv;
 mod send;
 pub mod serve;
 mod serving;
+mod settle;
 #[cfg(test)]
 mod simulator;
 mod sockets;

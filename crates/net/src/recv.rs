@@ -35,6 +35,12 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
+    /// Whether it is received through the pool, and is to be.
+    #[inline]
+    pub(crate) fn is_usual(&self) -> bool {
+        self.armed == Some(Way::Pool) && self.way == Way::Pool && !self.paused
+    }
+
     /// Takes note of a receive through the pool in a turn.
     #[inline]
     pub(crate) fn saw_pooled(&mut self, len: usize, buffer_bytes: usize, turn: u64) {

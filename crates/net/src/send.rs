@@ -33,19 +33,22 @@ pub(crate) struct Queue {
     in_flight: bool,
     /// The bound was reached, and less than half of it has not been seen since: nothing is received meanwhile.
     pub(crate) is_full: bool,
-    /// What comes after `sending`.
+    /// What comes after `sending`, and was added while that was being sent.
     queued: Vec<u8>,
 }
 
 impl Queue {
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.sending.len() - self.sent as usize + self.queued.len()
     }
 
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
+    #[inline]
     pub(crate) fn is_in_flight(&self) -> bool {
         self.in_flight
     }
@@ -53,10 +56,17 @@ impl Queue {
     /// Fails without memory: the bytes are as many as the caller likes.
     #[inline]
     pub(crate) fn push(&mut self, bytes: &[u8], spares: &mut Spares) -> Result<(), TryReserveError> {
-        if self.queued.capacity() == 0 {
-            self.queued = spares.take();
+        // Nothing is added behind what is partly sent: the memory of sent bytes would not be freed while there is more.
+        let is_apart = self.in_flight || self.sent > 0 || !self.queued.is_empty();
+        let buffer = if is_apart {
+            &mut self.queued
+        } else {
+            &mut self.sending
+        };
+        if buffer.capacity() == 0 {
+            *buffer = spares.take();
         }
-        memory::append(&mut self.queued, bytes)
+        memory::append(buffer, bytes)
     }
 
     /// The next bytes for the backend, which are its own until [`finish`](Self::finish). None: one send is under way, or there
@@ -76,6 +86,38 @@ impl Queue {
         self.in_flight = true;
         let rest = &self.sending[self.sent as usize..];
         Some((rest.as_ptr(), rest.len().min(MAX_SEND_BYTES)))
+    }
+
+    /// As [`start`](Self::start), for all that there is to send.
+    #[inline]
+    pub(crate) fn start_all(&mut self) -> Option<(*const u8, usize)> {
+        let is_all = !self.in_flight && self.sent == 0 && self.queued.is_empty();
+        if !is_all || self.sending.is_empty() || self.sending.len() > MAX_SEND_BYTES {
+            return None;
+        }
+        self.in_flight = true;
+        Some((self.sending.as_ptr(), self.sending.len()))
+    }
+
+    /// Takes note that all that [`start_all`](Self::start_all) has given is sent. Returns how many bytes that were.
+    #[inline]
+    pub(crate) fn finish_all(&mut self, spares: &mut Spares) -> usize {
+        debug_assert!(self.in_flight && self.sent == 0);
+        self.in_flight = false;
+        let count = self.sending.len();
+        spares.give(std::mem::take(&mut self.sending));
+        count
+    }
+
+    /// Bytes that [`start_all`](Self::start_all) has given.
+    pub(crate) fn len_in_flight(&self) -> usize {
+        self.sending.len()
+    }
+
+    /// Whether all bytes are in the backend.
+    #[inline]
+    pub(crate) fn is_all_in_flight(&self) -> bool {
+        self.queued.is_empty()
     }
 
     /// The backend did not take the send that [`start`](Self::start) has given.
@@ -116,10 +158,12 @@ impl Queue {
 pub(crate) struct Spares(Vec<Vec<u8>>);
 
 impl Spares {
+    #[inline]
     fn take(&mut self) -> Vec<u8> {
         self.0.pop().unwrap_or_default()
     }
 
+    #[inline]
     fn give(&mut self, mut buffer: Vec<u8>) {
         if buffer.capacity() > 0 && buffer.capacity() <= SPARE_BYTES && self.0.len() < SPARES {
             buffer.clear();

@@ -53,12 +53,12 @@ const WHATS: [What; 8] = [
 ];
 
 const WHAT_BITS: u32 = 4;
-const SLOT_BITS: u32 = 26;
+const SLOT_BITS: u32 = 25;
 
 /// Most sockets of one table: what a tag has room for.
 pub(crate) const MAX_SOCKETS: usize = 1 << SLOT_BITS;
 
-/// An entry's tag: generation, slot, what; 62 bits.
+/// An entry's tag: generation, slot, what; 61 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tag(pub(crate) u64);
 
@@ -74,6 +74,11 @@ impl Tag {
             slot: (self.0 >> WHAT_BITS) as u32 & ((1 << SLOT_BITS) - 1),
             generation: (self.0 >> (SLOT_BITS + WHAT_BITS)) as u32,
         }
+    }
+
+    #[inline]
+    pub(crate) fn is(self, what: What) -> bool {
+        self.0 & ((1 << WHAT_BITS) - 1) == what as u64
     }
 
     pub(crate) fn what(self) -> Option<What> {
@@ -135,6 +140,8 @@ pub(crate) struct Slot {
     pub(crate) peer_ended: bool,
     /// Long sends are not copied by the kernel.
     pub(crate) zero_copy: bool,
+    /// The send in the backend has no event if all is sent.
+    pub(crate) quiet: bool,
     /// The send in the backend is done, and the kernel still has its memory.
     pub(crate) notifies: bool,
     /// The result of that send.
@@ -166,6 +173,7 @@ impl Slot {
             fin: Fin::No,
             peer_ended: false,
             zero_copy: false,
+            quiet: false,
             notifies: false,
             uncopied: 0,
             purged: false,
@@ -175,6 +183,19 @@ impl Slot {
             reading: Reading::default(),
             queue: Queue::default(),
         }
+    }
+
+    /// Whether it is an open stream that receives through the pool, is not to be shut down, and of which nobody waits for the
+    /// end of a send.
+    #[inline]
+    pub(crate) fn is_usual(&self) -> bool {
+        self.phase == Phase::Open
+            && self.kind == Kind::Stream
+            && self.fin == Fin::No
+            && self.reading.is_usual()
+            && !self.peer_ended
+            && !self.queue.is_full
+            && !self.zero_copy
     }
 
     pub(crate) fn is_free(&self) -> bool {
@@ -251,17 +272,19 @@ impl Table {
         self.free.push(id.slot);
     }
 
+    // The generation of a free slot is not in any id.
+    #[inline]
     pub(crate) fn get(&self, id: SocketId) -> Option<&Slot> {
         self.slots
             .get(id.index())
-            .filter(|slot| slot.generation == id.generation && !slot.is_free())
+            .filter(|slot| slot.generation == id.generation)
     }
 
     #[inline]
     pub(crate) fn get_mut(&mut self, id: SocketId) -> Option<&mut Slot> {
         self.slots
             .get_mut(id.index())
-            .filter(|slot| slot.generation == id.generation && !slot.is_free())
+            .filter(|slot| slot.generation == id.generation)
     }
 
     /// Streams that are not closed yet, those that are being opened or closed included.
@@ -295,7 +318,7 @@ mod tests {
             for what in WHATS {
                 let tag = Tag::new(id, what);
                 assert_eq!((tag.id(), tag.what()), (id, Some(what)));
-                assert_eq!(tag.0 >> 62, 0);
+                assert_eq!(tag.0 >> 61, 0);
             }
         }
         assert_eq!(Tag(15).what(), None);

@@ -21,14 +21,14 @@ impl Driver {
     }
 
     /// Queues a submission queue entry. Its events come from [`wait_events`](Self::wait_events) with the same `tag`, of which
-    /// 62 bits may be used; the entry's own `user_data` is overwritten.
+    /// 61 bits may be used; the entry's own `user_data` is overwritten.
     ///
     /// Nothing reaches the kernel before [`flush`](Self::flush), [`wait`](Self::wait) or `wait_events`, unless the queue fills
     /// up before or the ring has an [`SqPoll`](crate::SqPoll) thread.
     ///
     /// # Errors
     /// `Unsupported` if the driver is not on io_uring or polls its device, `WouldBlock` if the queue is full and the kernel takes
-    /// nothing from it now (collect, then try again), `InvalidInput` if the tag has more than 62 bits, and an error in a
+    /// nothing from it now (collect, then try again), `InvalidInput` if the tag has more than 61 bits, and an error in a
     /// forked child.
     ///
     /// # Safety
@@ -40,7 +40,8 @@ impl Driver {
         unsafe { self.ring()?.push_borrowed(entry, tag) }
     }
 
-    /// Queues many entries at once, each with [`lent_user_data`](crate::ring::lent_user_data) of its tag as `user_data`. Returns
+    /// Queues many entries at once, each with [`lent_user_data`](crate::ring::lent_user_data) or
+    /// [`quiet_user_data`](crate::ring::quiet_user_data) of its tag as `user_data`. Returns
     /// how many were queued: fewer than all if the queue is full and the kernel takes nothing from it now (collect, then go on
     /// with the rest).
     ///
@@ -51,14 +52,26 @@ impl Driver {
     /// If an entry's `user_data` is another.
     ///
     /// # Safety
-    /// As [`push`](Self::push), for each entry.
+    /// As [`push`](Self::push), for each entry. What a quiet one names stays as it is until
+    /// [`has_handed_over`](Self::has_handed_over) or an event with its tag; nothing waits for it but that.
     pub unsafe fn push_all(&mut self, entries: &[squeue::Entry]) -> io::Result<usize> {
-        let are_lent = entries
-            .iter()
-            .all(|entry| entry.get_user_data() & OWNER_BITS == BORROWED);
-        assert!(are_lent, "an entry's user_data is not that of a borrower");
+        let are_lent = |is, entry: &squeue::Entry| is & (entry.get_user_data() & OWNER_BITS == BORROWED);
+        assert!(
+            entries.iter().fold(true, are_lent),
+            "an entry's user_data is not that of a borrower"
+        );
         // SAFETY: the caller's promise is the same.
         Ok(unsafe { self.ring()?.push_all_borrowed(entries) })
+    }
+
+    /// Whether the kernel has taken all entries, and all events of failures since then have been collected: without an
+    /// [`SqPoll`](crate::SqPoll) thread, an entry that does not wait has ended then.
+    ///
+    /// # Errors
+    /// `Unsupported` as [`push`](Self::push).
+    pub fn has_handed_over(&mut self) -> io::Result<bool> {
+        let ring = self.ring()?;
+        Ok(ring.has_handed_over() && ring.event_count() == 0)
     }
 
     /// Collects completions of ops and events of borrowed entries, at least `min` of both together unless `timeout` passes
@@ -79,8 +92,15 @@ impl Driver {
     ) -> io::Result<usize> {
         self.ring()?;
         let before = events.len();
-        let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
-        let mut left = timeout.filter(|_| deadline.is_some());
+        let lasts = timeout.filter(|timeout| !timeout.is_zero());
+        // A wait of no time would still set a timer, and sleep.
+        let min = if lasts.is_none() && timeout.is_some() {
+            0
+        } else {
+            min
+        };
+        let deadline = lasts.and_then(|timeout| Instant::now().checked_add(timeout));
+        let mut left = timeout.filter(|timeout| timeout.is_zero() || deadline.is_some());
         loop {
             self.pump();
             let missing = min.saturating_sub(self.ready.len() + events.len() - before);

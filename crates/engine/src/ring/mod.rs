@@ -35,6 +35,9 @@ pub(crate) const OWNER_BITS: u64 = 0b11 << 62;
 /// Not set in an op's token.
 const OPS_BIT: u64 = 1 << 63;
 pub(crate) const BORROWED: u64 = 0b10 << 62;
+/// Of a borrower's entry that has no completion if it succeeds.
+const QUIET: u64 = 1 << 61;
+const TAG_BITS: u64 = QUIET - 1;
 /// The poll on the helper's descriptor.
 pub(crate) const HELPER: u64 = u64::MAX;
 /// A request to cancel one op, whose answer is waited for.
@@ -47,7 +50,13 @@ const IGNORED: u64 = u64::MAX - 3;
 /// The `user_data` under which the ring holds a borrower's entry: what another entry names it by, such as a cancellation or
 /// a removal of a timeout.
 pub fn lent_user_data(tag: u64) -> u64 {
-    BORROWED | (tag & !OWNER_BITS)
+    BORROWED | (tag & TAG_BITS)
+}
+
+/// As [`lent_user_data`], for an entry with `IOSQE_CQE_SKIP_SUCCESS`: it has an event only if it fails. The driver waits for no
+/// event of it; [`Driver::has_handed_over`](crate::Driver::has_handed_over) tells that it has ended.
+pub fn quiet_user_data(tag: u64) -> u64 {
+    QUIET | lent_user_data(tag)
 }
 
 /// An io_uring instance, used by one thread.
@@ -71,7 +80,7 @@ pub(crate) struct Ring {
     pub(crate) lost: bool,
     /// Calls of io_uring_enter so far.
     enters: u64,
-    /// Borrowed entries whose last completion has not been read.
+    /// Borrowed entries whose last completion has not been read, without quiet ones.
     borrowed: usize,
     events: Vec<Event>,
     files: FileTable,
@@ -92,7 +101,7 @@ impl Ring {
         self.enters
     }
 
-    /// Borrowed entries whose last event has not been read.
+    /// Borrowed entries whose last event has not been read, without quiet ones.
     pub(crate) fn borrowed(&self) -> usize {
         self.borrowed
     }
@@ -120,16 +129,16 @@ impl Ring {
     /// Queues a borrower's entry under `tag`.
     ///
     /// # Errors
-    /// `InvalidInput` if `tag` does not fit 62 bits, `WouldBlock` if the submission queue is full and the kernel takes
+    /// `InvalidInput` if `tag` does not fit 61 bits, `WouldBlock` if the submission queue is full and the kernel takes
     /// nothing from it now.
     ///
     /// # Safety
     /// All memory that the entry names stays valid and unused until the last event with this tag has been collected.
     pub(crate) unsafe fn push_borrowed(&mut self, entry: squeue::Entry, tag: u64) -> io::Result<()> {
-        if tag & OWNER_BITS != 0 {
+        if tag & !TAG_BITS != 0 {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                format!("the tag {tag:#x} has more than 62 bits"),
+                format!("the tag {tag:#x} has more than 61 bits"),
             ));
         }
         if !self.reserve(1) {
@@ -145,7 +154,7 @@ impl Ring {
     /// # Safety
     /// As [`push_borrowed`](Self::push_borrowed), for each.
     pub(crate) unsafe fn push_all_borrowed(&mut self, entries: &[squeue::Entry]) -> usize {
-        let mut pushed = 0;
+        let (mut pushed, mut quiet) = (0, 0);
         while pushed < entries.len() && self.reserve(1) {
             let mut queue = self.ring.submission();
             let room = queue.capacity() - queue.len();
@@ -153,8 +162,9 @@ impl Ring {
             // SAFETY: the caller's promise.
             unsafe { queue.push_multiple(some) }.expect("there is room");
             pushed += some.len();
+            quiet += some.iter().filter(|one| one.get_user_data() & QUIET != 0).count();
         }
-        self.borrowed += pushed;
+        self.borrowed += pushed - quiet;
         pushed
     }
 

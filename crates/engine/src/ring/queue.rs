@@ -3,7 +3,7 @@
 //! With SQPOLL a push is a store: io_uring_enter is called only if the kernel's thread sleeps, if the completion queue
 //! has overflown, or if this thread is going to sleep.
 
-use super::{Ring, BORROWED, IGNORED, OPS_BIT, OWNER_BITS, WAKE};
+use super::{Ring, BORROWED, IGNORED, OPS_BIT, OWNER_BITS, QUIET, TAG_BITS, WAKE};
 use crate::sys::{self, ring::RingFd};
 use io_uring::{cqueue, squeue};
 use std::io;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// One completion of a borrowed entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
-    /// The tag that the entry was pushed with; 62 bits.
+    /// The tag that the entry was pushed with; 61 bits.
     pub tag: u64,
     /// A count or a negated errno, as the kernel gives it.
     pub res: i32,
@@ -105,6 +105,13 @@ impl Ring {
         !sq.is_empty() && (!self.sqpoll || sq.need_wakeup())
     }
 
+    /// Whether the kernel has taken all entries, and the results of those that have ended since can be read.
+    #[inline]
+    pub(crate) fn has_handed_over(&mut self) -> bool {
+        let sq = self.ring.submission();
+        sq.is_empty() && !sq.cq_overflow()
+    }
+
     /// Whether completions of deferred work or of an overflown queue wait for the next enter.
     pub(crate) fn has_deferred(&mut self) -> bool {
         let sq = self.ring.submission();
@@ -154,13 +161,16 @@ impl Ring {
     pub(crate) fn enter(&mut self, want: usize, timeout: Option<Duration>) -> io::Result<bool> {
         let queued = self.queued();
         let want = want.min(self.ring.completion().capacity());
-        let start = Instant::now();
+        let start = timeout
+            .filter(|timeout| !timeout.is_zero())
+            .map(|_| Instant::now());
+        let has_time = |timeout| start.is_some_and(|start| start.elapsed() < timeout);
         match self.enter_for(want, timeout) {
             // A call that has submitted returns that number even if a signal has ended its wait.
             Ok(submitted) => Ok(submitted > 0
                 && submitted == queued
                 && self.ring.completion().len() < want
-                && timeout.is_none_or(|timeout| start.elapsed() < timeout)),
+                && timeout.is_none_or(has_time)),
             // EBUSY: completions have to be read before more can be submitted. ETIME: the time has passed.
             Err(e) if matches!(e.raw_os_error(), Some(libc::EBUSY | libc::ETIME | libc::EAGAIN)) => Ok(false),
             Err(e) => {
@@ -247,9 +257,10 @@ impl Ring {
                 continue;
             }
             if user_data & OWNER_BITS == BORROWED {
-                self.borrowed -= usize::from(!cqueue::more(flags));
+                let is_counted = !cqueue::more(flags) && user_data & QUIET == 0;
+                self.borrowed -= usize::from(is_counted);
                 self.events.push(Event {
-                    tag: user_data & !OWNER_BITS,
+                    tag: user_data & TAG_BITS,
                     res,
                     flags,
                 });

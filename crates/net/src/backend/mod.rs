@@ -13,7 +13,7 @@ pub(crate) mod uring;
 use crate::address::Address;
 use crate::datagram::Message;
 use crate::recv::Way;
-use crate::table::Tag;
+use crate::table::{SocketId, Tag};
 use proactor_engine::ring::Event;
 use rustix::net::{Shutdown, SocketAddrAny};
 use std::io;
@@ -102,6 +102,28 @@ pub(crate) trait Backend {
         zero_copy: bool,
         tag: Tag,
     ) -> io::Result<()>;
+
+    /// Whether there is [`send_quietly`](Self::send_quietly).
+    fn has_quiet_sends(&self) -> bool {
+        false
+    }
+
+    /// Sends bytes. There is an event only if not all were sent: else [`each_sent`](Self::each_sent) tells of the end.
+    ///
+    /// # Safety
+    /// The memory stays valid and unchanged until then.
+    unsafe fn send_quietly(
+        &mut self,
+        _fd: RawFd,
+        _bytes: *const u8,
+        _len: usize,
+        _tag: Tag,
+    ) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Calls `tell` for each quiet send that was seen by the last wait to have sent all.
+    fn each_sent(&mut self, _tell: impl FnMut(SocketId)) {}
 
     /// Ends one entry of a descriptor, or all of them: they then have their last events. One event of its own, after which
     /// entries may be left: the caller asks again.

@@ -8,14 +8,17 @@
 
 mod connection;
 mod kernel;
+mod quiet;
+mod settings;
 
 pub(crate) use connection::Connection;
-pub(crate) use kernel::{Faults, Kernel, Settings};
+pub(crate) use kernel::Kernel;
+pub(crate) use settings::{Faults, Settings};
 
 use super::{Backend, Calls, Ending};
 use crate::clock::simulated;
 use crate::recv::Way;
-use crate::table::Tag;
+use crate::table::{SocketId, Tag};
 use kernel::Job;
 use proactor_engine::ring::Event;
 use rustix::net::{Shutdown, SocketAddrAny};
@@ -114,8 +117,25 @@ impl Backend for Sim {
                 start: bytes,
                 copy,
                 zero_copy,
+                is_quiet: false,
             },
         )
+    }
+
+    fn has_quiet_sends(&self) -> bool {
+        self.kernel.borrow().settings.has_quiet_sends
+    }
+
+    unsafe fn send_quietly(&mut self, fd: RawFd, bytes: *const u8, len: usize, tag: Tag) -> io::Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { Backend::send(self, fd, bytes, len, false, tag) }?;
+        self.kernel.borrow_mut().make_quiet();
+        Ok(())
+    }
+
+    fn each_sent(&mut self, tell: impl FnMut(SocketId)) {
+        let sent = self.kernel.borrow_mut().take_sent();
+        sent.into_iter().for_each(tell);
     }
 
     fn stop(&mut self, fd: RawFd, which: Ending<'_>, tag: Tag) -> io::Result<()> {
@@ -137,13 +157,15 @@ impl Backend for Sim {
 
     fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         let mut kernel = self.kernel.borrow_mut();
-        kernel.is_full = false;
+        let was_full = std::mem::take(&mut kernel.is_full);
+        kernel.send_quietly();
         kernel.progress(false);
         if kernel.posted.is_empty() {
             kernel.progress(true);
         }
         kernel.idle = kernel.posted.is_empty();
         kernel.asleep = kernel.idle && timeout.is_none();
+        kernel.sleeps = kernel.asleep && !was_full;
         if !kernel.idle {
             kernel.collect(events);
         } else if let Some(timeout) = timeout {
@@ -222,6 +244,7 @@ impl Calls for Sim {
 
     fn shutdown(&mut self, fd: RawFd, how: Shutdown) {
         let mut kernel = self.kernel.borrow_mut();
+        assert!(!kernel.sleeps, "descriptor {fd} waited for a quiet send");
         let connection = kernel.connection(fd);
         connection.shut = true;
         connection.ended = true;

@@ -1,14 +1,19 @@
 //! Entries of a ring that a driver lends.
 
+mod room;
+
 use super::calls::System;
 use super::messages::Messages;
 use super::{Backend, Ending};
 use crate::address::Address;
 use crate::config::{Config, Hidden};
 use crate::recv::Way;
-use crate::table::{Tag, What};
-use proactor_engine::ring::{lent_user_data, opcode, squeue, types, BufferRing, Event, Waker};
+use crate::table::{SocketId, Tag, What};
+use proactor_engine::ring::{
+    lent_user_data, opcode, quiet_user_data, squeue, types, BufferRing, Event, Waker,
+};
 use proactor_engine::{Completion, Driver, Engine};
+use room::Room;
 use rustix::net::addr::SocketAddrArg;
 use rustix::net::SocketAddrAny;
 use std::collections::HashMap;
@@ -19,22 +24,16 @@ use std::time::Duration;
 /// Events that the kernel may report before this thread looks: multishot entries fill the completion queue by themselves.
 const COMPLETIONS_PER_ENTRY: u32 = 4;
 
-/// What a poll for room is about.
-const ROOM: u32 = (libc::POLLOUT | libc::POLLERR | libc::POLLHUP) as u32;
 /// The tag of an entry whose event says nothing.
 const NOBODY: u64 = 0xf;
 
-/// How a send that was not taken waits for room.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Room {
-    /// A send without a copy: after its notification.
-    Notified,
-    /// By a poll. It ends at once where the peer has ended its side: the kernel adds POLLRDHUP to what a poll asks for.
-    Once,
-    /// Then by a multishot poll, which tells of POLLRDHUP once, and later of room.
-    Wakes,
-    /// There is room, and the multishot poll is about to end.
-    Found,
+/// A send of which no event tells if all is sent.
+///
+/// It does not wait (MSG_DONTWAIT), so it has ended when the kernel has taken its entry. MSG_WAITALL makes one that was short a
+/// failure, which has an event in spite of IOSQE_CQE_SKIP_SUCCESS.
+struct Quiet {
+    tag: Tag,
+    fd: RawFd,
 }
 
 pub(crate) struct Uring {
@@ -47,8 +46,14 @@ pub(crate) struct Uring {
     hidden: Hidden,
     /// Addresses of connects in the ring, until their events.
     connecting: HashMap<u64, Box<Sockaddr>>,
-    /// By the slot's index: the descriptor of the send that the ring has.
+    /// By the slot's index: the descriptor of the send that the ring has, and that is not quiet.
     sending: Vec<RawFd>,
+    has_quiet_sends: bool,
+    quiet: Vec<Quiet>,
+    /// All that is in `quiet` has ended.
+    quiet_ended: bool,
+    /// Memory for the tags of sends that had an event.
+    told: Vec<u64>,
     /// By tag: sends that the kernel did not take. A poll for room is in the ring in their place.
     blocked: HashMap<u64, Room>,
     completions: Vec<Completion>,
@@ -164,6 +169,11 @@ impl Uring {
             hidden: config.hidden,
             connecting: HashMap::new(),
             sending: Vec::new(),
+            // A kernel worker takes an entry before it has sent.
+            has_quiet_sends: config.sqpoll.is_none() && config.attach.is_none() && !config.hidden.quiet_sends,
+            quiet: Vec::new(),
+            quiet_ended: false,
+            told: Vec::new(),
             blocked: HashMap::new(),
             completions: Vec::new(),
         })
@@ -197,59 +207,19 @@ impl Uring {
     }
 }
 
-impl Uring {
-    /// Has sends that found no room wait for some. Their events come when there is: nothing was sent.
-    fn hold_blocked(&mut self, events: &mut Vec<Event>) {
-        let is_send = |event: &Event| Tag(event.tag).what() == Some(What::Send);
-        let is_blocked = |event: &Event| event.res == -libc::EAGAIN && is_send(event);
-        if self.blocked.is_empty() && !events.iter().any(is_blocked) {
-            return;
-        }
-        events.retain_mut(|event| !is_send(event) || self.is_end(event));
+#[inline]
+fn note_sending(sending: &mut Vec<RawFd>, tag: Tag, fd: RawFd) {
+    let at = tag.id().index();
+    if sending.len() <= at {
+        // allocates: four bytes a socket
+        sending.resize(at + 1, -1);
     }
-
-    /// Whether the event ends a send. Otherwise does what comes next.
-    fn is_end(&mut self, event: &mut Event) -> bool {
-        let Some(room) = self.blocked.get(&event.tag).copied() else {
-            if event.res != -libc::EAGAIN {
-                return true;
-            }
-            if event.more() {
-                self.blocked.insert(event.tag, Room::Notified);
-            } else {
-                self.poll_for_room(event.tag, Room::Once);
-            }
-            return false;
-        };
-        let found = event.res > 0 && event.res as u32 & ROOM != 0;
-        if event.more() {
-            if found && room == Room::Wakes {
-                self.blocked.insert(event.tag, Room::Found);
-                let end = opcode::PollRemove::new(lent_user_data(event.tag)).build();
-                self.entries.push(end.user_data(lent_user_data(NOBODY)));
-            }
-            return false;
-        }
-        if room == Room::Notified {
-            self.poll_for_room(event.tag, Room::Once);
-            return false;
-        }
-        if event.res > 0 && !found && room != Room::Found {
-            self.poll_for_room(event.tag, Room::Wakes);
-            return false;
-        }
-        self.blocked.remove(&event.tag);
-        event.res = event.res.min(-libc::EINTR);
-        true
-    }
-
-    fn poll_for_room(&mut self, tag: u64, room: Room) {
-        let fd = types::Fd(self.sending[Tag(tag).id().index()]);
-        let poll = opcode::PollAdd::new(fd, libc::POLLOUT as u32).multi(room == Room::Wakes);
-        self.entries.push(poll.build().user_data(lent_user_data(tag)));
-        self.blocked.insert(tag, room);
-    }
+    sending[at] = fd;
 }
+
+// Without MSG_DONTWAIT the kernel polls for room itself. Where the peer has ended its side, that poll ends at once, and after
+// 128 of them (APOLL_MAX_RETRY) a thread of io-wq waits: one for each such peer that does not read.
+const SEND_FLAGS: libc::c_int = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
 
 impl Backend for Uring {
     type Calls = System;
@@ -304,22 +274,38 @@ impl Backend for Uring {
         zero_copy: bool,
         tag: Tag,
     ) -> io::Result<()> {
-        // Without MSG_DONTWAIT the kernel polls for room itself. Where the peer has ended its side, that poll ends at once, and
-        // after 128 of them (APOLL_MAX_RETRY) a thread of io-wq waits: one for each such peer that does not read.
-        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
-        let at = tag.id().index();
-        if self.sending.len() <= at {
-            // allocates: four bytes a socket
-            self.sending.resize(at + 1, -1);
-        }
-        self.sending[at] = fd;
+        note_sending(&mut self.sending, tag, fd);
         let (fd, len) = (types::Fd(fd), len as u32);
         let entry = if zero_copy {
-            opcode::SendZc::new(fd, bytes, len).flags(flags).build()
+            opcode::SendZc::new(fd, bytes, len).flags(SEND_FLAGS).build()
         } else {
-            opcode::Send::new(fd, bytes, len).flags(flags).build()
+            opcode::Send::new(fd, bytes, len).flags(SEND_FLAGS).build()
         };
         self.push(entry, tag)
+    }
+
+    #[inline]
+    fn has_quiet_sends(&self) -> bool {
+        self.has_quiet_sends
+    }
+
+    #[inline]
+    unsafe fn send_quietly(&mut self, fd: RawFd, bytes: *const u8, len: usize, tag: Tag) -> io::Result<()> {
+        let entry = opcode::Send::new(types::Fd(fd), bytes, len as u32)
+            .flags(SEND_FLAGS | libc::MSG_WAITALL)
+            .build()
+            .flags(squeue::Flags::SKIP_SUCCESS)
+            .user_data(quiet_user_data(tag.0));
+        self.entries.push(entry);
+        self.quiet.push(Quiet { tag, fd });
+        Ok(())
+    }
+
+    #[inline]
+    fn each_sent(&mut self, mut tell: impl FnMut(SocketId)) {
+        if std::mem::take(&mut self.quiet_ended) {
+            self.quiet.drain(..).for_each(|one| tell(one.tag.id()));
+        }
     }
 
     fn recv_messages(&mut self, fd: RawFd, tag: Tag) -> io::Result<bool> {
@@ -367,17 +353,16 @@ impl Backend for Uring {
 
     fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         self.hand_over()?;
+        let all_are_queued = self.entries.is_empty();
         let result = self.driver.wait_events(1, timeout, &mut self.completions, events);
         self.demand.saw(events.len());
         if !self.connecting.is_empty() {
-            for event in events
-                .iter()
-                .filter(|event| Tag(event.tag).what() == Some(What::Connect))
-            {
+            for event in events.iter().filter(|event| Tag(event.tag).is(What::Connect)) {
                 self.connecting.remove(&event.tag);
             }
         }
         self.hold_blocked(events);
+        self.quiet_ended = !self.quiet.is_empty() && all_are_queued && self.driver.has_handed_over()?;
         match result {
             Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(()),
             result => result.map(drop),

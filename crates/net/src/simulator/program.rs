@@ -48,6 +48,7 @@ impl Program {
             },
             has_pool,
             by_descriptor: random.chance(500),
+            has_quiet_sends: false,
             max_fds: 4 + random.below(20),
             completions: 2 + random.below(30),
             socket_bytes: 300 * scale,
@@ -74,6 +75,7 @@ impl Program {
         if later.chance(300) {
             state.table = Table::of_at_most(1 + later.below(6));
         }
+        settings.has_quiet_sends = Random::new(seed.rotate_left(16)).chance(500);
         let adopts = later.chance(160) && state.limits.max_connections == usize::MAX;
         let kernel = Rc::new(RefCell::new(Kernel::new(of_kernel, settings)));
         let core = Core::new(
@@ -254,6 +256,7 @@ impl Program {
         self.core
             .turn(&mut self.app, timeout)
             .expect("a turn does not fail");
+        self.kernel.borrow_mut().sleeps = false;
         let grown = self.buffers() > buffers || buffers == self.kernel.borrow().settings.max_buffers;
         let stats = self.core.state.stats;
         assert!(

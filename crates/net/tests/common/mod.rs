@@ -80,11 +80,19 @@ pub fn kinds() -> Vec<Kind> {
                 },
             ),
             (
+                "no quiet sends",
+                Hidden {
+                    quiet_sends: true,
+                    ..none
+                },
+            ),
+            (
                 "none of the ring's parts",
                 Hidden {
                     multishot_accept: true,
                     cancel_by_descriptor: true,
                     defer_taskrun: true,
+                    quiet_sends: true,
                     ..none
                 },
             ),

@@ -1,6 +1,6 @@
 //! Descriptors, entries and events of the simulated kernel.
 
-use super::{Connection, Random};
+use super::{Connection, Faults, Random, Settings};
 use crate::table::{SocketId, Tag};
 use proactor_engine::ring::Event;
 use std::collections::VecDeque;
@@ -15,31 +15,6 @@ const POLLIN: i32 = 1;
 const NO_SOCKET: RawFd = 10_000;
 /// The first descriptor; lower ones are files of the process.
 pub(super) const FIRST_FD: RawFd = 3;
-/// How often what goes wrong, in 1,000.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Faults {
-    /// Less is sent or received than could be.
-    pub(crate) short: usize,
-    /// An entry makes no progress, or an event is not shown, before a later wait.
-    pub(crate) late: usize,
-    /// An entry or a call ends with ECANCELED, EINTR or EAGAIN.
-    pub(crate) transient: usize,
-    /// An entry that would go on ends.
-    pub(crate) drop_more: usize,
-    /// A receive finds no buffer though there are some.
-    pub(crate) no_buffers: usize,
-    /// A cancellation does not find an entry.
-    pub(crate) missed: usize,
-    /// No entry is taken before the next wait.
-    pub(crate) would_block: usize,
-    /// An accept gives a number that is no socket (Linux 6.6 to 6.8 with DEFER_TASKRUN).
-    pub(crate) no_socket: usize,
-    /// An accept fails because of its connection, a connect is refused.
-    pub(crate) refused: usize,
-    /// An end does not end its receive, which tells of it again; readiness is told twice in one wait.
-    pub(crate) told_twice: usize,
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Object {
     Listener,
@@ -57,6 +32,8 @@ pub(super) enum Job {
         start: *const u8,
         copy: Vec<u8>,
         zero_copy: bool,
+        /// No event is to tell of it if all is sent.
+        is_quiet: bool,
     },
     /// A send that is done and whose memory the kernel still has.
     Notify {
@@ -69,27 +46,9 @@ pub(super) enum Job {
 
 pub(super) struct Entry {
     pub(super) fd: RawFd,
-    tag: Tag,
+    pub(super) tag: Tag,
     pub(super) job: Job,
     cancelled: bool,
-}
-
-/// What kind of kernel it is.
-#[derive(Debug)]
-pub(crate) struct Settings {
-    pub(crate) faults: Faults,
-    /// Receives into buffers of a pool; without, polls that go on as epoll's do.
-    pub(crate) has_pool: bool,
-    /// Cancellations by descriptor, not of one entry only.
-    pub(crate) by_descriptor: bool,
-    pub(crate) max_fds: usize,
-    /// Events from which on entries that would go on end.
-    pub(crate) completions: usize,
-    /// Bytes that a socket holds in each direction.
-    pub(crate) socket_bytes: usize,
-    pub(crate) buffers: usize,
-    pub(crate) max_buffers: usize,
-    pub(crate) buffer_bytes: usize,
 }
 
 pub(crate) struct Kernel {
@@ -100,6 +59,8 @@ pub(crate) struct Kernel {
     pub(super) entries: Vec<Entry>,
     /// Events that were not collected yet, with their descriptors.
     pub(super) posted: Vec<(RawFd, Event)>,
+    /// Sockets whose quiet sends have ended, which was not told yet.
+    pub(super) sent: Vec<SocketId>,
     pub(crate) connections: Vec<Connection>,
     pub(crate) backlog: VecDeque<usize>,
     /// Buffers, with the bytes of those that are not in the pool.
@@ -109,6 +70,8 @@ pub(crate) struct Kernel {
     pub(crate) idle: bool,
     /// It would have slept for ever.
     pub(crate) asleep: bool,
+    /// And nothing may follow from it before the next turn: a quiet send whose end somebody waits for is not slept on.
+    pub(crate) sleeps: bool,
 }
 
 impl Kernel {
@@ -121,15 +84,17 @@ impl Kernel {
             objects: Vec::new(),
             entries: Vec::new(),
             posted: Vec::new(),
+            sent: Vec::new(),
             connections: Vec::new(),
             backlog: VecDeque::new(),
             is_full: false,
             idle: false,
             asleep: false,
+            sleeps: false,
         }
     }
 
-    fn chance(&mut self, rate: usize) -> bool {
+    pub(super) fn chance(&mut self, rate: usize) -> bool {
         rate > 0 && self.random.chance(rate)
     }
 
@@ -213,7 +178,8 @@ impl Kernel {
     pub(crate) fn entries_of(&self, id: SocketId) -> usize {
         let running = self.entries.iter().filter(|entry| entry.tag.id() == id).count();
         let is_last = |event: &Event| Tag(event.tag).id() == id && !event.more();
-        running + self.posted.iter().filter(|(_, event)| is_last(event)).count()
+        let sent = self.sent.iter().filter(|&&one| one == id).count();
+        running + sent + self.posted.iter().filter(|(_, event)| is_last(event)).count()
     }
 
     /// Whether a receive or a poll of a socket is under way.
@@ -273,7 +239,7 @@ impl Kernel {
         }
     }
 
-    fn advance(&mut self, at: usize) {
+    pub(super) fn advance(&mut self, at: usize) {
         if self.entries[at].cancelled {
             return self.end(at, -libc::ECANCELED, 0);
         }
@@ -395,6 +361,7 @@ impl Kernel {
             start,
             copy,
             zero_copy,
+            ..
         } = &self.entries[at].job
         else {
             return;
@@ -466,6 +433,7 @@ impl Kernel {
             tag.what(),
             tag.id()
         );
+        assert!(!self.sleeps, "{:?} waited for a quiet send", tag.id());
         let rate = self.faults.would_block;
         self.is_full |= self.chance(rate);
         if self.is_full {
