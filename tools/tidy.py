@@ -53,8 +53,8 @@ BACKENDS = ("uring", "linux_aio", "posix_aio", "threads", "sim")
 
 COPY = "crates/copy/src/"
 # From the bottom upwards. A folder of the copier names only what stands before it here, and itself.
-COPY_LAYERS = ("select", "api", "sys", "context", "pair", "data", "metadata")
-COPY_FOLDERS = (*COPY_LAYERS, "resume", "entry", "walk", "operands", "uring", "shards", "job")
+COPY_LAYERS = ("select", "api", "sys", "context", "pair", "data", "metadata", "resume")
+COPY_FOLDERS = (*COPY_LAYERS, "entry", "walk", "operands", "uring", "shards", "job")
 
 # What each room of the engine, a file or a directory, must not name: modules as paths from the crate's root.
 WALLS: dict[str, tuple[str, ...]] = {

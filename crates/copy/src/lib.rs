@@ -50,20 +50,12 @@ pub use api::options::{
 pub use api::quote;
 pub use api::report::Report;
 pub use api::sentence::reason;
+pub use api::target::Target;
 pub use metadata::xattr::is_selinux;
 pub use select::filter::{Action, Rule};
 pub use select::glob::BadPattern;
 
 use std::path::PathBuf;
-
-/// Where copies go.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// Each into this directory, under its own name. The directory exists.
-    Into(PathBuf),
-    /// One, under this name.
-    As(PathBuf),
-}
 
 /// An observer that hears nothing: what went wrong is only counted.
 pub struct Silent;

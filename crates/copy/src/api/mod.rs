@@ -8,3 +8,4 @@ pub(crate) mod options;
 pub mod quote;
 pub(crate) mod report;
 pub(crate) mod sentence;
+pub(crate) mod target;

@@ -5,9 +5,11 @@ pub(crate) mod rate_limit;
 pub(crate) mod reporter;
 
 use crate::api::observer::Observer;
-use crate::api::options::Options;
+use crate::api::options::{Method, Options};
 use crate::sys;
+use crate::sys::names::{partial_name, random_u64};
 use rate_limit::RateLimit;
+use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Shared by all threads of a copy, and the same from its beginning to its end.
@@ -21,6 +23,9 @@ pub(crate) struct Context<'a> {
     pub(crate) owner: (u32, u32),
     /// The part of the whole that each source is, if the observer wants to know how much is done.
     pub(crate) part_of_source: Option<f64>,
+    /// Partial names end in it.
+    pub(crate) id: u32,
+    pub(crate) has_one_source: bool,
     stopped: AtomicBool,
 }
 
@@ -37,8 +42,22 @@ impl<'a> Context<'a> {
                 rustix::process::getegid().as_raw(),
             ),
             part_of_source: observer.measures().then(|| 1.0 / sources as f64),
+            id: random_u64() as u32,
+            has_one_source: sources == 1,
             stopped: AtomicBool::new(false),
         }
+    }
+
+    /// Makes a name for something that is not finished: `NAME.partial-` and this run's id, or a later number if that name
+    /// is taken.
+    pub(crate) fn partial_name(&self, name: &CStr, attempt: u32) -> CString {
+        partial_name(name, self.id.wrapping_add(attempt))
+    }
+
+    /// Returns true if contents are copied, and not only examined or linked.
+    pub(crate) fn copies_contents(&self) -> bool {
+        let options = self.options;
+        options.method == Method::Contents && !options.attributes_only && !options.dry_run
     }
 
     /// Returns true once the observer has asked to stop.

@@ -1,9 +1,7 @@
 //! What contents go through: memory that starts at a page.
 
-use proactor_engine::memory;
-use rustix::io::Errno;
+use crate::sys::memory::zeroed;
 use std::io;
-use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 
 /// What a file's contents go through: it stays in a core's second-level cache between the read and the write.
@@ -48,23 +46,4 @@ impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         &mut self.memory[self.start..][..self.length]
     }
-}
-
-/// Makes memory of so many zeros.
-///
-/// # Errors
-/// ENOMEM if there is none.
-pub(crate) fn zeroed(bytes: usize) -> io::Result<Vec<u8>> {
-    memory::zeroed(bytes).map_err(|_| Errno::NOMEM.into())
-}
-
-/// Makes memory that a call of the kernel fills.
-///
-/// # Errors
-/// As [`zeroed`].
-pub(crate) fn room(bytes: usize) -> io::Result<Vec<MaybeUninit<u8>>> {
-    let mut room = Vec::new();
-    room.try_reserve_exact(bytes).map_err(|_| Errno::NOMEM)?;
-    room.resize(bytes, MaybeUninit::uninit()); // allocates: there is room
-    Ok(room)
 }

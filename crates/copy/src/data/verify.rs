@@ -3,6 +3,7 @@
 //! The source is read again, mostly from the page cache, and not remembered as a checksum: comparing costs less than
 //! hashing does, and it does not matter which way the bytes took, through a buffer, as shared blocks or as holes.
 
+use crate::context::Context;
 use crate::data::content::{next_data, Moved, Trouble};
 use crate::data::DataCopier;
 use crate::sys::{self, Stat};
@@ -35,7 +36,7 @@ impl DataCopier<'_> {
         }
         // A file of the kernel's may have less than it says.
         let length = source.size.min(moved.written + moved.shared + moved.holes);
-        let difference = self.difference(from, to, length)?;
+        let difference = difference(self.context, &mut self.buffer, (from, to), length)?;
         Ok(difference.map_or(Verdict::Same, Verdict::Differs))
     }
 
@@ -53,73 +54,73 @@ impl DataCopier<'_> {
         let difference = difference.or((length != read as u64).then_some(length.min(read as u64)));
         Ok(difference.map_or(Verdict::Same, Verdict::Differs))
     }
+}
 
-    /// Where a finished copy differs from its source; `None` if it does not.
-    fn difference(
-        &mut self,
-        from: BorrowedFd<'_>,
-        to: BorrowedFd<'_>,
-        wanted: u64,
-    ) -> Result<Option<u64>, Trouble> {
-        // Only pages that are on the disk can be dropped, and are read from there again.
-        rustix::fs::fdatasync(to).map_err(|error| Trouble::Write(error.into()))?;
-        let reopened = sys::reopen_to_read(to).map_err(Trouble::ReadBack)?;
-        let to = reopened.as_ref().map_or(to, |fd| fd.as_fd());
-        drop_cached(to);
-        let length = sys::stat(to).map_err(Trouble::ReadBack)?.size;
-        let mut offset = 0;
-        while offset < wanted {
-            let data = next_of_either(from, to, offset..wanted)?;
-            if let Some(difference) = self.difference_in(from, to, data.clone())? {
-                return Ok(Some(difference));
-            }
-            offset = data.end;
+/// Returns where a finished copy differs from its source; `None` if it does not.
+fn difference(
+    context: &Context<'_>,
+    buffer: &mut [u8],
+    (from, to): (BorrowedFd<'_>, BorrowedFd<'_>),
+    wanted: u64,
+) -> Result<Option<u64>, Trouble> {
+    // Only pages that are on the disk can be dropped, and are read from there again.
+    rustix::fs::fdatasync(to).map_err(|error| Trouble::Write(error.into()))?;
+    let reopened = sys::reopen_to_read(to).map_err(Trouble::ReadBack)?;
+    let to = reopened.as_ref().map_or(to, |fd| fd.as_fd());
+    drop_cached(to);
+    let length = sys::stat(to).map_err(Trouble::ReadBack)?.size;
+    let mut offset = 0;
+    while offset < wanted {
+        let data = next_of_either(from, to, offset..wanted)?;
+        if let Some(difference) = difference_in(context, buffer, (from, to), data.clone())? {
+            return Ok(Some(difference));
         }
-        Ok((length != wanted).then_some(length.min(wanted)))
+        offset = data.end;
     }
+    Ok((length != wanted).then_some(length.min(wanted)))
+}
 
-    /// Whether everything in a file of this length is in another one at the same place.
-    pub(crate) fn is_part(
-        &mut self,
-        from: BorrowedFd<'_>,
-        of: BorrowedFd<'_>,
-        length: u64,
-    ) -> Result<bool, Trouble> {
-        let mut offset = 0;
-        while offset < length {
-            let data = next_data(of, offset, length).map_err(Trouble::ReadBack)?;
-            if self.difference_in(from, of, data.clone())?.is_some() {
-                return Ok(false);
-            }
-            offset = data.end;
+/// Returns true if everything in the first file, which has this length, is in the second at the same place.
+pub(crate) fn is_part(
+    context: &Context<'_>,
+    buffer: &mut [u8],
+    (from, of): (BorrowedFd<'_>, BorrowedFd<'_>),
+    length: u64,
+) -> Result<bool, Trouble> {
+    let mut offset = 0;
+    while offset < length {
+        let data = next_data(of, offset, length).map_err(Trouble::ReadBack)?;
+        if difference_in(context, buffer, (from, of), data.clone())?.is_some() {
+            return Ok(false);
         }
-        Ok(true)
+        offset = data.end;
     }
+    Ok(true)
+}
 
-    fn difference_in(
-        &mut self,
-        from: BorrowedFd<'_>,
-        to: BorrowedFd<'_>,
-        range: Range<u64>,
-    ) -> Result<Option<u64>, Trouble> {
-        let half = self.buffer.len() / 2;
-        let (wanted, found) = self.buffer.split_at_mut(half);
-        let mut offset = range.start;
-        while offset < range.end {
-            if self.context.stopped() {
-                return Err(Trouble::Stopped);
-            }
-            let chunk = half.min((range.end - offset).try_into().unwrap_or(usize::MAX));
-            let length = sys::read_at(from, &mut wanted[..chunk], offset).map_err(Trouble::Read)?;
-            let wanted = &wanted[..length];
-            let length = sys::read_at(to, &mut found[..chunk], offset).map_err(Trouble::ReadBack)?;
-            if let Some(difference) = first_difference(wanted, &found[..length]) {
-                return Ok(Some(offset + difference));
-            }
-            offset += chunk as u64;
+fn difference_in(
+    context: &Context<'_>,
+    buffer: &mut [u8],
+    (from, to): (BorrowedFd<'_>, BorrowedFd<'_>),
+    range: Range<u64>,
+) -> Result<Option<u64>, Trouble> {
+    let half = buffer.len() / 2;
+    let (wanted, found) = buffer.split_at_mut(half);
+    let mut offset = range.start;
+    while offset < range.end {
+        if context.stopped() {
+            return Err(Trouble::Stopped);
         }
-        Ok(None)
+        let chunk = half.min((range.end - offset).try_into().unwrap_or(usize::MAX));
+        let length = sys::read_at(from, &mut wanted[..chunk], offset).map_err(Trouble::Read)?;
+        let wanted = &wanted[..length];
+        let length = sys::read_at(to, &mut found[..chunk], offset).map_err(Trouble::ReadBack)?;
+        if let Some(difference) = first_difference(wanted, &found[..length]) {
+            return Ok(Some(offset + difference));
+        }
+        offset += chunk as u64;
     }
+    Ok(None)
 }
 
 /// Lets go of the pages of a file that are on the disk. Only a hint: where it is not followed, what is in memory is compared.

@@ -1,7 +1,7 @@
 //! Backups of what is replaced, under the names that GNU's tools give them.
 
 use crate::api::options::{Backup, Options};
-use crate::data::buffer;
+use crate::sys::memory;
 use crate::sys::{self, NAME_MAX};
 use rustix::fd::BorrowedFd;
 use rustix::fs::{RawDir, RenameFlags};
@@ -85,7 +85,7 @@ fn newest_number(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<u64> {
         Err(error) if sys::is(&error, &[Errno::ACCESS]) => return Ok(0),
         dir => dir?,
     };
-    let mut buffer = buffer::room(crate::sys::listing::READ_BYTES)?;
+    let mut buffer = memory::room(crate::sys::listing::READ_BYTES)?;
     let mut reader = RawDir::new(dir, &mut buffer);
     let mut newest = 0;
     while let Some(entry) = reader.next() {

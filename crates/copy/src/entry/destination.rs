@@ -38,7 +38,7 @@ impl Worker<'_> {
         if entry.at.dir.state == State::Shared {
             return self.shared_place(entry);
         }
-        let Some(there) = self.existing(entry)? else {
+        let Some(there) = entry.existing(&self.reporter)? else {
             return Ok(Destination::New);
         };
         let mut follow = there.is_symlink() && self.follows_target(entry, source);
@@ -57,7 +57,7 @@ impl Worker<'_> {
         let linked = !behind.is_dir() && behind.nlink > 1 && behind.id != source.id;
         follow &= !(self.options().preserve.links && linked);
         let there = if follow { behind } else { there };
-        match self.left_half(entry, source, &there, follow) {
+        match self.previous.left_half(entry, source, &there, follow) {
             Some(Begun::Over(_)) => return Ok(Destination::Into { there, follow }),
             Some(Begun::ToBeMade | Begun::Made(_)) => {
                 return self.remove_old(entry).map(|_| Destination::New)
@@ -77,7 +77,14 @@ impl Worker<'_> {
 
     /// In a tree that is made in parts: what is there is from another attempt, and of no use.
     fn shared_place(&mut self, entry: &Entry<'_>) -> Outcome<Destination> {
-        match self.shared_existing(entry)? {
+        // At the first attempt nothing is there, as far as is known.
+        let is_first = self.run.part.shard().is_some_and(|shard| !shard.again);
+        let there = if is_first {
+            None
+        } else {
+            entry.existing(&self.reporter)?
+        };
+        match there {
             None => Ok(Destination::New),
             Some(there) if there.is_dir() => Err(self.reporter.refused(Refusal::FileOverDirectory, entry)),
             Some(there) => Ok(Destination::Replace(there)),
@@ -87,15 +94,6 @@ impl Worker<'_> {
     /// Whether the source's contents are copied, and not the thing itself made anew.
     fn reads(&self, source: &Stat) -> bool {
         source.is_file() || (!source.is_symlink() && self.reads_specials())
-    }
-
-    /// What has the entry's name in the target.
-    pub(crate) fn existing(&mut self, entry: &Entry<'_>) -> Outcome<Option<Stat>> {
-        match sys::stat_at(entry.at.target(), entry.target, false) {
-            Ok(stat) => Ok(Some(stat)),
-            Err(error) if sys::is(&error, &[Errno::NOENT]) => Ok(None),
-            Err(error) => Err(self.reporter.failed(Step::StatTarget, entry.target(), error)),
-        }
     }
 
     /// Whether a link with the target's name stands for what it points to: only where the user has named it, and not
@@ -186,7 +184,7 @@ impl Worker<'_> {
             When::NoneFail => Err(self.reporter.refused(Refusal::TargetExists, entry)),
             When::Older if source.mtime > there.mtime => Ok(()),
             // Half of an older source, or what somebody has made of that.
-            When::None | When::Older if self.was_begun(entry, there).is_some() => {
+            When::None | When::Older if self.previous.was_begun(entry, there).is_some() => {
                 Err(self.reporter.refused(Refusal::TargetExists, entry))
             }
             When::None | When::Older => Err(self.skip(entry, source)),
@@ -246,7 +244,7 @@ impl Worker<'_> {
             target: &entry.target(),
             unwritable: writable.then(|| there.permissions()),
         };
-        // There is one thread, so that questions come one after the other (`thread_pool::most_threads`).
+        // There is one thread, so that questions come one after the other (`limits::most_threads`).
         if self.run.context.observer.may_overwrite(&question) {
             return Ok(());
         }

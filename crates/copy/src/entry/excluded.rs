@@ -25,7 +25,7 @@ impl Worker<'_> {
         };
         self.run.context.observer.excluded(&excluded);
         // What was copied by an earlier run, when it was none of these, goes; what cannot is told.
-        let _: Outcome<()> = self.make_room(entry);
+        let _: Outcome<()> = self.previous.make_room(entry);
         true
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! A file is forgotten when all of its names have been seen, so only those with names outside the source stay.
 
+use crate::job::queue::Job;
 use crate::pair::directory::Dir;
 use crate::sys::FileId;
-use crate::walk::queue::Job;
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::sync::{Arc, Mutex};

@@ -2,14 +2,13 @@
 
 pub(crate) mod backup;
 mod contents;
-pub(crate) mod created;
 pub(crate) mod destination;
 pub(crate) mod dry_run;
 mod excluded;
+mod farm;
 pub(crate) mod hard_links;
 pub(crate) mod name_taken;
 pub(crate) mod regular_file;
-pub(crate) mod remove;
 pub(crate) mod special;
 
 use crate::api::error::{Refusal, Step};
@@ -35,20 +34,20 @@ impl Worker<'_> {
         }
         match kind {
             Ok(kind) => match self.entry_as(entry, kind) {
-                Err(End::Failed) => self.keep_left_tree(entry),
+                Err(End::Failed) => self.previous.keep_left_tree(entry),
                 Err(End::Skipped | End::Stopped) | Ok(()) => {}
                 Err(End::TooManyNames) => unreachable!("it is copied then"),
             },
             Err(error) => {
                 self.reporter.failed(Step::StatSource, entry.source(), error);
-                self.keep_left_tree(entry);
+                self.previous.keep_left_tree(entry);
             }
         }
     }
 
     /// What the entry is, after following it if it is to be followed.
     fn kind_of(&self, entry: &Entry<'_>, listed: FileType) -> std::io::Result<FileType> {
-        let follow = self.run.follows(&entry.at.dir);
+        let follow = entry.at.dir.follows(self.options());
         match listed {
             FileType::Symlink if !follow => Ok(listed),
             FileType::Symlink | FileType::Unknown => {
@@ -62,14 +61,18 @@ impl Worker<'_> {
     pub(crate) fn is_wanted(&mut self, entry: &Entry<'_>, kind: FileType) -> bool {
         !self.run.context.stopped()
             && !self.leaves_out(entry, Some(kind))
-            && self.is_to_be_copied(entry).unwrap_or(false)
+            && self
+                .run
+                .part
+                .is_to_be_copied(entry, self.options())
+                .unwrap_or(false)
     }
 
     pub(crate) fn entry_as(&mut self, entry: &Entry<'_>, kind: FileType) -> Outcome<()> {
         match kind {
             FileType::Directory if self.options().recursive => self.directory(entry),
             FileType::Directory => Err(self.reporter.refused(Refusal::OmittingDirectory, entry)),
-            _ if !self.is_to_be_copied(entry)? => Err(End::Skipped),
+            _ if !self.run.part.is_to_be_copied(entry, self.options())? => Err(End::Skipped),
             _ => match self.options().method {
                 Method::HardLink => self.link_to_source(entry),
                 Method::SymbolicLink => self.point_to_source(entry),
@@ -96,7 +99,7 @@ impl Worker<'_> {
     /// Opens a source file and looks at it: in this order, so that what is copied is what was looked at. If it is not
     /// what it was listed as, it is copied as what it is, once.
     fn file(&mut self, entry: &Entry<'_>, wait: bool) -> Outcome<()> {
-        let follow = self.run.follows(&entry.at.dir);
+        let follow = entry.at.dir.follows(self.options());
         let open = |wait| match self.options().dry_run {
             true => sys::hold_source(entry.at.source(), entry.source, follow),
             false => sys::open_source(entry.at.source(), entry.source, follow, wait),

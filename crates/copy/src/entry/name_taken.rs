@@ -4,15 +4,15 @@
 use crate::api::error::{Refusal, Step};
 use crate::api::observer::Paths;
 use crate::context::outcome::Outcome;
-use crate::entry::remove::remove;
+use crate::job::queue::Job;
 use crate::job::worker::Worker;
 use crate::pair::directory::own_path;
 use crate::pair::directory::{Dir, Side, State};
 use crate::pair::Entry;
 use crate::resume::claim::{self, Claimed};
+use crate::sys::remove::remove;
 use crate::sys::{self, Stat};
 use crate::walk::directory::Made;
-use crate::walk::queue::Job;
 use rustix::fs::FileType;
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -28,13 +28,13 @@ impl Worker<'_> {
                 }
                 Claimed::Ours(claimed) => claim = claimed,
             }
-            if self.existing(entry)?.is_some() {
+            if entry.existing(&self.reporter)?.is_some() {
                 // The copy that had the claim has ended.
                 drop(claim);
                 return self.target_dir(entry, source);
             }
         }
-        let made = match self.left_tree(entry)? {
+        let made = match self.previous.left_tree(entry)? {
             Some(name) => self.enter_dir(entry, State::Partial, name, true),
             None => self.make_dir(entry, State::Partial, source),
         }?;
@@ -46,12 +46,12 @@ impl Worker<'_> {
 
     /// Removes the tree that an earlier run has left for this target: somebody else has made the target since.
     pub(crate) fn drop_left_tree(&mut self, entry: &Entry<'_>) -> Outcome<()> {
-        if self.run.before().is_none() || !entry.at.dir.is_top() || self.options().dry_run {
+        if self.run.journal.before().is_none() || !entry.at.dir.is_top() || self.options().dry_run {
             return Ok(());
         }
         // Its lock, which nobody holds any more, goes as well.
         let _claim = claim::take(entry.at.target(), entry.target);
-        let Some(name) = self.left_tree(entry)? else {
+        let Some(name) = self.previous.left_tree(entry)? else {
             return Ok(());
         };
         remove(entry.at.target(), &name)
@@ -90,15 +90,15 @@ impl Worker<'_> {
             target: (source != target).then(|| target.into()),
             kind: FileType::Directory,
         };
-        self.call(self.run.queue.push(&mut vec![job]));
+        self.dispatcher.push(&mut vec![job]);
     }
 
     /// What has got a new file's name meanwhile, if it may be replaced. What speaks against that has been told.
     pub(crate) fn replaceable_now(&mut self, entry: &Entry<'_>) -> Outcome<Option<Stat>> {
-        let Some(there) = self.existing(entry)? else {
+        let Some(there) = entry.existing(&self.reporter)? else {
             return Ok(None);
         };
-        let follow = self.run.follows(&entry.at.dir);
+        let follow = entry.at.dir.follows(self.options());
         let source = sys::stat_at(entry.at.source(), entry.source, follow)
             .map_err(|error| self.reporter.failed(Step::StatSource, entry.source(), error))?;
         self.check_existing(entry, &source, &there)?;

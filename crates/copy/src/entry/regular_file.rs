@@ -54,7 +54,7 @@ impl Worker<'_> {
     }
 
     fn copy_file(&mut self, entry: &Entry<'_>, source: &mut Source) -> Outcome<()> {
-        if self.stays(entry, &source.stat)? {
+        if self.previous.stays(entry, &source.stat)? {
             self.metadata.flags_of_finished(entry, source);
             return Ok(());
         }
@@ -200,7 +200,7 @@ impl Worker<'_> {
     fn create(&mut self, entry: &Entry<'_>, direct: bool, mode: u32) -> std::io::Result<(CString, OwnedFd)> {
         let reads = self.options().verify;
         let (name, fd) = if direct {
-            self.journal.begun(entry, || Ok(Begun::ToBeMade))?;
+            self.writer.begun(entry, || Ok(Begun::ToBeMade))?;
             let fd = sys::create(entry.at.target(), entry.target, mode, reads)
                 .and_then(|fd| {
                     let noted = self.note_created(entry, fd.as_fd());
@@ -208,7 +208,7 @@ impl Worker<'_> {
                         .map(|()| fd)
                         .inspect_err(|_| self.remove_own(entry, entry.target))
                 })
-                .inspect_err(|_| self.journal.not_begun(entry))?;
+                .inspect_err(|_| self.writer.not_begun(entry))?;
             (entry.target.into(), fd)
         } else {
             self.partial(entry.target, |name| {
@@ -221,7 +221,7 @@ impl Worker<'_> {
 
     /// A file that is not finished has its name, where that is so.
     pub(crate) fn note_created(&mut self, entry: &Entry<'_>, made: BorrowedFd<'_>) -> std::io::Result<()> {
-        self.journal
+        self.writer
             .begun(entry, || Ok(Begun::Made(sys::stat(made)?.id.1)))
     }
 
@@ -242,7 +242,7 @@ impl Worker<'_> {
         mut make: impl FnMut(&CStr) -> std::io::Result<T>,
     ) -> std::io::Result<(CString, T)> {
         for attempt in 0.. {
-            let partial = self.run.partial_name(name, attempt);
+            let partial = self.run.context.partial_name(name, attempt);
             match make(&partial) {
                 Ok(made) => return Ok((partial, made)),
                 Err(error) if sys::is(&error, &[Errno::EXIST]) => {}
@@ -287,11 +287,11 @@ impl Worker<'_> {
         moved: &Moved,
         failures: u64,
     ) -> Outcome<()> {
-        let there = self.journal.stat_if_replaceable(entry, || sys::stat(to.as_fd()));
+        let there = self.writer.stat_if_replaceable(entry, || sys::stat(to.as_fd()));
         sys::close(to).map_err(|error| self.reporter.failed(Step::Write, entry.target(), error))?;
         match there {
             Ok(there) if self.reporter.failures() == failures => {
-                self.journal
+                self.writer
                     .finished(entry, &source.stat, moved.shared, there.as_ref())
             }
             _ => {}
@@ -322,7 +322,7 @@ impl Worker<'_> {
         let moved = if self.options().attributes_only {
             Moved::default()
         } else if there.is_file() {
-            self.journal
+            self.writer
                 .begun(entry, || Ok(Begun::Over(there.id.1)))
                 .and_then(|()| Ok(rustix::fs::ftruncate(&to, 0)?))
                 .map_err(|error| self.reporter.failed(Step::Write, entry.target(), error))?;

@@ -8,12 +8,12 @@ use crate::context::outcome::{End, Outcome};
 use crate::entry::destination::Destination;
 use crate::entry::hard_links::{Claim, First};
 use crate::entry::regular_file::NotNamed;
+use crate::job::queue::Job;
 use crate::job::worker::Worker;
 use crate::metadata::apply::times;
 use crate::pair::directory::{Side, State};
 use crate::pair::Entry;
 use crate::sys::{self, Stat};
-use crate::walk::queue::Job;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
@@ -64,7 +64,7 @@ impl Worker<'_> {
     fn names_to_come(&self, stat: &Stat) -> u32 {
         match self.options().dereference {
             // One that is named, and is in a tree that is named, comes once more than it has names.
-            Dereference::Never if self.run.has_one_source() => stat.nlink,
+            Dereference::Never if self.run.context.has_one_source => stat.nlink,
             _ => 0,
         }
     }
@@ -77,11 +77,11 @@ impl Worker<'_> {
             whole,
         });
         let mut waiting = self.run.links.finished(stat.id, self.names_to_come(stat), first);
-        self.call(self.run.queue.push(&mut waiting));
+        self.dispatcher.push(&mut waiting);
     }
 
     fn look(&mut self, entry: &Entry<'_>) -> Outcome<Stat> {
-        let follow = self.run.follows(&entry.at.dir);
+        let follow = entry.at.dir.follows(self.options());
         sys::stat_at(entry.at.source(), entry.source, follow)
             .map_err(|error| self.reporter.failed(Step::StatSource, entry.source(), error))
     }
@@ -93,8 +93,8 @@ impl Worker<'_> {
         stat: &Stat,
         make: impl FnOnce(&mut Self) -> Outcome<()>,
     ) -> Outcome<()> {
-        if !self.run.tracks(entry, stat) {
-            self.saw(entry, stat);
+        if !entry.is_tracked(self.options(), stat) {
+            self.run.part.saw(entry, stat);
             return make(self);
         }
         let later = || {
@@ -105,7 +105,7 @@ impl Worker<'_> {
         if matches!(claim, Claim::Later) {
             return Err(End::Skipped);
         }
-        self.saw(entry, stat);
+        self.run.part.saw(entry, stat);
         match claim {
             Claim::Later => unreachable!("it has returned"),
             Claim::Link(_) if self.link_from_farm(entry, stat)? => Ok(()),
@@ -136,7 +136,11 @@ impl Worker<'_> {
     /// One that is younger somebody has changed since.
     fn split_before(&mut self, entry: &Entry<'_>, source: &Stat) -> Outcome<Option<Stat>> {
         let is_old = self.options().overwrite.when == When::Older && !entry.at.dir.state.is_private();
-        let there = if is_old { self.existing(entry)? } else { None };
+        let there = if is_old {
+            entry.existing(&self.reporter)?
+        } else {
+            None
+        };
         let as_old = |there: &Stat| there.file_type() == source.file_type() && there.mtime == source.mtime;
         Ok(there.filter(as_old))
     }
@@ -180,7 +184,7 @@ impl Worker<'_> {
         if self.is_linked_already(entry, stat, (opened.as_fd(), &first.name)) {
             return Ok(());
         }
-        if !entry.at.dir.state.is_private() && self.was_finished(entry, stat) {
+        if !entry.at.dir.state.is_private() && self.previous.was_finished(entry, stat) {
             // An earlier run has met this name first, so that nobody wants to keep or back up what it has made.
             self.remove_old(entry)?;
         }
@@ -191,10 +195,10 @@ impl Worker<'_> {
         if first.whole && stat.is_file() {
             // A run that goes on may meet this name first.
             if let Ok(there) = self
-                .journal
+                .writer
                 .stat_if_replaceable(entry, || sys::stat_at(opened.as_fd(), &first.name, false))
             {
-                self.journal.finished(entry, stat, stat.size, there.as_ref());
+                self.writer.finished(entry, stat, stat.size, there.as_ref());
             }
         }
         Ok(())
@@ -225,8 +229,8 @@ impl Worker<'_> {
     /// `Method::HardLink`: the target becomes another name of the source.
     pub(crate) fn link_to_source(&mut self, entry: &Entry<'_>) -> Outcome<()> {
         let stat = self.look(entry)?;
-        self.saw(entry, &stat);
-        let follow = self.run.follows(&entry.at.dir);
+        self.run.part.saw(entry, &stat);
+        let follow = entry.at.dir.follows(self.options());
         let flags = if follow {
             AtFlags::SYMLINK_FOLLOW
         } else {
@@ -252,7 +256,7 @@ impl Worker<'_> {
     /// `Method::SymbolicLink`: the target points to the source's path, which must be absolute, or mean the same there.
     pub(crate) fn point_to_source(&mut self, entry: &Entry<'_>) -> Outcome<()> {
         let stat = self.look(entry)?;
-        self.saw(entry, &stat);
+        self.run.part.saw(entry, &stat);
         let path = entry.source();
         let there = self.existing_unless_private(entry)?;
         if there.is_some_and(|there| there.id == stat.id) && !self.replaces() {
@@ -288,7 +292,7 @@ impl Worker<'_> {
         if entry.at.dir.state.is_private() {
             return Ok(None);
         }
-        self.existing(entry)
+        entry.existing(&self.reporter)
     }
 
     /// Whether a link may take the place of something.
@@ -314,7 +318,7 @@ impl Worker<'_> {
         }
         let options = self.options();
         // These go before anything is copied to their place, however that is done.
-        let goes = !self.run.follows(&entry.at.dir) && !source.is_file()
+        let goes = !entry.at.dir.follows(self.options()) && !source.is_file()
             || options.preserve.links && there.nlink > 1;
         if !goes && !self.replaces() {
             self.check_age(entry, source, there)?;
@@ -333,7 +337,7 @@ impl Worker<'_> {
         let goes = options.overwrite.remove
             || options.backup != Backup::None
             || (options.overwrite.force && source.is_symlink());
-        let follows = self.run.follows(&entry.at.dir);
+        let follows = entry.at.dir.follows(self.options());
         let linked = options.preserve.links && there.nlink > 1;
         (options.attributes_only || (follows && !linked)) && !goes && entry.at.dir.state != State::Shared
     }
@@ -347,7 +351,7 @@ impl Worker<'_> {
         with_metadata: bool,
         make: impl Fn(BorrowedFd<'_>, &CStr) -> rustix::io::Result<()>,
     ) -> Outcome<()> {
-        if with_metadata && self.stays_finished(entry, stat) {
+        if with_metadata && self.previous.stays_finished(entry, stat) {
             return Ok(());
         }
         let destination = match self.destination(entry, stat)? {
@@ -405,7 +409,7 @@ impl Worker<'_> {
             Destination::Replace(old) => Some(old),
             Destination::Into { .. } => unreachable!("`put` has made another one of it"),
         };
-        self.make_room(entry)?;
+        self.previous.make_room(entry)?;
         let keeps_names = !with_metadata && self.options().method == Method::Contents;
         let dir = entry.at.target();
         let private = entry.at.dir.state.is_private();
@@ -427,7 +431,7 @@ impl Worker<'_> {
             self.metadata.apply_by_name(entry, stat, &name);
         }
         if with_metadata {
-            self.journal.finished_special(entry, stat, &name);
+            self.writer.finished_special(entry, stat, &name);
         }
         if private {
             return Ok(None);

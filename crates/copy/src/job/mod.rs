@@ -1,5 +1,7 @@
-//! One copy under way: what its threads share, and what each of them owns.
+//! Jobs: the queue that holds them, the threads that take them, and how many threads there are.
 
-pub(crate) mod names;
+pub(crate) mod limits;
+pub(crate) mod queue;
 pub(crate) mod run;
+pub(crate) mod thread_pool;
 pub(crate) mod worker;

@@ -3,18 +3,22 @@
 use crate::api::copy_method::How;
 use crate::api::observer::{Copied, Kind};
 use crate::api::options::Options;
+use crate::context::outcome::Outcome;
 use crate::context::reporter::Reporter;
-use crate::data::buffer::{self};
 use crate::data::DataCopier;
 use crate::job::run::Run;
+use crate::job::thread_pool::{Dispatcher, ThreadPool};
 use crate::metadata::MetadataCopier;
+use crate::pair::directory::Dir;
 use crate::pair::Entry;
 use crate::resume::journal_writer::JournalWriter;
+use crate::resume::previous_run::PreviousRun;
+use crate::resume::start::JournalOpener;
+use crate::resume::tidy::Tidier;
 use crate::sys::listing;
+use crate::sys::memory;
 use crate::uring::Ring;
 use crate::walk::block_groups::GroupDirectory;
-use crate::walk::queue::Need;
-use crate::walk::thread_pool::ThreadPool;
 use std::io;
 use std::mem::MaybeUninit;
 use std::path::PathBuf;
@@ -24,11 +28,12 @@ use std::sync::Arc;
 /// What a thread has of its own.
 pub(crate) struct Worker<'a> {
     pub(crate) run: &'a Run<'a>,
-    /// None if it brings nothing that others could do.
-    pub(crate) thread_pool: Option<Arc<dyn ThreadPool + 'a>>,
+    pub(crate) dispatcher: Rc<Dispatcher<'a>>,
     pub(crate) group_directory: GroupDirectory,
     pub(crate) reporter: Rc<Reporter<'a>>,
-    pub(crate) journal: JournalWriter<'a>,
+    pub(crate) writer: Rc<JournalWriter<'a>>,
+    pub(crate) previous: Rc<PreviousRun<'a>>,
+    pub(crate) tidier: Tidier<'a>,
     pub(crate) data: DataCopier<'a>,
     pub(crate) metadata: MetadataCopier<'a>,
     pub(crate) entries: Vec<MaybeUninit<u8>>,
@@ -43,12 +48,21 @@ pub(crate) struct Worker<'a> {
 impl<'a> Worker<'a> {
     pub(crate) fn new(run: &'a Run<'a>) -> Worker<'a> {
         let reporter = Rc::new(Reporter::new(&run.context));
+        let writer = Rc::new(JournalWriter::new(&run.context, &run.journal));
         Worker {
             run,
-            thread_pool: None,
+            dispatcher: Rc::new(Dispatcher::new(&run.queue, None)),
             group_directory: GroupDirectory::default(),
             reporter: reporter.clone(),
-            journal: JournalWriter::new(run),
+            previous: Rc::new(PreviousRun::new(
+                &run.context,
+                &run.part,
+                &run.created,
+                writer.clone(),
+                reporter.clone(),
+            )),
+            writer,
+            tidier: Tidier::new(&run.context, &run.journal, reporter.clone()),
             metadata: MetadataCopier::new(&run.context, &run.locks, reporter),
             entries: Vec::new(),
             part: 0.0,
@@ -61,7 +75,7 @@ impl<'a> Worker<'a> {
     /// Takes the memory that contents and entries go through.
     pub(crate) fn take_memory(&mut self) -> io::Result<()> {
         self.data.take_memory()?;
-        self.entries = buffer::room(listing::READ_BYTES)?;
+        self.entries = memory::room(listing::READ_BYTES)?;
         Ok(())
     }
 
@@ -71,17 +85,15 @@ impl<'a> Worker<'a> {
         number: usize,
     ) -> Worker<'a> {
         Worker {
-            thread_pool: Some(thread_pool),
+            dispatcher: Rc::new(Dispatcher::new(&run.queue, Some(thread_pool))),
             group_directory: GroupDirectory::of(number),
             ..Worker::new(run)
         }
     }
 
-    /// Has others start, if the queue has said that they are needed.
-    pub(crate) fn call(&self, needed: Option<Need>) {
-        if let (Some(need), Some(thread_pool)) = (needed, &self.thread_pool) {
-            thread_pool.clone().call(need);
-        }
+    pub(crate) fn open_journal(&self, top: &Arc<Dir>) -> Outcome<()> {
+        let run = self.run;
+        JournalOpener::new(&run.context, &run.journal, &run.disks, self.reporter.clone()).open(top)
     }
 
     pub(crate) fn options(&self) -> &'a Options {
@@ -101,7 +113,7 @@ impl<'a> Worker<'a> {
         backup: Option<PathBuf>,
         how: Option<How>,
     ) {
-        self.run.note_created(entry, kind);
+        self.run.created.note(entry, kind);
         let copied = Copied {
             kind,
             bytes,

@@ -2,10 +2,9 @@
 
 use crate::api::error::{Diagnostic, Refusal, Step};
 use crate::api::options::{Dereference, Method};
+use crate::api::target::Target;
 use crate::job::worker::Worker;
-use crate::operands::plan::path_of;
 use crate::sys;
-use crate::Target;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::io;
@@ -60,7 +59,7 @@ pub(crate) fn where_no_directory_is(
             worker.reporter.tell(&Diagnostic::Refused {
                 refusal: Refusal::OmittingDirectory,
                 source: source.into(),
-                target: path_of(target).into(),
+                target: target.path().into(),
             });
             return;
         }
@@ -72,7 +71,7 @@ pub(crate) fn where_no_directory_is(
         Target::Into(_) => Step::OpenTargetDirectory,
         Target::As(path) => return not_made(worker, source, path, kind, error),
     };
-    worker.reporter.failed(step, path_of(target).into(), error);
+    worker.reporter.failed(step, target.path().into(), error);
 }
 
 /// What is to be made of a source of this kind cannot be.

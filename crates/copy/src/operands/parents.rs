@@ -60,7 +60,7 @@ impl Parents {
 
     /// Whether no more pairs may be open.
     pub(crate) fn is_full(&self, worker: &Worker<'_>) -> bool {
-        self.known.len() >= worker.run.keep
+        self.known.len() >= worker.run.limits.keep
     }
 
     /// Closes them, unless there is something left to be done in them.
@@ -157,9 +157,9 @@ impl Parents {
             worker.reporter.failed(Step::OpenTargetDirectory, shown, error)
         })?;
         worker.watch_disk(&next, dir.target.id());
-        let ours = made || worker.was_made(dir, &name, &next.stat);
+        let ours = made || worker.previous.was_made(dir, &name, &next.stat);
         if ours && self.made.insert(below.into()) {
-            worker.journal.made(dir, &name, &next.stat);
+            worker.run.journal.made(dir, &name, &next.stat);
             let entry = Entry {
                 at: &at,
                 source: &source,

@@ -4,8 +4,11 @@ use crate::api::error::{Diagnostic, Refusal, Step, Warning};
 use crate::api::observer::{Observer, Paths as _};
 use crate::api::options::{Backup, Options};
 use crate::api::report::{self, Report};
+use crate::api::target::{last_name, split, Target};
 use crate::entry::backup;
+use crate::job::queue::Job;
 use crate::job::run::Run;
+use crate::job::thread_pool::ThreadPool;
 use crate::job::worker::Worker;
 use crate::metadata::xattr;
 use crate::operands::missing_target;
@@ -15,9 +18,7 @@ use crate::pair::directory::{Dir, Parts, Side, Slot, State};
 use crate::pair::Entry;
 use crate::resume::journal::{self};
 use crate::sys::{self, Stat};
-use crate::walk::queue::Job;
-use crate::walk::thread_pool::{ThreadPool, Threads};
-use crate::Target;
+use crate::walk::thread_pool::Threads;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -77,7 +78,7 @@ pub(crate) fn carry_out(run: &Run<'_>, sources: &[PathBuf], target: &Target) -> 
                 }
                 let is_left =
                     run.context.stopped() || !total.partial.is_empty() || worker.reporter.has_partial();
-                if let Err((name, error)) = run.end_journal(!run.part.is_whole() || is_left) {
+                if let Err((name, error)) = run.journal.end(!run.part.is_whole() || is_left) {
                     worker
                         .reporter
                         .failed(Step::Remove, plan.top.path(Side::Target, &name), error);
@@ -107,7 +108,7 @@ fn is_left(options: &Options, sources: &[PathBuf], target: &Target, observer: &d
     let found = plan
         .top
         .open()
-        .and_then(|at| journal::find(at.target(), &run.asked().0, !options.dry_run));
+        .and_then(|at| journal::find(at.target(), &run.journal.asked().0, !options.dry_run));
     matches!(found, Ok(journal::Search::Found(_)))
 }
 
@@ -140,10 +141,10 @@ impl<'a> Plan<'a> {
             Target::As(path) if path.as_os_str().is_empty() => return Err(Errno::NOENT.into()),
             Target::As(path) => split(path),
         };
-        let is_itself = name.is_some() && directory.as_os_str() == path_of(target).as_os_str();
+        let is_itself = name.is_some() && directory.as_os_str() == target.path().as_os_str();
         let top = open_top(&directory, is_itself)?;
         Ok(Plan {
-            target: path_of(target),
+            target: target.path(),
             parents: Parents::new(directory, top.clone()),
             top,
             name,
@@ -197,10 +198,10 @@ impl<'a> Plan<'a> {
             source: &path,
             target: &name,
         };
-        let stat = || sys::stat_at(at.source(), &path, worker.run.follows(&dir));
+        let stat = || sys::stat_at(at.source(), &path, dir.follows(worker.options()));
         let mut kind = FileType::Unknown;
         if several || self.only_directory {
-            let stat = stat().inspect_err(|_| worker.keep_left_tree(&entry))?;
+            let stat = stat().inspect_err(|_| worker.previous.keep_left_tree(&entry))?;
             kind = stat.file_type();
             if self.only_directory && !stat.is_dir() {
                 if !(self.target.is_dir() && worker.is_left_alone(&entry, &stat, None)) {
@@ -224,7 +225,7 @@ impl<'a> Plan<'a> {
             return Ok(false);
         }
         let at = self.top.open()?;
-        let stat = sys::stat_at(at.source(), source, worker.run.follows(&self.top));
+        let stat = sys::stat_at(at.source(), source, self.top.follows(worker.options()));
         let entry = Entry {
             at: &at,
             source,
@@ -263,7 +264,7 @@ impl<'a> Plan<'a> {
         if is_dir && before.is_dir || worker.options().backup == Backup::Numbered {
             return true;
         }
-        if !before.is_dir && !worker.run.has_created(entry) {
+        if !before.is_dir && !worker.run.created.has(entry) {
             // It was left as it was.
             return true;
         }
@@ -298,9 +299,9 @@ impl<'a> Plan<'a> {
         run.queue.enter();
         let needed = run.queue.push(&mut self.jobs);
         if is_large {
-            worker.call(needed);
+            worker.dispatcher.call(needed);
         }
-        let thread_pool = worker.thread_pool.clone();
+        let thread_pool = worker.dispatcher.thread_pool.clone();
         // A ring is in a thread that ends, see `uring/lost.rs`.
         let apart = run.context.options.recursive && worker.ring.is_some();
         let first = thread_pool
@@ -329,7 +330,7 @@ impl<'a> Plan<'a> {
             if !wanted {
                 continue;
             }
-            if let Err(error) = run.sync(&disk) {
+            if let Err(error) = run.journal.sync(&disk) {
                 worker
                     .reporter
                     .failed(Step::Sync, self.top.path(Side::Target, c""), error);
@@ -360,67 +361,6 @@ fn backup_of(path: &Path, options: &Options) -> io::Result<PathBuf> {
     let top = open_top(&directory, false)?;
     let name = backup::name_for(top.open()?.target(), &name.unwrap_or_default(), options)?;
     Ok(directory.join(OsStr::from_bytes(name.to_bytes())))
-}
-
-pub(crate) fn path_of(target: &Target) -> &Path {
-    match target {
-        Target::Into(path) | Target::As(path) => path,
-    }
-}
-
-/// The names that copies of these sources get in the target's directory.
-pub(crate) fn target_names(sources: &[PathBuf], target: &Target) -> Vec<CString> {
-    match target {
-        Target::As(path) => split(path).1.into_iter().collect(),
-        Target::Into(_) => {
-            let paths = sources
-                .iter()
-                .filter_map(|path| CString::new(path.as_os_str().as_bytes()).ok());
-            paths.map(|path| last_name(&path)).collect()
-        }
-    }
-}
-
-/// The directory of a target, its name there, and whether only a directory can have that name.
-fn split(path: &Path) -> (PathBuf, Option<CString>, bool) {
-    let bytes = path.as_os_str().as_bytes();
-    let trimmed = trim(bytes);
-    let at = trimmed
-        .iter()
-        .rposition(|&byte| byte == b'/')
-        .map_or(0, |at| at + 1);
-    let (directory, name) = trimmed.split_at(at);
-    let only_directory = trimmed.len() < bytes.len();
-    let is_link = || Path::new(OsStr::from_bytes(trimmed)).is_symlink();
-    if matches!(name, b"" | b"." | b"..") || (only_directory && is_link() && path.is_dir()) {
-        // It is there, and has no other name for us than this.
-        let named_so = name == b".";
-        let directory = if named_so {
-            Path::new(OsStr::from_bytes(directory))
-        } else {
-            path
-        };
-        return (directory.into(), Some(c".".into()), true);
-    }
-    let name = CString::new(name).unwrap_or_default();
-    let directory = Path::new(OsStr::from_bytes(directory));
-    (directory.into(), Some(name), only_directory)
-}
-
-/// The last component of a path. What ends in a dot or two stands for the directory itself.
-fn last_name(path: &CStr) -> CString {
-    let name = trim(path.to_bytes()).rsplit(|&byte| byte == b'/').next();
-    match name.unwrap_or_default() {
-        b"" | b"." | b".." => c".".into(),
-        name => CString::new(name).expect("it was in a name"),
-    }
-}
-
-fn trim(mut path: &[u8]) -> &[u8] {
-    while let [rest @ .., b'/'] = path {
-        path = rest;
-    }
-    path
 }
 
 /// The pair of the directory that relative sources are in, and that of the target, which the copy may be itself.

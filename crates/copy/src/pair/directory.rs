@@ -5,8 +5,9 @@
 //! link, and only if what is there is still the same directory. So neither PATH_MAX nor RLIMIT_NOFILE bounds a tree's
 //! depth, and a directory that is swapped for a link is noticed and not followed.
 
+use crate::api::options::{Dereference, Options};
 use crate::pair::digest::Key;
-use crate::pair::part::DirPart;
+use crate::pair::dir_part::DirPart;
 use crate::sys::{self, FileId, Stat};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ffi::{CStr, CString, OsStr};
@@ -275,6 +276,15 @@ impl Dir {
 
     pub(crate) fn parent(&self) -> Option<&Arc<Dir>> {
         self.parent.as_ref()
+    }
+
+    /// Returns true if symbolic links in the source directory are followed.
+    pub(crate) fn follows(&self, options: &Options) -> bool {
+        match options.dereference {
+            Dereference::Never => false,
+            Dereference::CommandLine => self.is_top(),
+            Dereference::Always => true,
+        }
     }
 
     fn slot(&self, side: Side) -> &Slot {

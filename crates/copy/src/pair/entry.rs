@@ -1,7 +1,13 @@
 //! One entry of a directory.
 
+use crate::api::error::Step;
 use crate::api::observer::Paths;
+use crate::api::options::Options;
+use crate::context::outcome::Outcome;
+use crate::context::reporter::Reporter;
 use crate::pair::directory::{Opened, Side};
+use crate::sys::{self, Stat};
+use rustix::io::Errno;
 use std::ffi::CStr;
 use std::path::PathBuf;
 
@@ -10,6 +16,22 @@ pub(crate) struct Entry<'e> {
     pub(crate) at: &'e Opened,
     pub(crate) source: &'e CStr,
     pub(crate) target: &'e CStr,
+}
+
+impl Entry<'_> {
+    /// Returns true if further names of this file may come that are to be hard links.
+    pub(crate) fn is_tracked(&self, options: &Options, stat: &Stat) -> bool {
+        options.preserve.links && (stat.nlink > 1 || self.at.dir.follows(options))
+    }
+
+    /// Examines what has the entry's name in the target.
+    pub(crate) fn existing(&self, reporter: &Reporter<'_>) -> Outcome<Option<Stat>> {
+        match sys::stat_at(self.at.target(), self.target, false) {
+            Ok(stat) => Ok(Some(stat)),
+            Err(error) if sys::is(&error, &[Errno::NOENT]) => Ok(None),
+            Err(error) => Err(reporter.failed(Step::StatTarget, self.target(), error)),
+        }
+    }
 }
 
 impl Paths for Entry<'_> {

@@ -6,7 +6,6 @@
 //!
 //! Where there are no locks there is no claim, and the copies meet when the tree is to get its name (`walk/directory.rs`).
 
-use crate::job::run::Run;
 use crate::pair::digest::Digest;
 use crate::sys::{self, FileId, NAME_MAX};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -173,19 +172,16 @@ impl Claims {
         self.0.lock().unwrap().remove(&tree);
     }
 
-    fn is_named(&self, name: &CStr, dir: FileId) -> bool {
-        let claims = self.0.lock().unwrap();
-        claims
-            .values()
-            .any(|claim| claim.dir_id == dir && claim.name.as_c_str() == name)
-    }
-}
-
-impl Run<'_> {
-    /// Whether an entry of a source is a lock of ours, as it is where the source has the target in it.
-    pub(crate) fn is_claim(&self, name: &CStr, dir: FileId) -> bool {
-        // Each entry is asked for: most have another end.
-        name.to_bytes().ends_with(END) && self.claims.is_named(name, dir)
+    /// Returns true for an entry of a source that is a lock of ours, as one is if the target is in the source.
+    pub(crate) fn is_lock(&self, name: &CStr, dir: FileId) -> bool {
+        let is_ours = || {
+            let claims = self.0.lock().unwrap();
+            claims
+                .values()
+                .any(|claim| claim.dir_id == dir && claim.name.as_c_str() == name)
+        };
+        // This is called for each entry, and most names end otherwise.
+        name.to_bytes().ends_with(END) && is_ours()
     }
 }
 

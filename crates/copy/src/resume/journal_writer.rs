@@ -1,57 +1,59 @@
-//! What a run writes down for the one that may have to go on with it: what is finished, and what is not and could be
-//! taken for it.
+//! The records of one thread: what is finished, and what is not and could be taken for it.
 
 use crate::api::options::{Backup, When};
-use crate::job::run::Run;
+use crate::context::Context;
 use crate::pair::digest::Key;
-use crate::pair::directory::Dir;
 use crate::pair::Entry;
 use crate::resume::journal::{Batch, Begun};
+use crate::resume::run_journal::RunJournal;
 use crate::sys::{self, Stat};
+use std::cell::RefCell;
 use std::ffi::CStr;
 use std::io;
 
 /// Writes the journal for one thread: records are collected, and written together.
 pub(crate) struct JournalWriter<'a> {
-    run: &'a Run<'a>,
-    /// What is finished and not written yet.
-    batch: Batch,
+    context: &'a Context<'a>,
+    pub(crate) journal: &'a RunJournal<'a>,
+    /// Records that are not written yet.
+    batch: RefCell<Batch>,
 }
 
 impl<'a> JournalWriter<'a> {
-    pub(crate) fn new(run: &'a Run<'a>) -> JournalWriter<'a> {
+    pub(crate) fn new(context: &'a Context<'a>, journal: &'a RunJournal<'a>) -> JournalWriter<'a> {
         JournalWriter {
-            run,
-            batch: Batch::default(),
+            context,
+            journal,
+            batch: RefCell::default(),
         }
     }
 
     /// Writes what was collected.
-    pub(crate) fn write(&mut self) {
-        self.run.write_down(&mut self.batch);
+    fn write(&self) {
+        self.journal.append(&mut self.batch.borrow_mut());
     }
 
-    /// What an earlier run has written of this file is not so any more.
-    pub(crate) fn void(&mut self, key: Key) {
-        self.batch.void(key);
+    /// Withdraws what an earlier run has written of this file.
+    pub(crate) fn void(&self, key: Key) {
+        self.batch.borrow_mut().void(key);
         self.write();
     }
 
-    /// Writes down that a file is finished, with so many bytes shared. Where others may put another one in its place,
+    /// Writes down that a file is finished, with this many bytes shared. Where others may put another file in its place,
     /// `there` is what it is now.
-    pub(crate) fn finished(&mut self, entry: &Entry<'_>, source: &Stat, shared: u64, there: Option<&Stat>) {
+    pub(crate) fn finished(&self, entry: &Entry<'_>, source: &Stat, shared: u64, there: Option<&Stat>) {
         if !self.is_noted(entry) {
             return;
         }
         let key = entry.at.dir.key.child(entry.target);
-        self.batch.finished(key, source, shared, there);
-        if self.batch.is_due() || (there.is_some() && self.counts_twice(entry, source)) {
+        self.batch.borrow_mut().finished(key, source, shared, there);
+        if self.batch.borrow().is_due() || (there.is_some() && self.counts_twice(entry, source)) {
             self.write();
         }
     }
 
     /// Writes down that a link, a FIFO or a device is about to get its name, where it may not simply be made again.
-    pub(crate) fn finished_special(&mut self, entry: &Entry<'_>, source: &Stat, name: &CStr) {
+    pub(crate) fn finished_special(&self, entry: &Entry<'_>, source: &Stat, name: &CStr) {
         if !self.is_unseen(entry) && self.is_noted(entry) && self.counts_twice(entry, source) {
             if let Ok(there) = sys::stat_at(entry.at.target(), name, false) {
                 self.finished(entry, source, 0, Some(&there));
@@ -59,26 +61,27 @@ impl<'a> JournalWriter<'a> {
         }
     }
 
-    /// Whether this is on the disk that barriers are about.
+    /// Returns true if the entry is on the disk that barriers are about.
     fn is_noted(&self, entry: &Entry<'_>) -> bool {
-        let journal = self.run.journal.get();
+        let journal = self.journal.get();
         journal.is_some_and(|journal| journal.device == entry.at.dir.target.id().0)
     }
 
-    /// Whether to do it twice is not the same as once: there would be a backup of the new file, a failure or a question; or
-    /// it would be left alone, and its other names would not know of it.
+    /// Returns true if doing it twice is not the same as once: there would be a backup of the new file, a failure or a
+    /// question; or the file would be left alone, and its other names would not know of it.
     fn counts_twice(&self, entry: &Entry<'_>, source: &Stat) -> bool {
-        let overwrite = self.run.context.options.overwrite;
-        let follows = !source.is_file() && self.run.follows(&entry.at.dir);
+        let options = self.context.options;
+        let overwrite = options.overwrite;
+        let follows = !source.is_file() && entry.at.dir.follows(options);
         let fails = overwrite.ask || overwrite.when == When::NoneFail || follows;
-        let splits = overwrite.when != When::All && self.run.tracks(entry, source);
-        self.run.context.options.backup != Backup::None || fails || splits
+        let splits = overwrite.when != When::All && entry.is_tracked(options, source);
+        options.backup != Backup::None || fails || splits
     }
 
-    /// Writes down that a file that others can see is being written, where the half of one would be taken for what
-    /// somebody wants to keep.
+    /// Writes down that a file that others can see is being written, where half of a file would be taken for one that is
+    /// to be kept.
     pub(crate) fn begun(
-        &mut self,
+        &self,
         entry: &Entry<'_>,
         begun: impl FnOnce() -> io::Result<Begun>,
     ) -> io::Result<()> {
@@ -86,70 +89,53 @@ impl<'a> JournalWriter<'a> {
             return Ok(());
         }
         let begun = begun()?;
-        self.batch.begun(entry.at.dir.key.child(entry.target), begun);
-        self.run.write_down(&mut self.batch);
-        if let Some(journal) = self.run.journal.get() {
+        let key = entry.at.dir.key.child(entry.target);
+        self.batch.borrow_mut().begun(key, begun);
+        self.write();
+        if let Some(journal) = self.journal.get() {
             journal.settle();
         }
         Ok(())
     }
 
-    /// Nothing was made there, and nothing will be: what is there one day is somebody else's.
-    pub(crate) fn not_begun(&mut self, entry: &Entry<'_>) {
+    /// Withdraws that: nothing was made there, and nothing will be. What is there one day belongs to another program.
+    pub(crate) fn not_begun(&self, entry: &Entry<'_>) {
         if self.keeps_halves(entry) {
-            self.batch.void(entry.at.dir.key.child(entry.target));
-            self.write();
+            self.void(entry.at.dir.key.child(entry.target));
         }
     }
 
-    /// Whether half of a file would be left alone or backed up.
+    /// Returns true if half of a file would be left alone or backed up.
     fn keeps_halves(&self, entry: &Entry<'_>) -> bool {
-        let overwrite = self.run.context.options.overwrite;
-        let keeps =
-            self.run.context.options.backup != Backup::None || overwrite.ask || overwrite.when != When::All;
+        let options = self.context.options;
+        let overwrite = options.overwrite;
+        let keeps = options.backup != Backup::None || overwrite.ask || overwrite.when != When::All;
         keeps && !entry.at.dir.state.is_private() && self.is_noted(entry)
     }
 
-    /// Leaves what is not written down yet to whoever writes next.
-    pub(crate) fn hold(&mut self) {
-        if let Some(journal) = self.run.journal.get() {
-            journal.hold(&mut self.batch);
+    /// Leaves records that are not written yet to the thread that writes next.
+    pub(crate) fn hold(&self) {
+        if let Some(journal) = self.journal.get() {
+            journal.hold(&mut self.batch.borrow_mut());
         }
     }
 
-    /// What a new file is that others may replace; `None` where nobody else can.
+    /// Examines a new file that others may replace. Returns `None` if no other program can.
     pub(crate) fn stat_if_replaceable(
         &self,
         entry: &Entry<'_>,
         look: impl FnOnce() -> io::Result<Stat>,
     ) -> io::Result<Option<Stat>> {
-        if self.is_unseen(entry) || self.run.journal.get().is_none() {
+        if self.is_unseen(entry) || self.journal.get().is_none() {
             return Ok(None);
         }
         look().map(Some)
     }
 
-    /// Whether nobody sees it before everything is done: the only tree of a copy has its name then, and no journal is left.
+    /// Returns true if no other program sees the entry before everything is done: the only tree of a copy has its name
+    /// then, and no journal is left.
     fn is_unseen(&self, entry: &Entry<'_>) -> bool {
         let dir = &entry.at.dir;
-        dir.state.is_private() && !dir.is_part && self.run.has_one_source()
-    }
-
-    /// Writes down that this directory is merged into.
-    pub(crate) fn entered(&self, entry: &Entry<'_>, there: &Stat) {
-        if let Some(journal) = self.run.journal.get() {
-            let run = self.run;
-            let key = entry.at.dir.key.child(entry.target);
-            // Who does not ask to go on will hardly do so: then it is written with the first files.
-            journal.entered(key, there, run.context.options.resume, &|| run.asked());
-        }
-    }
-
-    /// Writes down that this directory is ours.
-    pub(crate) fn made(&self, dir: &Dir, name: &CStr, there: &Stat) {
-        if let Some(journal) = self.run.journal.get() {
-            let run = self.run;
-            journal.made(dir.key.child(name), there, &|| run.asked());
-        }
+        dir.state.is_private() && !dir.is_part && self.context.has_one_source
     }
 }

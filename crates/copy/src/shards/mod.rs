@@ -7,16 +7,12 @@
 //! attempts at one shard harm each other no more than two programs that read.
 
 mod error;
-mod farm;
 mod observers;
-mod part;
 mod place;
 mod plan;
 mod records;
 mod steps;
-mod sweep;
 
 pub use error::Error;
-pub(crate) use part::Part;
 pub use plan::{Plan, Shard};
 pub use steps::{finish, plan, run_shard};

@@ -1,6 +1,5 @@
 //! The plan of a copy in parts: plain data, and what can be asked of it.
 
-use super::part::{Part, Top};
 use super::place::Place;
 use super::records::name_of;
 use super::steps::of_new_tree;
@@ -9,12 +8,13 @@ use crate::api::json::{self, Name};
 use crate::api::observer::Observer;
 use crate::api::options::Options;
 use crate::api::report::Report;
-use crate::job::names::beside;
+use crate::api::target::Target;
 use crate::job::run::Run;
 use crate::operands::plan::carry_out;
+use crate::pair::part::{Part, Top};
 use crate::pair::range::Range;
+use crate::sys::names::beside;
 use crate::sys::Stat;
-use crate::Target;
 use serde::{Deserialize, Serialize};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;

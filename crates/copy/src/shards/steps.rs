@@ -1,8 +1,6 @@
 //! The steps of a copy in parts: a plan is made, its shards are run, and the tree is finished.
 
-use super::farm::Farm;
 use super::observers::{Quiet, Recorder};
-use super::part::{Checksum, Part, Scales, Shard as Attempted};
 use super::place::{is_below, open_parent, source_of, Place};
 use super::plan::{Identity, Plan, Shard, VERSION};
 use super::records::{self, name_of, Done, Records};
@@ -12,10 +10,11 @@ use crate::api::json::Name;
 use crate::api::observer::Observer;
 use crate::api::options::{Backup, Options, Overwrite};
 use crate::api::report::{self, Report};
-use crate::job::names::{beside, random_u64};
 use crate::job::run::Run;
+use crate::pair::part::{Checksum, Part, Scales, Shard as Attempted};
 use crate::pair::range::Range;
 use crate::sys;
+use crate::sys::names::{beside, random_u64};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::Mode;
 use rustix::io::Errno;
@@ -186,7 +185,7 @@ pub fn run_shard(plan: &Plan, shard: usize, observer: &dyn Observer) -> Result<R
             range: plan.shards[shard].range.clone(),
             again,
             checksum: Checksum::default(),
-            farm: Farm(place.records.farm()?),
+            farm: place.records.farm()?,
         }
         .into(),
     };
@@ -194,7 +193,7 @@ pub fn run_shard(plan: &Plan, shard: usize, observer: &dyn Observer) -> Result<R
     let recorder = Recorder::new(observer, &done_by_other);
     let open_journal = |run: &Run<'_>| {
         let journal = place.records.journal(shard, run)?;
-        let _ = run.journal.set(journal);
+        run.journal.begin(journal);
         Ok(())
     };
     let record_done = |mut report: Report, run: Run<'_>| {
@@ -210,7 +209,7 @@ pub fn run_shard(plan: &Plan, shard: usize, observer: &dyn Observer) -> Result<R
         };
         place.records.write_done(&record, &done)?;
         // With the record, nobody looks at the journal again.
-        let _ = run.end_journal(report.failures > 0);
+        let _ = run.journal.end(report.failures > 0);
         Ok(report)
     };
     let report = plan.run(&recorder, part, open_journal, record_done)??;

@@ -73,7 +73,25 @@ impl Listing {
     }
 }
 
-/// How many entries a directory has.
+/// Calls a function for each name in a directory, until it fails or `stopped` returns true.
+pub(crate) fn each_name(
+    dir: BorrowedFd<'_>,
+    buffer: &mut [MaybeUninit<u8>],
+    stopped: impl Fn() -> bool,
+    mut visit: impl FnMut(&CStr, FileType) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut more = true;
+    while more && !stopped() {
+        let mut listing = Listing::default();
+        more = listing.read(dir, buffer)?;
+        for (name, kind) in (0..listing.len()).map(|index| listing.get(index)) {
+            visit(name, kind)?;
+        }
+    }
+    Ok(())
+}
+
+/// Counts the entries of a directory.
 pub(crate) fn count(dir: BorrowedFd<'_>, buffer: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
     // With a position of its own.
     let dir = sys::open_dir(dir, c".", false)?;

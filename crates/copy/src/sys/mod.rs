@@ -5,6 +5,9 @@
 
 pub(crate) mod disk;
 pub(crate) mod listing;
+pub(crate) mod memory;
+pub(crate) mod names;
+pub(crate) mod remove;
 mod stat;
 
 pub(crate) use stat::{stat, stat_at, FileId, Stat};

@@ -210,7 +210,7 @@ impl Worker<'_> {
         let most = MOST_BYTES.min(self.data.buffer.len() as u64);
         stat.is_file()
             && (1..=most).contains(&stat.size)
-            && !self.run.tracks(entry, stat)
+            && !entry.is_tracked(self.options(), stat)
             && !(options.sparse == Sparse::Auto && content::misses_blocks(stat))
             && !self.data.may_clone(
                 stat.size,
@@ -221,8 +221,8 @@ impl Worker<'_> {
 
     /// Decides what is to be made of an open source. `None`: it has been dealt with.
     fn prepare_in_ring(&mut self, entry: &Entry<'_>, fd: OwnedFd, stat: Stat) -> Outcome<Option<Box<Task>>> {
-        self.saw(entry, &stat);
-        if self.stays(entry, &stat)? {
+        self.run.part.saw(entry, &stat);
+        if self.previous.stays(entry, &stat)? {
             return Ok(None);
         }
         let mut source = Source::new(fd, stat);
@@ -278,7 +278,7 @@ impl Worker<'_> {
         if task.prepared.direct {
             name.clone()
         } else {
-            self.run.partial_name(name, task.attempt)
+            self.run.context.partial_name(name, task.attempt)
         }
     }
 
@@ -286,7 +286,7 @@ impl Worker<'_> {
         let name = self.name_of_new(&flight.name, &task);
         if task.prepared.direct {
             // What it is about is looked at when there is something.
-            let _ = self.journal.begun(&flight.entry(), || Ok(Begun::ToBeMade));
+            let _ = self.writer.begun(&flight.entry(), || Ok(Begun::ToBeMade));
         }
         let access = match self.options().verify {
             true => OFlags::RDWR,
@@ -307,7 +307,7 @@ impl Worker<'_> {
             }
             Err(_) => {
                 if task.prepared.direct {
-                    self.journal.not_begun(&flight.entry());
+                    self.writer.not_begun(&flight.entry());
                 }
                 // Without descriptors, there will be some; all else is found again, and told.
                 self.ring().give_back(bytes);
@@ -435,7 +435,7 @@ impl Worker<'_> {
 
     fn close_in_ring(&mut self, flight: Flight, task: Box<Task>, new: New) {
         let there = self
-            .journal
+            .writer
             .stat_if_replaceable(&flight.entry(), || sys::stat(new.to.as_fd()));
         let created = Created {
             name: new.name,
@@ -453,7 +453,7 @@ impl Worker<'_> {
             return self.discard(flight, &new.name);
         }
         if let (Ok(there), true) = (&new.there, new.whole) {
-            self.journal
+            self.writer
                 .finished(&entry, &task.source.stat, new.moved.shared, there.as_ref());
         }
         let (source, old) = (&mut task.source, task.old.as_ref());

@@ -21,15 +21,6 @@ use std::collections::HashMap;
 use std::io;
 use std::time::Duration;
 
-/// Files in flight at once.
-pub(crate) const DEPTH: usize = 64;
-
-/// With room for fewer, threads that wait for the disk one by one are as good.
-pub(crate) const LEAST_DEPTH: usize = 4;
-
-/// What a file in flight holds: itself, its copy, and their directories.
-pub(crate) const DESCRIPTORS_PER_FILE: usize = 4;
-
 /// Longer files are copied in pieces, by the worker itself. 64 buffers of this size are 8 MiB, for each worker.
 pub(crate) const MOST_BYTES: u64 = 128 << 10;
 

@@ -9,11 +9,11 @@
 //! stays where it was made. Only in trees that nobody else can see yet, and only threads that help the first do so.
 
 use crate::api::error::Step;
-use crate::job::names::beside;
 use crate::job::run::Run;
 use crate::job::worker::Worker;
 use crate::pair::directory::{Dir, Side, State};
 use crate::pair::Entry;
+use crate::sys::names::beside;
 use crate::sys::{self, FileId};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, IFlags, RenameFlags};
@@ -70,7 +70,7 @@ impl Run<'_> {
     fn nursery_names(&self, tree: FileId) -> [CString; 2] {
         let mut all = self.group_directories.lock().unwrap();
         all.opened = all.opened.wrapping_add(1);
-        let number = self.id.wrapping_add(all.opened);
+        let number = self.context.id.wrapping_add(all.opened);
         let names = [c"above", c"nursery"].map(|name| beside(name, "partial", number));
         all.left.extend(names.clone().map(|name| Left { tree, name }));
         names
@@ -90,7 +90,7 @@ impl Worker<'_> {
     pub(crate) fn make_apart(&mut self, entry: &Entry<'_>) -> bool {
         let number = self.group_directory.number;
         let plain = self.hands_down(&entry.at.dir) || self.options().preserve.flags;
-        if number == 0 || number >= self.run.jobs() || plain || self.run.keep < ENOUGH_LEVELS {
+        if number == 0 || number >= self.run.limits.jobs() || plain || self.run.limits.keep < ENOUGH_LEVELS {
             return false;
         }
         let tree = entry.at.dir.tree;

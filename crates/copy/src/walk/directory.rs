@@ -5,6 +5,7 @@ use crate::api::observer::{Kind, Paths};
 use crate::api::options::{Dereference, Fsync, Mode, When};
 use crate::context::outcome::{End, Outcome};
 use crate::entry::destination::rename_to_free;
+use crate::job::queue::{Job, Queue, Work};
 use crate::job::worker::Worker;
 use crate::metadata::apply;
 use crate::metadata::inode_flags;
@@ -12,7 +13,6 @@ use crate::metadata::xattr;
 use crate::pair::directory::{own_path, Dir, Opened, Parts, Side, Slot, State};
 use crate::pair::Entry;
 use crate::sys::{self, FileId, Stat};
-use crate::walk::queue::{Job, Queue, Work};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
@@ -50,7 +50,7 @@ impl Worker<'_> {
                 Work::Help(batch) => self.help(&batch),
             }
         }
-        self.journal.hold();
+        self.writer.hold();
     }
 
     fn job(&mut self, job: Job) {
@@ -85,14 +85,14 @@ impl Worker<'_> {
     /// Copies a directory: its own entries now, what is in its directories by further jobs.
     pub(crate) fn directory(&mut self, entry: &Entry<'_>) -> Outcome<()> {
         let (opened, stat) = self.open_source_dir(entry)?;
-        let part = self.dir_part(entry, &stat)?;
+        let part = self.run.part.of_directory(entry, &stat)?;
         let own = part.as_ref().is_none_or(|part| part.own);
         self.check_source_dir(entry, &stat)?;
         let made = self.target_dir(entry, &stat)?;
         let fd = match opened {
             Ok(fd) => Some(fd),
             Err(error) => {
-                if !self.fails_silently(entry) {
+                if !self.run.part.fails_silently(entry) {
                     self.reporter.failed(Step::ReadDirectory, entry.source(), error);
                 }
                 None
@@ -116,7 +116,7 @@ impl Worker<'_> {
             inherits: made.inherits,
             part,
         };
-        let dir = Dir::child(&entry.at.dir, parts, self.run.keep);
+        let dir = Dir::child(&entry.at.dir, parts, self.run.limits.keep);
         self.watch_disk(&dir, entry.at.dir.target.id());
         entry.at.dir.add(1);
         if dir.state.is_private() && !dir.resumed {
@@ -128,7 +128,7 @@ impl Worker<'_> {
             self.copied(entry, kind, None);
         }
         let crossed = self.options().one_file_system && dir.stat.id.0 != dir.root_device;
-        self.tidy(&dir);
+        self.tidier.tidy(&dir);
         if readable && !crossed && self.run.part.is_finish() {
             self.sweep_dir(&dir);
         } else if readable && !crossed {
@@ -143,7 +143,7 @@ impl Worker<'_> {
 
     /// One that may not be read is looked at all the same: its copy is empty, and has its metadata.
     fn open_source_dir(&mut self, entry: &Entry<'_>) -> Outcome<(io::Result<OwnedFd>, Stat)> {
-        let follow = self.run.follows(&entry.at.dir);
+        let follow = entry.at.dir.follows(self.options());
         let open = if self.options().dry_run {
             sys::open_dir_unnoticed
         } else {
@@ -200,7 +200,7 @@ impl Worker<'_> {
     /// The directory that the source's entries go to.
     pub(crate) fn target_dir(&mut self, entry: &Entry<'_>, source: &Stat) -> Outcome<Made> {
         if entry.at.dir.state.is_private() {
-            return match self.left_dir(entry)? {
+            return match self.previous.left_dir(entry)? {
                 true => self.enter_dir(entry, State::Hidden, entry.target.into(), true),
                 false => self.make_dir(entry, State::Hidden, source),
             };
@@ -208,7 +208,7 @@ impl Worker<'_> {
         if !self.run.part.is_whole() {
             return self.make_dir(entry, State::Shared, source);
         }
-        match self.existing(entry)? {
+        match entry.existing(&self.reporter)? {
             Some(there) if there.is_dir() => {
                 self.drop_left_tree(entry)?;
                 self.existing_dir(entry, source, false)
@@ -251,9 +251,9 @@ impl Worker<'_> {
             self.run.roots.lock().unwrap().insert(stat.id);
         }
         let inherits = xattr::inherits(fd.as_fd());
-        let ours = self.was_made(&entry.at.dir, entry.target, &stat);
+        let ours = self.previous.was_made(&entry.at.dir, entry.target, &stat);
         if !ours {
-            self.journal.entered(entry, &stat);
+            self.run.journal.entered(entry, &stat);
         }
         if ours && self.options().preserve.flags {
             inode_flags::unlock(fd.as_fd())
@@ -302,7 +302,7 @@ impl Worker<'_> {
                 }
             })?;
         if !matches!(state, State::Hidden | State::Shared) {
-            self.journal.made(&entry.at.dir, entry.target, &made.stat);
+            self.run.journal.made(&entry.at.dir, entry.target, &made.stat);
         }
         Ok(made)
     }
@@ -401,7 +401,7 @@ impl Worker<'_> {
                 .count(|report| report.partial.extend(dir.partial_path()));
             return;
         }
-        if !self.is_to_be_finished(dir) {
+        if !self.run.part.is_to_be_finished(dir) {
             return;
         }
         let path = own_path(dir, Side::Target);
@@ -451,7 +451,7 @@ impl Worker<'_> {
         let path = own_path(dir, Side::Target);
         if self.options().fsync != Fsync::None {
             let disk = self.run.disks.of(opened.as_fd());
-            let synced = disk.and_then(|disk| self.run.sync(&disk));
+            let synced = disk.and_then(|disk| self.run.journal.sync(&disk));
             synced.map_err(|error| self.reporter.failed(Step::Sync, path.clone(), error))?;
         }
         let parent = dir.parent().expect("a partial directory is in another");

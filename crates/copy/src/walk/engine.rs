@@ -14,11 +14,11 @@ use std::io;
 impl Worker<'_> {
     /// Makes what the engine of this worker needs. An error says why that cannot be had here.
     pub(crate) fn start_engine(&mut self) -> io::Result<()> {
-        let moves_contents = self.run.copies_contents();
+        let moves_contents = self.run.context.copies_contents();
         match self.options().engine {
             _ if !moves_contents => {}
-            Engine::Uring => self.ring = Some(Ring::new(self.run.depth)?),
-            Engine::Auto if self.run.depth > 0 => self.ring = Ring::new(self.run.depth).ok(),
+            Engine::Uring => self.ring = Some(Ring::new(self.run.limits.depth)?),
+            Engine::Auto if self.run.limits.depth > 0 => self.ring = Ring::new(self.run.limits.depth).ok(),
             Engine::Auto | Engine::Threads => {}
         }
         Ok(())

@@ -1,13 +1,13 @@
 //! What is in a directory: read, taken in shares, copied by one thread or with another's help.
 
 use crate::api::error::Step;
+use crate::job::queue::{Batch, Job, SHARE};
 use crate::job::worker::Worker;
 use crate::pair::directory::own_path;
 use crate::pair::directory::{Dir, Opened, Side};
 use crate::pair::Entry;
 use crate::sys;
 use crate::sys::listing::{self, Listing};
-use crate::walk::queue::{Batch, Job, SHARE};
 use rustix::fs::FileType;
 use std::ops::Range;
 use std::sync::Arc;
@@ -58,11 +58,11 @@ impl Worker<'_> {
             self.fill_from(&opened, &batch, |worker, mean_bytes| {
                 // What the first files of a batch are like, the others will be.
                 let left = (mean_bytes + FILE_BYTES).saturating_mul(batch.left() as u64);
-                if own && left >= WORTH_SHARING_BYTES && worker.run.jobs() > 1 {
+                if own && left >= WORTH_SHARING_BYTES && worker.run.limits.jobs() > 1 {
                     own = false;
                     let long = mean_bytes >= LONG_BYTES || worker.data.readahead.is_cold();
                     let helpers = if long { usize::MAX } else { 1 };
-                    worker.call(worker.run.queue.offer(&batch, helpers));
+                    worker.dispatcher.offer(&batch, helpers);
                 }
             });
             self.run.queue.withdraw(&batch);
@@ -113,9 +113,9 @@ impl Worker<'_> {
         }
         at.dir.add(directories.len());
         if directories.len() > 1 {
-            directories = apart(directories, self.run.jobs());
+            directories = apart(directories, self.run.limits.jobs());
         }
-        self.call(self.run.queue.push(&mut directories));
+        self.dispatcher.push(&mut directories);
     }
 
     /// Copies a share; its directories are for later.
@@ -165,7 +165,7 @@ impl Worker<'_> {
             if self.data.readahead.is_cold() && self.has_use_for_more(at) {
                 // Of what is shared, nothing is written.
                 let long = mean_bytes >= LONG_BYTES;
-                self.call(self.run.queue.call_reserve(long));
+                self.dispatcher.call_reserve(long);
             }
         }
         Some(share)
@@ -207,8 +207,8 @@ fn apart<T>(neighbours: Vec<T>, threads: usize) -> Vec<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::queue::Queue;
     use crate::operands::plan;
-    use crate::walk::queue::Queue;
 
     #[test]
     fn threads_take_rows_of_neighbours() {

@@ -4,5 +4,5 @@ pub(crate) mod block_groups;
 pub(crate) mod directory;
 pub(crate) mod engine;
 pub(crate) mod entries;
-pub(crate) mod queue;
+mod sweep;
 pub(crate) mod thread_pool;

@@ -1,8 +1,8 @@
 //! What earlier runs have written down, as far as it can be believed.
 
 use super::format::{self, Begun, RECORD_BYTES};
-use crate::data::buffer;
 use crate::pair::digest::{Key, RESERVED};
+use crate::sys::memory;
 use crate::sys::{self, Stat};
 use rustix::fd::BorrowedFd;
 use rustix::fs::Timespec;
@@ -130,7 +130,7 @@ impl Before {
 
 /// Calls a function with the number, key and value of each whole record.
 fn scan(file: BorrowedFd<'_>, start: usize, mut visit: impl FnMut(u64, u64, u64)) -> io::Result<()> {
-    let mut buffer = buffer::zeroed(READ_BYTES)?;
+    let mut buffer = memory::zeroed(READ_BYTES)?;
     let (mut offset, mut index) = (start as u64, 0);
     loop {
         let length = sys::read_at(file, &mut buffer, offset)?;

@@ -1,7 +1,7 @@
 //! Which journals are in a directory, and which of them is ours to go on with.
 
 use super::format::{Asked, Head};
-use crate::data::buffer;
+use crate::sys::memory;
 use crate::sys::{self, Stat};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, FlockOperation, RawDir};
@@ -75,7 +75,7 @@ pub(crate) fn each_name(
 ) -> io::Result<()> {
     // It may be held only as a place, or be read by somebody else.
     let dir = sys::open_dir_unnoticed(dir, c".", false)?;
-    let mut buffer = buffer::room(READ_BYTES)?;
+    let mut buffer = memory::room(READ_BYTES)?;
     let mut reader = RawDir::new(dir, &mut buffer);
     let mut left = reads;
     while let Some(entry) = reader.next() {

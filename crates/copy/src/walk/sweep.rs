@@ -2,12 +2,12 @@
 //! that were killed, and comes to each directory, which then gets its metadata.
 
 use crate::api::error::Step;
+use crate::job::queue::Job;
 use crate::job::worker::Worker;
 use crate::pair::directory::Dir;
 use crate::pair::Entry;
 use crate::resume::journal::Partial;
-use crate::sys;
-use crate::walk::queue::Job;
+use crate::sys::{self, listing};
 use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
@@ -27,7 +27,8 @@ impl Worker<'_> {
     fn try_to_sweep(&mut self, dir: &Arc<Dir>) -> io::Result<()> {
         let at = dir.open()?;
         let mut directories = Vec::new();
-        self.each_name(at.target(), |_, name, kind| {
+        let stopped = || self.run.context.stopped();
+        listing::each_name(at.target(), &mut self.entries, stopped, |name, kind| {
             let kind = match kind {
                 FileType::Unknown => sys::stat_at(at.target(), name, false)?.file_type(),
                 kind => kind,
@@ -45,7 +46,7 @@ impl Worker<'_> {
             Ok(())
         })?;
         dir.add(directories.len());
-        self.call(self.run.queue.push(&mut directories));
+        self.dispatcher.push(&mut directories);
         Ok(())
     }
 }

@@ -3,31 +3,29 @@
 //!
 //! Two shards may copy a file at the same time. Only one of them can put it there, and the other one takes that.
 
-use crate::context::outcome::Outcome;
+use crate::api::error::Step;
+use crate::api::observer::Paths as _;
+use crate::context::outcome::{End, Outcome};
 use crate::job::run::Run;
 use crate::job::worker::Worker;
 use crate::pair::Entry;
 use crate::sys::{self, Stat};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::io;
 
-pub(crate) struct Farm(pub(crate) OwnedFd);
-
-impl Farm {
-    /// A file's name here: its inode and file system, and what it was when it was copied, so that one that was changed
-    /// or has taken over another one's inode is not mistaken for it.
-    fn name(entry: &Entry<'_>, stat: &Stat) -> CString {
-        let volume = entry.at.dir.part.as_ref().map_or(0, |part| part.volume);
-        let (seconds, nanoseconds) = (stat.mtime.tv_sec, stat.mtime.tv_nsec);
-        let name = format!(
-            "{volume:x}-{:x}-{:x}-{seconds:x}-{nanoseconds:x}",
-            stat.id.1, stat.size
-        );
-        CString::new(name).expect("digits")
-    }
+/// Makes the name that a file has in the farm: its inode and file system, and its size and time when it was copied. A file
+/// that was changed, or has taken over another one's inode, has another name.
+fn name_in_farm(entry: &Entry<'_>, stat: &Stat) -> CString {
+    let volume = entry.at.dir.part.as_ref().map_or(0, |part| part.volume);
+    let (seconds, nanoseconds) = (stat.mtime.tv_sec, stat.mtime.tv_nsec);
+    let name = format!(
+        "{volume:x}-{:x}-{:x}-{seconds:x}-{nanoseconds:x}",
+        stat.id.1, stat.size
+    );
+    CString::new(name).expect("digits")
 }
 
 impl Worker<'_> {
@@ -41,7 +39,7 @@ impl Worker<'_> {
         let Some(farm) = farm_of(self.run) else {
             return make(self);
         };
-        let name = Farm::name(entry, stat);
+        let name = name_in_farm(entry, stat);
         let was_first = self.was_first(entry, farm, &name);
         if !was_first && self.link_from_farm(entry, stat)? {
             return Ok(());
@@ -78,12 +76,17 @@ impl Worker<'_> {
         let Some(farm) = farm_of(self.run) else {
             return Ok(false);
         };
-        let taken = self.take(entry, farm, &Farm::name(entry, stat))?;
+        let taken = self.take(entry, farm, &name_in_farm(entry, stat))?;
         if taken {
             self.reporter.count(|report| report.hard_links += 1);
             self.copied(entry, crate::api::observer::Kind::HardLink, None);
         }
         Ok(taken)
+    }
+
+    fn farm_failed(&mut self, entry: &Entry<'_>, error: io::Error) -> End {
+        self.reporter
+            .failed_with(Step::CreateHardLink, entry.target(), Some(entry.source()), error)
     }
 
     /// Gives what is in the farm the entry's name, whatever has it.
@@ -134,5 +137,5 @@ fn place_of(entry: &Entry<'_>) -> CString {
 }
 
 fn farm_of<'a>(run: &'a Run<'_>) -> Option<BorrowedFd<'a>> {
-    run.part.shard().map(|shard| shard.farm.0.as_fd())
+    run.part.shard().map(|shard| shard.farm.as_fd())
 }

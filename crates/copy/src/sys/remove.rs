@@ -1,7 +1,7 @@
 //! Removes what has a name, with everything below it: through no link, with one descriptor and no recursion, however
 //! deep it is.
 
-use crate::data::buffer;
+use crate::sys::memory;
 use crate::sys::{self, FileId};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, RawDir};
@@ -23,7 +23,7 @@ pub(crate) fn remove(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
 }
 
 fn remove_tree(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
-    let mut buffer = buffer::room(READ_BYTES)?;
+    let mut buffer = memory::room(READ_BYTES)?;
     let mut here = sys::open_own_dir(dir, name)?;
     // The way down to `here`: its name, and what it is in.
     let mut above: Vec<(CString, FileId)> = vec![(name.into(), sys::stat(dir)?.id)];
