@@ -9,7 +9,9 @@ use crate::api::options::{Method, Options};
 use crate::sys;
 use crate::sys::names::{partial_name, random_u64};
 use rate_limit::RateLimit;
+use rustix::io::Errno;
 use std::ffi::{CStr, CString};
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Shared by all threads of a copy, and the same from its beginning to its end.
@@ -52,6 +54,23 @@ impl<'a> Context<'a> {
     /// is taken.
     pub(crate) fn partial_name(&self, name: &CStr, attempt: u32) -> CString {
         partial_name(name, self.id.wrapping_add(attempt))
+    }
+
+    /// Makes something under a partial name that is free.
+    pub(crate) fn partial<T>(
+        &self,
+        name: &CStr,
+        mut make: impl FnMut(&CStr) -> io::Result<T>,
+    ) -> io::Result<(CString, T)> {
+        for attempt in 0.. {
+            let partial = self.partial_name(name, attempt);
+            match make(&partial) {
+                Ok(made) => return Ok((partial, made)),
+                Err(error) if sys::is(&error, &[Errno::EXIST]) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        unreachable!("there are more numbers than names in a directory")
     }
 
     /// Returns true if contents are copied, and not only examined or linked.

@@ -1,6 +1,6 @@
 //! Why an entry is not copied.
 
-/// Why an entry is not copied. Whoever returns it has told the observer.
+/// Why an entry is not copied. The observer has been told where it is returned, of the first three.
 #[derive(Debug)]
 pub(crate) enum End {
     /// It failed, and the failure is counted.
@@ -9,8 +9,10 @@ pub(crate) enum End {
     Skipped,
     /// The copy was asked to stop.
     Stopped,
-    /// The file has as many names as the file system allows: the only end of which nobody has been told.
+    /// The file has as many names as the file system allows. Not yet reported.
     TooManyNames,
+    /// The entry is a directory, which the walk copies. Nothing is wrong with it.
+    Directory,
 }
 
 pub(crate) type Outcome<T> = Result<T, End>;

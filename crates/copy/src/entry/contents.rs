@@ -3,9 +3,10 @@
 use crate::api::error::{Diagnostic, Step, Warning};
 use crate::api::observer::Paths;
 use crate::context::outcome::{End, Outcome};
+use crate::context::reporter::Reporter;
 use crate::data::content::{Moved, Trouble};
 use crate::data::verify::Verdict;
-use crate::job::worker::Worker;
+use crate::data::DataCopier;
 use crate::pair::Entry;
 use crate::pair::Source;
 use crate::sys::{self, Stat};
@@ -13,6 +14,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FileType, SeekFrom};
 use rustix::io::Errno;
 use std::io;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// How often a file is read that changes under our hands.
@@ -21,10 +23,15 @@ const ATTEMPTS: usize = 3;
 /// How soon a wait notices that the copy is to stop.
 const SLICE: Duration = Duration::from_millis(50);
 
-impl Worker<'_> {
-    /// The device of new files here, as far as sharing blocks is concerned.
-    pub(super) fn device_of(&self, entry: &Entry<'_>) -> u64 {
-        entry.at.dir.target.id().0
+/// Copies the contents of entries. It reports errors, and repeats a copy whose source has changed.
+pub(crate) struct ContentsCopier<'a> {
+    pub(crate) data: DataCopier<'a>,
+    reporter: Rc<Reporter<'a>>,
+}
+
+impl<'a> ContentsCopier<'a> {
+    pub(crate) fn new(data: DataCopier<'a>, reporter: Rc<Reporter<'a>>) -> ContentsCopier<'a> {
+        ContentsCopier { data, reporter }
     }
 
     /// What was moved, if the source has not changed meanwhile and the copy is the same; else it is read again.
@@ -40,11 +47,11 @@ impl Worker<'_> {
             return self.judge(entry, verdict).map(|()| moved);
         }
         self.rewind(entry, source, to)?;
-        self.contents_checked(entry, source, to, self.device_of(entry), 2)
+        self.copy(entry, source, to, entry.at.dir.target.id().0, 2)
     }
 
     /// Copies the contents, again if the source changes meanwhile. `first` counts the attempts, from 1 on.
-    pub(super) fn contents_checked(
+    pub(super) fn copy(
         &mut self,
         entry: &Entry<'_>,
         source: &mut Source,
@@ -79,7 +86,7 @@ impl Worker<'_> {
 
     /// Whether what was read may not be what was there at the beginning. One that only grew is told of: its beginning was
     /// copied. One without a size (in /proc, or empty) was read to its end, whatever that was.
-    fn has_changed(&mut self, entry: &Entry<'_>, source: &Source) -> Outcome<bool> {
+    fn has_changed(&self, entry: &Entry<'_>, source: &Source) -> Outcome<bool> {
         if !source.stat.is_file() || source.stat.size == 0 {
             return Ok(false);
         }
@@ -94,13 +101,13 @@ impl Worker<'_> {
         Ok(false)
     }
 
-    pub(super) fn look_again(&mut self, entry: &Entry<'_>, source: &Source) -> Outcome<Stat> {
+    pub(super) fn look_again(&self, entry: &Entry<'_>, source: &Source) -> Outcome<Stat> {
         sys::stat(source.fd.as_fd())
             .map_err(|error| self.reporter.failed(Step::StatSource, entry.source(), error))
     }
 
     /// Back to the beginning, with the source as it is now.
-    fn rewind(&mut self, entry: &Entry<'_>, source: &mut Source, to: BorrowedFd<'_>) -> Outcome<()> {
+    fn rewind(&self, entry: &Entry<'_>, source: &mut Source, to: BorrowedFd<'_>) -> Outcome<()> {
         source.stat = self.look_again(entry, source)?;
         rustix::fs::seek(&source.fd, SeekFrom::Start(0))
             .map_err(|error| self.reporter.failed(Step::Read, entry.source(), error.into()))?;
@@ -110,7 +117,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    pub(crate) fn trouble(&mut self, entry: &Entry<'_>, trouble: Trouble) -> End {
+    pub(crate) fn trouble(&self, entry: &Entry<'_>, trouble: Trouble) -> End {
         match trouble {
             Trouble::Read(error) => self.reporter.failed(Step::Read, entry.source(), error),
             Trouble::Write(error) => self.reporter.failed(Step::Write, entry.target(), error),
@@ -124,7 +131,7 @@ impl Worker<'_> {
     }
 
     /// A difference is a failure, unless the source has changed as well: whoever calls this has looked.
-    pub(crate) fn judge(&mut self, entry: &Entry<'_>, verdict: Verdict) -> Outcome<()> {
+    pub(crate) fn judge(&self, entry: &Entry<'_>, verdict: Verdict) -> Outcome<()> {
         match verdict {
             Verdict::None => Ok(()),
             Verdict::Same => {
@@ -150,7 +157,7 @@ impl Worker<'_> {
                 Err(error) if !wait && sys::is(&error, &[Errno::NXIO]) && is_fifo() => {}
                 opened => return opened.map(Some),
             }
-            if self.run.context.stopped() {
+            if self.data.context.stopped() {
                 return Ok(None);
             }
             std::thread::sleep(SLICE);

@@ -6,14 +6,13 @@
 
 use crate::api::error::Step;
 use crate::api::observer::Paths;
-use crate::api::options::Backup;
+use crate::api::options::{Backup, Options};
 use crate::context::outcome::Outcome;
 use crate::entry::destination::{writable, Destination};
-use crate::job::worker::Worker;
-use crate::pair::directory::{Opened, State};
+use crate::entry::name::Namer;
+use crate::pair::directory::Opened;
 use crate::pair::Entry;
 use crate::sys::{self, Stat};
-use crate::walk::directory::Made;
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::io;
@@ -32,11 +31,11 @@ pub(crate) fn would_make(at: &Opened, name: &CStr) -> io::Result<()> {
     }
 }
 
-impl Worker<'_> {
+impl Namer<'_> {
     /// Whether something could be made in its place, as far as permissions tell. Returns the path of the backup that
     /// would be made. `step` is what would fail, and `other` its other path.
     pub(crate) fn dry_run(
-        &mut self,
+        &self,
         entry: &Entry<'_>,
         destination: &Destination,
         (step, other): (Step, Option<PathBuf>),
@@ -44,7 +43,7 @@ impl Worker<'_> {
         if entry.at.dir.state.is_private() {
             return Ok(None);
         }
-        let options = self.options();
+        let options = self.shared.context.options;
         let beside = writable(entry.at, c".");
         let itself = || writable(entry.at, entry.target);
         let (step, possible) = match destination {
@@ -63,37 +62,15 @@ impl Worker<'_> {
             Destination::New | Destination::Into { .. } => Ok(None),
         }
     }
+}
 
-    /// The copy of a file that a dry run would have made, as far as its age is concerned.
-    pub(crate) fn imagine(&self, source: &Stat) -> Stat {
-        let mut copy = *source;
-        if !self.options().preserve.timestamps {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            copy.mtime.tv_sec = now.as_secs() as i64;
-            copy.mtime.tv_nsec = now.subsec_nanos() as _;
-        }
-        copy
+/// Returns the copy of a file that a dry run would have made, as far as its age is concerned.
+pub(crate) fn imagine(options: &Options, source: &Stat) -> Stat {
+    let mut copy = *source;
+    if !options.preserve.timestamps {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        copy.mtime.tv_sec = now.as_secs() as i64;
+        copy.mtime.tv_nsec = now.subsec_nanos() as _;
     }
-
-    /// A directory that would be made.
-    pub(crate) fn imagine_dir(&mut self, entry: &Entry<'_>, source: &Stat) -> Outcome<Made> {
-        let parent = &entry.at.dir;
-        if !parent.state.is_private() {
-            self.dry_run(entry, &Destination::New, (Step::CreateDirectory, None))?;
-            self.run.makers.lock().unwrap().insert(parent.target.id());
-        }
-        Ok(Made {
-            fd: None,
-            // No file has this number.
-            stat: Stat {
-                id: (0, 0),
-                ..*source
-            },
-            state: State::Imagined,
-            partial: None,
-            resumed: false,
-            through_link: false,
-            inherits: false,
-        })
-    }
+    copy
 }

@@ -2,16 +2,16 @@
 
 use crate::api::observer::{Copied, Kind};
 use crate::context::outcome::Outcome;
-use crate::job::worker::Worker;
+use crate::entry::EntryCopier;
 use crate::pair::Entry;
 use crate::select::filter::{self, Rule};
 use crate::select::glob::Subject;
 use rustix::fs::FileType;
 
-impl Worker<'_> {
-    /// Whether the entry is excluded; this has been told. Where its kind is not known it is no directory.
-    pub(crate) fn leaves_out(&mut self, entry: &Entry<'_>, kind: Option<FileType>) -> bool {
-        let rules = &self.options().filter;
+impl EntryCopier<'_> {
+    /// Returns true if the entry is excluded, and reports it. An entry of unknown kind is not a directory.
+    pub(crate) fn leaves_out(&self, entry: &Entry<'_>, kind: Option<FileType>) -> bool {
+        let rules = &self.shared.context.options.filter;
         if rules.is_empty() || !is_excluded(rules, entry, kind == Some(FileType::Directory)) {
             return false;
         }
@@ -23,9 +23,9 @@ impl Worker<'_> {
             how: None,
             paths: entry,
         };
-        self.run.context.observer.excluded(&excluded);
-        // What was copied by an earlier run, when it was none of these, goes; what cannot is told.
-        let _: Outcome<()> = self.previous.make_room(entry);
+        self.shared.context.observer.excluded(&excluded);
+        // What an earlier run has copied, when it was not excluded, is removed. A failure is reported.
+        let _: Outcome<()> = self.files.previous.make_room(entry);
         true
     }
 }

@@ -4,10 +4,11 @@
 //! Two shards may copy a file at the same time. Only one of them can put it there, and the other one takes that.
 
 use crate::api::error::Step;
-use crate::api::observer::Paths as _;
+use crate::api::observer::{Kind, Paths as _};
 use crate::context::outcome::{End, Outcome};
-use crate::job::run::Run;
-use crate::job::worker::Worker;
+use crate::context::reporter::Reporter;
+use crate::entry::shared::Shared;
+use crate::pair::part::Part;
 use crate::pair::Entry;
 use crate::sys::{self, Stat};
 use rustix::fd::{AsFd, BorrowedFd};
@@ -15,6 +16,7 @@ use rustix::fs::AtFlags;
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::io;
+use std::rc::Rc;
 
 /// Makes the name that a file has in the farm: its inode and file system, and its size and time when it was copied. A file
 /// that was changed, or has taken over another one's inode, has another name.
@@ -28,24 +30,34 @@ fn name_in_farm(entry: &Entry<'_>, stat: &Stat) -> CString {
     CString::new(name).expect("digits")
 }
 
-impl Worker<'_> {
+/// Links names of files to their copies in the farm.
+pub(crate) struct FarmLinker<'a> {
+    shared: &'a Shared<'a>,
+    reporter: Rc<Reporter<'a>>,
+}
+
+impl<'a> FarmLinker<'a> {
+    pub(crate) fn new(shared: &'a Shared<'a>, reporter: Rc<Reporter<'a>>) -> FarmLinker<'a> {
+        FarmLinker { shared, reporter }
+    }
+
     /// Makes a file of several names, unless another shard has made it: then its name becomes a further one.
-    pub(crate) fn first_of_several(
-        &mut self,
+    pub(crate) fn once(
+        &self,
         entry: &Entry<'_>,
         stat: &Stat,
-        make: impl FnOnce(&mut Self) -> Outcome<()>,
+        make: impl FnOnce() -> Outcome<()>,
     ) -> Outcome<()> {
-        let Some(farm) = farm_of(self.run) else {
-            return make(self);
+        let Some(farm) = farm_of(&self.shared.part) else {
+            return make();
         };
         let name = name_in_farm(entry, stat);
         let was_first = self.was_first(entry, farm, &name);
-        if !was_first && self.link_from_farm(entry, stat)? {
+        if !was_first && self.link(entry, stat)? {
             return Ok(());
         }
         let before = self.reporter.linkable();
-        make(self)?;
+        make()?;
         match sys::link_at((entry.at.target(), entry.target), (farm, &name), AtFlags::empty()) {
             Ok(()) => {
                 // Only the report of a further attempt depends on it.
@@ -60,37 +72,37 @@ impl Worker<'_> {
                 }
                 Ok(())
             }
-            Err(error) => Err(self.farm_failed(entry, error.into())),
+            Err(error) => Err(self.failed(entry, error.into())),
         }
     }
 
     /// Whether an earlier attempt has put the file there from this very name: then it is copied, and no link.
     fn was_first(&self, entry: &Entry<'_>, farm: BorrowedFd<'_>, name: &CStr) -> bool {
-        let again = self.run.part.shard().is_some_and(|shard| shard.again);
+        let again = self.shared.part.shard().is_some_and(|shard| shard.again);
         let first = || rustix::fs::readlinkat(farm, first_of(name), Vec::new());
         again && first().is_ok_and(|first| first == place_of(entry))
     }
 
     /// Makes a name of a file that some shard has copied. Says whether there is one.
-    pub(crate) fn link_from_farm(&mut self, entry: &Entry<'_>, stat: &Stat) -> Outcome<bool> {
-        let Some(farm) = farm_of(self.run) else {
+    pub(crate) fn link(&self, entry: &Entry<'_>, stat: &Stat) -> Outcome<bool> {
+        let Some(farm) = farm_of(&self.shared.part) else {
             return Ok(false);
         };
         let taken = self.take(entry, farm, &name_in_farm(entry, stat))?;
         if taken {
             self.reporter.count(|report| report.hard_links += 1);
-            self.copied(entry, crate::api::observer::Kind::HardLink, None);
+            self.shared.copied(&self.reporter, entry, Kind::HardLink, None);
         }
         Ok(taken)
     }
 
-    fn farm_failed(&mut self, entry: &Entry<'_>, error: io::Error) -> End {
+    fn failed(&self, entry: &Entry<'_>, error: io::Error) -> End {
         self.reporter
             .failed_with(Step::CreateHardLink, entry.target(), Some(entry.source()), error)
     }
 
     /// Gives what is in the farm the entry's name, whatever has it.
-    fn take(&mut self, entry: &Entry<'_>, farm: BorrowedFd<'_>, name: &CStr) -> Outcome<bool> {
+    fn take(&self, entry: &Entry<'_>, farm: BorrowedFd<'_>, name: &CStr) -> Outcome<bool> {
         let dir = entry.at.target();
         let link = |to: &CStr| rustix::fs::linkat(farm, name, dir, to, AtFlags::empty());
         let done = match link(entry.target) {
@@ -101,7 +113,7 @@ impl Worker<'_> {
                 let id = |dir, name: &CStr| sys::stat_at(dir, name, false).map(|stat| stat.id);
                 match (id(dir, entry.target), id(farm, name)) {
                     (Ok(there), Ok(here)) if there == here => return Ok(true),
-                    _ => self.partial(entry.target, |partial| {
+                    _ => self.shared.context.partial(entry.target, |partial| {
                         link(partial)?;
                         let renamed = rustix::fs::renameat(dir, partial, dir, entry.target);
                         if renamed.is_err() {
@@ -115,7 +127,7 @@ impl Worker<'_> {
         };
         match done {
             Err(error) if sys::is(&error, &[Errno::MLINK]) => Ok(false),
-            done => done.map(|_| true).map_err(|error| self.farm_failed(entry, error)),
+            done => done.map(|_| true).map_err(|error| self.failed(entry, error)),
         }
     }
 }
@@ -136,6 +148,6 @@ fn place_of(entry: &Entry<'_>) -> CString {
     CString::new(format!("{place:x}")).expect("digits")
 }
 
-fn farm_of<'a>(run: &'a Run<'_>) -> Option<BorrowedFd<'a>> {
-    run.part.shard().map(|shard| shard.farm.as_fd())
+fn farm_of(part: &Part) -> Option<BorrowedFd<'_>> {
+    part.shard().map(|shard| shard.farm.as_fd())
 }

@@ -4,6 +4,7 @@
 
 use crate::job::queue::Job;
 use crate::pair::directory::Dir;
+use crate::pair::Entry;
 use crate::sys::FileId;
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -28,6 +29,16 @@ pub(crate) struct First {
     pub(crate) name: CString,
     /// Nothing went wrong with it.
     pub(crate) whole: bool,
+}
+
+impl First {
+    pub(crate) fn new(entry: &Entry<'_>, whole: bool) -> First {
+        First {
+            dir: entry.at.dir.clone(),
+            name: entry.target.into(),
+            whole,
+        }
+    }
 }
 
 /// What to do with a name of a file.

@@ -4,19 +4,27 @@ use crate::api::error::{Refusal, Step};
 use crate::api::observer::{Kind, Paths};
 use crate::api::options::{Backup, Fsync};
 use crate::context::outcome::{End, Outcome};
+use crate::context::reporter::Reporter;
 use crate::data::content::Moved;
-use crate::entry::destination::Destination;
-use crate::job::worker::Worker;
+use crate::entry::contents::ContentsCopier;
+use crate::entry::destination::{Destination, Destinations};
+use crate::entry::name::{remove_own, Namer, NotNamed};
+use crate::entry::shared::Shared;
 use crate::metadata::apply::{FileMetadata, Modes};
 use crate::metadata::attributes::Names;
+use crate::metadata::MetadataCopier;
+use crate::pair::directory::Dir;
 use crate::pair::{Entry, Source};
 use crate::resume::journal::Begun;
+use crate::resume::journal_writer::JournalWriter;
+use crate::resume::previous_run::PreviousRun;
 use crate::sys::{self, Stat};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FileType, SeekFrom};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::path::PathBuf;
+use std::rc::Rc;
 
 /// How a new file is to be made.
 pub(crate) struct Prepared {
@@ -46,26 +54,33 @@ impl Prepared {
 /// Why nothing can be created in a directory. /proc says that there is no such file.
 const UNCREATED: [Errno; 4] = [Errno::ACCESS, Errno::PERM, Errno::ROFS, Errno::NOENT];
 
-impl Worker<'_> {
-    /// Copies an open file, unless a name of it is in the target already: then it becomes another one.
-    pub(crate) fn file_once(&mut self, entry: &Entry<'_>, fd: OwnedFd, stat: Stat) -> Outcome<()> {
-        let mut source = Source::new(fd, stat);
-        self.once(entry, &stat, |worker| worker.copy_file(entry, &mut source))
-    }
+/// Copies regular files, and what is read like one.
+pub(crate) struct FileCopier<'a> {
+    pub(super) shared: &'a Shared<'a>,
+    pub(crate) reporter: Rc<Reporter<'a>>,
+    pub(crate) destinations: Rc<Destinations<'a>>,
+    pub(crate) namer: Rc<Namer<'a>>,
+    pub(crate) previous: Rc<PreviousRun<'a>>,
+    pub(crate) writer: Rc<JournalWriter<'a>>,
+    pub(crate) contents: ContentsCopier<'a>,
+    pub(crate) metadata: MetadataCopier<'a>,
+}
 
-    fn copy_file(&mut self, entry: &Entry<'_>, source: &mut Source) -> Outcome<()> {
+impl FileCopier<'_> {
+    pub(crate) fn copy(&mut self, entry: &Entry<'_>, source: &mut Source) -> Outcome<()> {
         if self.previous.stays(entry, &source.stat)? {
             self.metadata.flags_of_finished(entry, source);
             return Ok(());
         }
-        let destination = self.destination(entry, &source.stat)?;
-        let options = self.options();
+        let destination = self.destinations.destination(entry, &source.stat)?;
+        let options = self.shared.context.options;
         let is_fifo = source.stat.file_type() == FileType::Fifo;
         if is_fifo && !options.dry_run && !options.attributes_only {
             // As long as it has no writer, nothing is made in the target.
-            self.data
+            self.contents
+                .data
                 .wait_for_writer(source.fd.as_fd())
-                .map_err(|trouble| self.trouble(entry, trouble))?;
+                .map_err(|trouble| self.contents.trouble(entry, trouble))?;
         }
         self.copy_to(entry, source, destination)
     }
@@ -78,9 +93,11 @@ impl Worker<'_> {
         destination: Destination,
     ) -> Outcome<()> {
         let (moved, backup) = match destination {
-            destination if self.options().dry_run => {
-                let backup = self.dry_run(entry, &destination, (Step::CreateFile, None))?;
-                let moved = match self.options().attributes_only {
+            destination if self.shared.context.options.dry_run => {
+                let backup = self
+                    .namer
+                    .dry_run(entry, &destination, (Step::CreateFile, None))?;
+                let moved = match self.shared.context.options.attributes_only {
                     true => Moved::default(),
                     false => Moved::all_of(&source.stat),
                 };
@@ -106,13 +123,14 @@ impl Worker<'_> {
         self.reporter.count(|report| report.bytes += moved.written);
         self.reporter.count(|report| report.shared_bytes += moved.shared);
         self.reporter.count(|report| report.hole_bytes += moved.holes);
-        let options = self.options();
+        let options = self.shared.context.options;
         let how = (!options.dry_run && !options.attributes_only).then(|| {
-            let devices = (source.stat.id.0, self.device_of(entry));
-            moved.how(options, self.data.reflinks.are_refused(devices))
+            let devices = (source.stat.id.0, entry.at.dir.target.id().0);
+            moved.how(options, self.contents.data.reflinks.are_refused(devices))
         });
         let bytes = source.stat.size.max(moved.written);
-        self.copied_how(entry, Kind::File, bytes, backup, how);
+        self.shared
+            .copied_how(&self.reporter, entry, Kind::File, bytes, backup, how);
     }
 
     /// Makes a new file, and gives it its name when it is whole.
@@ -135,11 +153,11 @@ impl Worker<'_> {
     ) -> Outcome<Prepared> {
         let names = self.attributes_of(entry, source)?;
         let dir = &entry.at.dir;
-        let replaced = old.filter(|old| self.is_replaced(entry, old));
+        let replaced = old.filter(|old| self.destinations.is_replaced(entry, old));
         Ok(Prepared {
             modes: self.metadata.modes(dir, &source.stat, replaced, names.any()),
             is_replaced: replaced.is_some(),
-            direct: dir.state.is_private() || (self.options().in_place && old.is_none()),
+            direct: dir.state.is_private() || (self.shared.context.options.in_place && old.is_none()),
             names,
         })
     }
@@ -157,10 +175,10 @@ impl Worker<'_> {
             // is not written to.
             Err(error) => {
                 let step = match old.filter(|_| sys::is(&error, &UNCREATED)) {
-                    Some(old) if !self.must_go(old) => {
+                    Some(old) if !self.destinations.must_go(old) => {
                         return Ok((self.write_in_place(entry, source, false)?, None))
                     }
-                    Some(_) if self.options().backup != Backup::None => Step::Backup,
+                    Some(_) if self.shared.context.options.backup != Backup::None => Step::Backup,
                     Some(_) => Step::Remove,
                     None => Step::CreateFile,
                 };
@@ -170,7 +188,7 @@ impl Worker<'_> {
         match self.fill(entry, source, to, &prepared.metadata(entry, old)) {
             Ok(moved) => self.named(entry, source, old, prepared, &name, moved),
             Err(end) => {
-                self.remove_own(entry, &name);
+                remove_own(entry, &name);
                 Err(end)
             }
         }
@@ -189,7 +207,7 @@ impl Worker<'_> {
         if prepared.direct {
             return Ok((moved, None));
         }
-        match self.give_name(entry, name, old) {
+        match self.namer.give_name(entry, name, old) {
             Ok(backup) => Ok((moved, backup)),
             Err(NotNamed::NeedsInPlace(_)) => Ok((self.again_in_place(entry, source)?, None)),
             Err(NotNamed::End(end)) => Err(end),
@@ -198,7 +216,7 @@ impl Worker<'_> {
 
     /// Creates the file under its name or a partial one.
     fn create(&mut self, entry: &Entry<'_>, direct: bool, mode: u32) -> std::io::Result<(CString, OwnedFd)> {
-        let reads = self.options().verify;
+        let reads = self.shared.context.options.verify;
         let (name, fd) = if direct {
             self.writer.begun(entry, || Ok(Begun::ToBeMade))?;
             let fd = sys::create(entry.at.target(), entry.target, mode, reads)
@@ -206,16 +224,16 @@ impl Worker<'_> {
                     let noted = self.note_created(entry, fd.as_fd());
                     noted
                         .map(|()| fd)
-                        .inspect_err(|_| self.remove_own(entry, entry.target))
+                        .inspect_err(|_| remove_own(entry, entry.target))
                 })
                 .inspect_err(|_| self.writer.not_begun(entry))?;
             (entry.target.into(), fd)
         } else {
-            self.partial(entry.target, |name| {
+            self.shared.context.partial(entry.target, |name| {
                 sys::create(entry.at.target(), name, mode, reads)
             })?
         };
-        self.learn_owner(entry, fd.as_fd());
+        self.learn_owner(&entry.at.dir, fd.as_fd());
         Ok((name, fd))
     }
 
@@ -226,30 +244,12 @@ impl Worker<'_> {
     }
 
     /// The first new file in a directory tells who owns new files there. Who does not know gives each its owner.
-    pub(crate) fn learn_owner(&self, entry: &Entry<'_>, made: BorrowedFd<'_>) {
-        let dir = &entry.at.dir;
-        if self.options().preserve.ownership && dir.owner_of_new.get().is_none() {
+    pub(crate) fn learn_owner(&self, dir: &Dir, made: BorrowedFd<'_>) {
+        if self.shared.context.options.preserve.ownership && dir.owner_of_new.get().is_none() {
             if let Ok(stat) = sys::stat(made) {
                 let _ = dir.owner_of_new.set(stat.owner());
             }
         }
-    }
-
-    /// Makes something under a partial name that is free.
-    pub(crate) fn partial<T>(
-        &self,
-        name: &CStr,
-        mut make: impl FnMut(&CStr) -> std::io::Result<T>,
-    ) -> std::io::Result<(CString, T)> {
-        for attempt in 0.. {
-            let partial = self.run.context.partial_name(name, attempt);
-            match make(&partial) {
-                Ok(made) => return Ok((partial, made)),
-                Err(error) if sys::is(&error, &[Errno::EXIST]) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        unreachable!("there are more numbers than names in a directory")
     }
 
     /// Contents and metadata of a new file; closes it.
@@ -262,15 +262,15 @@ impl Worker<'_> {
     ) -> Outcome<Moved> {
         let failures = self.reporter.failures();
         self.metadata.file_flags(entry, source, to.as_fd());
-        let moved = if self.options().attributes_only {
+        let moved = if self.shared.context.options.attributes_only {
             Moved::default()
         } else {
-            let device = self.device_of(entry);
-            self.contents_checked(entry, source, to.as_fd(), device, 1)?
+            let device = entry.at.dir.target.id().0;
+            self.contents.copy(entry, source, to.as_fd(), device, 1)?
         };
         self.metadata
             .apply_to_file(entry, source.fd.as_fd(), &source.stat, to.as_fd(), metadata);
-        if self.options().fsync == Fsync::Each {
+        if self.shared.context.options.fsync == Fsync::Each {
             rustix::fs::fsync(&to)
                 .map_err(|error| self.reporter.failed(Step::Sync, entry.target(), error.into()))?;
         }
@@ -303,10 +303,12 @@ impl Worker<'_> {
     fn write_in_place(&mut self, entry: &Entry<'_>, source: &mut Source, follow: bool) -> Outcome<Moved> {
         let failures = self.reporter.failures();
         let names = self.attributes_of(entry, source)?;
-        let to = match self.open_target(entry, follow) {
+        let to = match self.contents.open_target(entry, follow) {
             Ok(Some(to)) => to,
             Ok(None) => return Err(End::Stopped),
-            Err(_) if self.options().overwrite.force && self.remove_old(entry)? => {
+            Err(_)
+                if self.shared.context.options.overwrite.force && self.destinations.remove_old(entry)? =>
+            {
                 return Ok(self.create_new(entry, source, None)?.0);
             }
             Err(error) => return Err(self.reporter.failed(Step::CreateFile, entry.target(), error)),
@@ -316,10 +318,10 @@ impl Worker<'_> {
         if there.id == source.stat.id {
             return Err(self.reporter.refused(Refusal::SameFile, entry));
         }
-        if there.is_file() && self.options().attributes_only {
+        if there.is_file() && self.shared.context.options.attributes_only {
             self.metadata.file_flags(entry, source, to.as_fd());
         }
-        let moved = if self.options().attributes_only {
+        let moved = if self.shared.context.options.attributes_only {
             Moved::default()
         } else if there.is_file() {
             self.writer
@@ -327,11 +329,12 @@ impl Worker<'_> {
                 .and_then(|()| Ok(rustix::fs::ftruncate(&to, 0)?))
                 .map_err(|error| self.reporter.failed(Step::Write, entry.target(), error))?;
             self.metadata.file_flags(entry, source, to.as_fd());
-            self.contents_checked(entry, source, to.as_fd(), there.id.0, 1)?
+            self.contents.copy(entry, source, to.as_fd(), there.id.0, 1)?
         } else {
-            self.data
+            self.contents
+                .data
                 .stream(source.fd.as_fd(), to.as_fd(), None)
-                .map_err(|trouble| self.trouble(entry, trouble))?
+                .map_err(|trouble| self.contents.trouble(entry, trouble))?
         };
         if there.is_file() {
             let metadata = FileMetadata {
@@ -347,7 +350,7 @@ impl Worker<'_> {
         }
         // A link may have led to another file system, which nobody syncs in the end.
         let elsewhere = there.id.0 != entry.at.dir.target.id().0;
-        let synced = match self.options().fsync {
+        let synced = match self.shared.context.options.fsync {
             Fsync::None => false,
             Fsync::End => elsewhere,
             Fsync::Each => true,
@@ -361,7 +364,7 @@ impl Worker<'_> {
     }
 
     fn again_in_place(&mut self, entry: &Entry<'_>, source: &mut Source) -> Outcome<Moved> {
-        source.stat = self.look_again(entry, source)?;
+        source.stat = self.contents.look_again(entry, source)?;
         // What cannot be rewound was read into the partial file, which is gone.
         rustix::fs::seek(&source.fd, SeekFrom::Start(0))
             .map_err(|error| self.reporter.failed(Step::Read, entry.source(), error.into()))?;
@@ -372,24 +375,5 @@ impl Worker<'_> {
         let names = self.metadata.attribute_names(entry, source.fd.as_fd())?;
         source.attributes = names.any();
         Ok(names)
-    }
-
-    /// Takes back what we made under this name.
-    pub(crate) fn remove_own(&mut self, entry: &Entry<'_>, name: &CStr) {
-        // There is nothing to be done about a failure, and what went wrong first has been told.
-        let _ = rustix::fs::unlinkat(entry.at.target(), name, rustix::fs::AtFlags::empty());
-    }
-}
-
-/// Why a finished file has not got its name.
-pub(crate) enum NotNamed {
-    /// Nothing can be renamed there, but the file may be writable itself.
-    NeedsInPlace(Errno),
-    End(End),
-}
-
-impl From<End> for NotNamed {
-    fn from(end: End) -> NotNamed {
-        NotNamed::End(end)
     }
 }

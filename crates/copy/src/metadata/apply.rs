@@ -10,7 +10,7 @@
 
 use crate::api::error::Step;
 use crate::api::observer::Paths;
-use crate::api::options::Mode;
+use crate::api::options::{Mode, Options};
 use crate::metadata::attributes::Names;
 use crate::metadata::xattr::{self, Bearer};
 use crate::metadata::MetadataCopier;
@@ -266,24 +266,17 @@ impl MetadataCopier<'_> {
         }
     }
 
-    /// Whether something keeps the permissions that it was made with: what its directory hands down is cut by these, and
-    /// not by the umask.
-    fn keeps_inherited(&self, dir: &Dir) -> bool {
-        let preserve = self.context.options.preserve;
-        dir.inherits && preserve.mode != Mode::Preserve && !preserve.ownership
-    }
-
     /// What a FIFO, a socket or a device is made with: closed, if anything is still to be changed.
     pub(crate) fn mode_of_special(&self, dir: &Dir, source: &Stat) -> u32 {
         match self.context.options.preserve.mode {
-            _ if !self.keeps_inherited(dir) => 0o600,
+            _ if !keeps_inherited(self.context.options, dir) => 0o600,
             Mode::Fresh => fresh_special(source),
             Mode::Preserve | Mode::Inherit => source.mode & 0o777,
         }
     }
 
     fn mode_by_name(&mut self, entry: &Entry<'_>, source: &Stat, name: &CStr, lost: bool) {
-        if self.keeps_inherited(&entry.at.dir) {
+        if keeps_inherited(self.context.options, &entry.at.dir) {
             return;
         }
         let mode = match self.context.options.preserve.mode {
@@ -350,6 +343,14 @@ impl MetadataCopier<'_> {
     }
 }
 
+/// Returns true for something that keeps the permissions it was made with: these cut what its directory hands down, and
+/// not the umask.
+fn keeps_inherited(options: &Options, dir: &Dir) -> bool {
+    let preserve = options.preserve;
+    dir.inherits && preserve.mode != Mode::Preserve && !preserve.ownership
+}
+
+/// Returns both times of a file that a copy gets.
 pub(crate) fn times(stat: &Stat) -> Timestamps {
     Timestamps {
         last_access: stat.atime,

@@ -2,15 +2,14 @@
 
 use crate::context::reporter::Reporter;
 use crate::context::Context;
-use crate::metadata::inode_flags::Lock;
+use crate::metadata::inode_flags::Locks;
 use std::rc::Rc;
-use std::sync::Mutex;
 
 /// Gives copies everything but their contents. What fails is reported, and the rest is done.
 pub(crate) struct MetadataCopier<'a> {
     pub(super) context: &'a Context<'a>,
     /// What is locked when everything has its name.
-    pub(super) locks: &'a Mutex<Vec<Lock>>,
+    pub(super) locks: &'a Locks,
     pub(super) reporter: Rc<Reporter<'a>>,
     /// Names and one value of extended attributes, for the file in hand.
     pub(super) names: Vec<u8>,
@@ -20,7 +19,7 @@ pub(crate) struct MetadataCopier<'a> {
 impl<'a> MetadataCopier<'a> {
     pub(crate) fn new(
         context: &'a Context<'a>,
-        locks: &'a Mutex<Vec<Lock>>,
+        locks: &'a Locks,
         reporter: Rc<Reporter<'a>>,
     ) -> MetadataCopier<'a> {
         MetadataCopier {

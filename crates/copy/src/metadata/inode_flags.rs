@@ -6,6 +6,7 @@
 
 use crate::api::error::Step;
 use crate::api::observer::Paths;
+use crate::context::reporter::Reporter;
 use crate::metadata::MetadataCopier;
 use crate::pair::directory::own_path;
 use crate::pair::directory::{Dir, Side};
@@ -18,7 +19,7 @@ use rustix::io::Errno;
 use std::ffi::CString;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// `FS_NOCOMP_FL` and `FS_DAX_FL`, which rustix has no names for.
 const NO_COMPRESSION: u32 = 0x400;
@@ -42,7 +43,7 @@ const PLAIN: IFlags = IFlags::from_bits_retain(NO_COMPRESSION | DIRECT_ACCESS)
     .union(IFlags::UNRM);
 
 /// What is to be locked in the end.
-pub(crate) struct Lock {
+struct Lock {
     what: What,
     /// Another one that has its name by then stays as it is.
     id: FileId,
@@ -165,26 +166,32 @@ impl MetadataCopier<'_> {
         done.0
     }
 
-    fn lock_later(&mut self, what: What, id: io::Result<FileId>, flags: IFlags) {
+    fn lock_later(&self, what: What, id: io::Result<FileId>, flags: IFlags) {
         match id {
-            Ok(id) => self.locks.lock().unwrap().push(Lock { what, id, flags }),
+            Ok(id) => self.locks.0.lock().unwrap().push(Lock { what, id, flags }),
             Err(error) => {
                 self.reporter.failed(Step::SetFlags, what.path(), error);
             }
         }
     }
+}
 
-    /// Locks what is to be locked and chosen, now that everything has its name.
-    pub(crate) fn lock_all(&mut self, chosen: impl Fn(FileId) -> bool) {
-        let locks = std::mem::take(&mut *self.locks.lock().unwrap());
+/// What is locked when everything has its name.
+#[derive(Default)]
+pub(crate) struct Locks(Mutex<Vec<Lock>>);
+
+impl Locks {
+    /// Locks what is chosen, now that everything has its name.
+    pub(crate) fn lock_all(&self, reporter: &Reporter<'_>, chosen: impl Fn(FileId) -> bool) {
+        let locks = std::mem::take(&mut *self.0.lock().unwrap());
         let (now, later) = locks.into_iter().partition(|lock: &Lock| chosen(lock.id));
-        *self.locks.lock().unwrap() = later;
+        *self.0.lock().unwrap() = later;
         for Lock { what, id, flags } in now {
             if what.is_partial() {
                 continue;
             }
             if let Err(error) = what.lock(id, flags) {
-                self.reporter.failed(Step::SetFlags, what.path(), error);
+                reporter.failed(Step::SetFlags, what.path(), error);
             }
         }
     }

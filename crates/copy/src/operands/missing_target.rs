@@ -3,8 +3,9 @@
 use crate::api::error::{Diagnostic, Refusal, Step};
 use crate::api::options::{Dereference, Method};
 use crate::api::target::Target;
-use crate::job::worker::Worker;
+use crate::entry::destination::reads_specials;
 use crate::sys;
+use crate::walk::walker::Walker;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::io;
@@ -12,7 +13,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// The target has a slash at its end, and the source is no directory.
-pub(crate) fn where_directories_go(worker: &mut Worker<'_>, source: &Path, target: &Path, kind: FileType) {
+pub(crate) fn where_directories_go(walker: &mut Walker<'_>, source: &Path, target: &Path, kind: FileType) {
     match target.metadata() {
         Ok(_) => {
             let refused = Diagnostic::Refused {
@@ -20,30 +21,30 @@ pub(crate) fn where_directories_go(worker: &mut Worker<'_>, source: &Path, targe
                 source: source.into(),
                 target: target.into(),
             };
-            worker.reporter.tell(&refused);
+            walker.reporter.tell(&refused);
         }
         Err(error) if sys::is(&error, &[Errno::NOENT]) => {
             // open(2) says that such a name is a directory's, and what makes other things that there is none.
-            let error = match step_of(worker, kind).0 {
+            let error = match step_of(walker, kind).0 {
                 Step::CreateFile => Errno::NOTDIR,
                 _ => Errno::NOENT,
             };
-            not_made(worker, source, target, kind, error.into());
+            not_made(walker, source, target, kind, error.into());
         }
         Err(error) => {
-            worker.reporter.failed(Step::StatTarget, target.into(), error);
+            walker.reporter.failed(Step::StatTarget, target.into(), error);
         }
     }
 }
 
 /// The target's directory cannot be opened: what is said about each source.
 pub(crate) fn where_no_directory_is(
-    worker: &mut Worker<'_>,
+    walker: &mut Walker<'_>,
     source: &Path,
     target: &Target,
     error: &io::Error,
 ) {
-    let options = worker.options();
+    let options = walker.shared.context.options;
     let follow = options.dereference != Dereference::Never;
     let stat = if follow {
         source.metadata()
@@ -52,11 +53,11 @@ pub(crate) fn where_no_directory_is(
     };
     let kind = match stat {
         Err(error) => {
-            worker.reporter.failed(Step::StatSource, source.into(), error);
+            walker.reporter.failed(Step::StatSource, source.into(), error);
             return;
         }
         Ok(stat) if stat.is_dir() && !options.recursive => {
-            worker.reporter.tell(&Diagnostic::Refused {
+            walker.reporter.tell(&Diagnostic::Refused {
                 refusal: Refusal::OmittingDirectory,
                 source: source.into(),
                 target: target.path().into(),
@@ -69,27 +70,27 @@ pub(crate) fn where_no_directory_is(
     let step = match target {
         _ if sys::is(&error, &[Errno::NOTDIR]) => Step::StatTarget,
         Target::Into(_) => Step::OpenTargetDirectory,
-        Target::As(path) => return not_made(worker, source, path, kind, error),
+        Target::As(path) => return not_made(walker, source, path, kind, error),
     };
-    worker.reporter.failed(step, target.path().into(), error);
+    walker.reporter.failed(step, target.path().into(), error);
 }
 
 /// What is to be made of a source of this kind cannot be.
-fn not_made(worker: &mut Worker<'_>, source: &Path, target: &Path, kind: FileType, error: io::Error) {
-    let (step, tells_source) = step_of(worker, kind);
+fn not_made(walker: &mut Walker<'_>, source: &Path, target: &Path, kind: FileType, error: io::Error) {
+    let (step, tells_source) = step_of(walker, kind);
     let other = tells_source.then(|| source.into());
-    worker.reporter.failed_with(step, target.into(), other, error);
+    walker.reporter.failed_with(step, target.into(), other, error);
 }
 
 /// What is made of a source of this kind, and whether the source's path is told beside the target's.
-fn step_of(worker: &Worker<'_>, kind: FileType) -> (Step, bool) {
-    match (worker.options().method, kind) {
+fn step_of(walker: &Walker<'_>, kind: FileType) -> (Step, bool) {
+    match (walker.shared.context.options.method, kind) {
         (_, FileType::Directory) => (Step::CreateDirectory, false),
         (Method::HardLink, _) => (Step::CreateHardLink, true),
         (Method::SymbolicLink, _) => (Step::CreateSymlink, true),
         (_, FileType::Symlink) => (Step::CreateSymlink, false),
         (_, FileType::RegularFile) => (Step::CreateFile, false),
-        _ if worker.reads_specials() => (Step::CreateFile, false),
+        _ if reads_specials(walker.shared.context.options) => (Step::CreateFile, false),
         (_, FileType::Fifo) => (Step::CreateFifo, false),
         _ => (Step::CreateSpecial, false),
     }

@@ -6,13 +6,13 @@ use crate::api::error::{Diagnostic, Refusal, Step};
 use crate::api::observer::Kind;
 use crate::context::outcome::Outcome;
 use crate::entry::dry_run::would_make;
-use crate::job::worker::Worker;
 use crate::metadata::xattr;
-use crate::operands::plan::parts_of_top;
 use crate::pair::digest::Key;
 use crate::pair::directory::{Dir, Parts, Slot, State};
 use crate::pair::Entry;
 use crate::sys::{self, FileId, Stat};
+use crate::walk::top::parts_of_top;
+use crate::walk::walker::Walker;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
@@ -59,8 +59,8 @@ impl Parents {
     }
 
     /// Whether no more pairs may be open.
-    pub(crate) fn is_full(&self, worker: &Worker<'_>) -> bool {
-        self.known.len() >= worker.run.limits.keep
+    pub(crate) fn is_full(&self, walker: &Walker<'_>) -> bool {
+        self.known.len() >= walker.run.limits.keep
     }
 
     /// Closes them, unless there is something left to be done in them.
@@ -76,7 +76,7 @@ impl Parents {
     }
 
     /// The pair whose target is the directory that the source's copy goes to.
-    pub(crate) fn of(&mut self, worker: &mut Worker<'_>, source: &Path) -> Outcome<Arc<Dir>> {
+    pub(crate) fn of(&mut self, walker: &mut Walker<'_>, source: &Path) -> Outcome<Arc<Dir>> {
         let mut dir = self.top.clone();
         let (mut from, mut below) = (PathBuf::new(), PathBuf::new());
         for component in above(source).components() {
@@ -95,7 +95,7 @@ impl Parents {
                 dir = known.clone();
                 continue;
             }
-            let next = self.enter(worker, &dir, &from, &below, name)?;
+            let next = self.enter(walker, &dir, &from, &below, name)?;
             self.known.insert(below.clone(), next.clone());
             dir = next;
         }
@@ -104,7 +104,7 @@ impl Parents {
 
     fn enter(
         &mut self,
-        worker: &mut Worker<'_>,
+        walker: &mut Walker<'_>,
         dir: &Arc<Dir>,
         from: &Path,
         below: &Path,
@@ -118,16 +118,16 @@ impl Parents {
             Ok((sys::stat(fd.as_fd())?, at))
         });
         let (stat, at) =
-            found.map_err(|error| worker.reporter.failed(Step::StatParent, from.into(), error))?;
-        let dry = worker.options().dry_run;
+            found.map_err(|error| walker.reporter.failed(Step::StatParent, from.into(), error))?;
+        let dry = walker.shared.context.options.dry_run;
         let made = match dry {
             true => would_make(&at, &name),
-            false => worker.make_closed(&at, &name, &stat),
+            false => walker.maker.make_closed(&at, &name, &stat),
         };
         let made = match made {
             Ok(()) => true,
             Err(error) if sys::is(&error, &[Errno::EXIST]) => false,
-            Err(error) => return Err(worker.reporter.failed(Step::CreateDirectory, shown, error)),
+            Err(error) => return Err(walker.reporter.failed(Step::CreateDirectory, shown, error)),
         };
         let (opens, state) = match made && dry {
             true => (c".", State::Imagined),
@@ -135,7 +135,7 @@ impl Parents {
         };
         // What is there may be a link to a directory: the user has named it. What we made is none.
         let follow = !made && !self.made.contains(below);
-        let inherits = worker.hands_down(dir);
+        let inherits = walker.maker.hands_down(dir);
         let opened = sys::open_target_dir(at.target(), opens, follow).and_then(|target| {
             if made && !dry && dir.inherits && !inherits {
                 xattr::drop_lists(target.as_fd())?;
@@ -152,25 +152,33 @@ impl Parents {
                     source: from.into(),
                     target: shown,
                 };
-                return worker.reporter.tell(&refused);
+                return walker.reporter.tell(&refused);
             }
-            worker.reporter.failed(Step::OpenTargetDirectory, shown, error)
+            walker.reporter.failed(Step::OpenTargetDirectory, shown, error)
         })?;
-        worker.watch_disk(&next, dir.target.id());
-        let ours = made || worker.previous.was_made(dir, &name, &next.stat);
+        walker.shared.watch_disk(&walker.reporter, &next, dir.target.id());
+        let ours = made
+            || walker
+                .copier
+                .entries
+                .files
+                .previous
+                .was_made(dir, &name, &next.stat);
         if ours && self.made.insert(below.into()) {
-            worker.run.journal.made(dir, &name, &next.stat);
+            walker.shared.journal.made(dir, &name, &next.stat);
             let entry = Entry {
                 at: &at,
                 source: &source,
                 target: &name,
             };
-            worker.reporter.count(|report| report.directories += 1);
-            worker.copied(&entry, Kind::Directory, None);
+            walker.reporter.count(|report| report.directories += 1);
+            walker
+                .shared
+                .copied(&walker.reporter, &entry, Kind::Directory, None);
         } else if ours || !self.found.insert(below.into()) {
             return Ok(next);
         }
-        if !dry && (ours || worker.options().preserve.of_directories()) {
+        if !dry && (ours || walker.shared.context.options.preserve.of_directories()) {
             self.unfinished.push(Unfinished {
                 state: if ours { State::Made } else { State::Existing },
                 below: below.into(),
@@ -184,14 +192,14 @@ impl Parents {
     }
 
     /// Gives the directories their metadata, the deepest first.
-    pub(crate) fn finish(&mut self, worker: &mut Worker<'_>) {
+    pub(crate) fn finish(&mut self, walker: &mut Walker<'_>) {
         self.let_go();
         for made in std::mem::take(&mut self.unfinished).into_iter().rev() {
             let path = self.target.join(&made.below);
             match self.open(&made) {
-                Ok((from, to)) => finish_one(worker, &made, from, to, path),
+                Ok((from, to)) => finish_one(walker, &made, from, to, path),
                 Err(error) => {
-                    worker.reporter.failed(Step::OpenTargetDirectory, path, error);
+                    walker.reporter.failed(Step::OpenTargetDirectory, path, error);
                 }
             }
         }
@@ -222,7 +230,7 @@ fn above(source: &Path) -> &Path {
     }
 }
 
-fn finish_one(worker: &mut Worker<'_>, made: &Unfinished, from: Option<OwnedFd>, to: OwnedFd, path: PathBuf) {
+fn finish_one(walker: &mut Walker<'_>, made: &Unfinished, from: Option<OwnedFd>, to: OwnedFd, path: PathBuf) {
     let slot = || Slot::new(c"", made.stat.id, None);
     let parts = Parts {
         source: slot(),
@@ -235,10 +243,11 @@ fn finish_one(worker: &mut Worker<'_>, made: &Unfinished, from: Option<OwnedFd>,
     };
     let dir = Dir::top(parts, Key::TOP);
     let from = from.as_ref().map(|fd| fd.as_fd());
-    worker
+    walker
+        .finisher
         .metadata
         .apply_to_directory(&dir, from, to.as_fd(), path.clone());
     if let Some(from) = from {
-        worker.metadata.held_dir_flags(from, to, path);
+        walker.finisher.metadata.held_dir_flags(from, to, path);
     }
 }

@@ -6,20 +6,20 @@ use crate::api::options::{Backup, Options};
 use crate::api::report::{self, Report};
 use crate::api::target::{last_name, split, Target};
 use crate::entry::backup;
+use crate::entry::dry_run::imagine;
 use crate::job::queue::Job;
-use crate::job::run::Run;
 use crate::job::thread_pool::ThreadPool;
-use crate::job::worker::Worker;
-use crate::metadata::xattr;
 use crate::operands::missing_target;
 use crate::operands::parents::Parents;
-use crate::pair::digest::Key;
-use crate::pair::directory::{Dir, Parts, Side, Slot, State};
+use crate::pair::directory::{Dir, Side};
 use crate::pair::Entry;
-use crate::resume::journal::{self};
+use crate::resume::journal;
+use crate::resume::start::JournalOpener;
 use crate::sys::{self, Stat};
+use crate::walk::run::Run;
 use crate::walk::thread_pool::Threads;
-use rustix::fd::{AsFd, OwnedFd};
+use crate::walk::top::open_top;
+use crate::walk::walker::Walker;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::collections::{BTreeSet, HashMap};
@@ -65,36 +65,46 @@ pub(crate) fn carry_out(run: &Run<'_>, sources: &[PathBuf], target: &Target) -> 
     let begin = Instant::now();
     let mut total = Report::default();
     std::thread::scope(|scope| {
-        let mut worker = Worker::of_pool(run, Threads::new(scope, run), 0);
-        match Plan::new(target) {
-            _ if !worker.has_engine() => {}
-            Ok(mut plan) => {
-                if !run.part.is_whole() || worker.open_journal(&plan.top).is_ok() {
-                    plan.watch_disk(&mut worker);
-                    plan.add_all(&mut worker, sources, &mut total);
-                    plan.copy(&mut worker, &mut total);
-                    let is_told = !total.partial.is_empty() || worker.reporter.has_partial();
-                    plan.finish(&mut worker, is_told);
+        let mut walker = Walker::new(run, Threads::new(scope, run), 0);
+        match Operands::new(target) {
+            _ if !walker.has_started() => {}
+            Ok(mut operands) => {
+                if !run.shared.part.is_whole()
+                    || JournalOpener::new(
+                        &run.shared.context,
+                        &run.shared.journal,
+                        &run.shared.disks,
+                        walker.reporter.clone(),
+                    )
+                    .open(&operands.top)
+                    .is_ok()
+                {
+                    operands.watch_disk(&mut walker);
+                    operands.add_all(&mut walker, sources, &mut total);
+                    operands.copy(&mut walker, &mut total);
+                    let is_told = !total.partial.is_empty() || walker.reporter.has_partial();
+                    operands.finish(&mut walker, is_told);
                 }
-                let is_left =
-                    run.context.stopped() || !total.partial.is_empty() || worker.reporter.has_partial();
-                if let Err((name, error)) = run.journal.end(!run.part.is_whole() || is_left) {
-                    worker
+                let is_left = run.shared.context.stopped()
+                    || !total.partial.is_empty()
+                    || walker.reporter.has_partial();
+                if let Err((name, error)) = run.shared.journal.end(!run.shared.part.is_whole() || is_left) {
+                    walker
                         .reporter
-                        .failed(Step::Remove, plan.top.path(Side::Target, &name), error);
+                        .failed(Step::Remove, operands.top.path(Side::Target, &name), error);
                 }
                 // The directory that it was in, which could not be changed then.
-                worker.metadata.lock_all(|_| true);
+                run.shared.locks.lock_all(&walker.reporter, |_| true);
             }
             Err(error) => {
                 for source in sources {
-                    missing_target::where_no_directory_is(&mut worker, source, target, &error);
+                    missing_target::where_no_directory_is(&mut walker, source, target, &error);
                 }
             }
         }
-        report::add(&mut total, worker.reporter.take());
+        report::add(&mut total, walker.reporter.take());
     });
-    total.stopped = run.context.stopped();
+    total.stopped = run.shared.context.stopped();
     total.duration = begin.elapsed();
     total
 }
@@ -102,18 +112,18 @@ pub(crate) fn carry_out(run: &Run<'_>, sources: &[PathBuf], target: &Target) -> 
 /// Whether a run has left a journal for this very copy.
 fn is_left(options: &Options, sources: &[PathBuf], target: &Target, observer: &dyn Observer) -> bool {
     let run = Run::new(options, sources, target, observer);
-    let Ok(plan) = Plan::new(target) else {
+    let Ok(operands) = Operands::new(target) else {
         return false;
     };
-    let found = plan
+    let found = operands
         .top
         .open()
-        .and_then(|at| journal::find(at.target(), &run.journal.asked().0, !options.dry_run));
+        .and_then(|at| journal::find(at.target(), &run.shared.journal.asked().0, !options.dry_run));
     matches!(found, Ok(journal::Search::Found(_)))
 }
 
 /// What is to be copied next, and what has been.
-struct Plan<'a> {
+struct Operands<'a> {
     /// As the user names it.
     target: &'a Path,
     top: Arc<Dir>,
@@ -134,8 +144,8 @@ struct Seen {
     is_dir: bool,
 }
 
-impl<'a> Plan<'a> {
-    fn new(target: &'a Target) -> io::Result<Plan<'a>> {
+impl<'a> Operands<'a> {
+    fn new(target: &'a Target) -> io::Result<Operands<'a>> {
         let (directory, name, only_directory) = match target {
             Target::Into(directory) => (directory.clone(), None, false),
             Target::As(path) if path.as_os_str().is_empty() => return Err(Errno::NOENT.into()),
@@ -143,7 +153,7 @@ impl<'a> Plan<'a> {
         };
         let is_itself = name.is_some() && directory.as_os_str() == target.path().as_os_str();
         let top = open_top(&directory, is_itself)?;
-        Ok(Plan {
+        Ok(Operands {
             target: target.path(),
             parents: Parents::new(directory, top.clone()),
             top,
@@ -155,39 +165,39 @@ impl<'a> Plan<'a> {
         })
     }
 
-    fn add_all(&mut self, worker: &mut Worker<'_>, sources: &[PathBuf], total: &mut Report) {
+    fn add_all(&mut self, walker: &mut Walker<'_>, sources: &[PathBuf], total: &mut Report) {
         for source in sources {
-            if let Err(error) = self.add(worker, source, sources.len() > 1, total) {
-                worker.reporter.failed(Step::StatSource, source.clone(), error);
+            if let Err(error) = self.add(walker, source, sources.len() > 1, total) {
+                walker.reporter.failed(Step::StatSource, source.clone(), error);
             }
         }
     }
 
     fn add(
         &mut self,
-        worker: &mut Worker<'_>,
+        walker: &mut Walker<'_>,
         source: &Path,
         several: bool,
         total: &mut Report,
     ) -> io::Result<()> {
         let path = CString::new(source.as_os_str().as_bytes())?;
-        let parents = worker.options().parents;
+        let parents = walker.shared.context.options.parents;
         let name = match (&self.name, parents) {
             (Some(name), _) => name.clone(),
             (None, false) => last_name(&path),
             (None, true) => Parents::last_name(source),
         };
-        if self.leaves_out(worker, &path, &name)? {
+        if self.leaves_out(walker, &path, &name)? {
             return Ok(());
         }
         let mut dir = self.top.clone();
         if parents {
-            if self.parents.is_full(worker) {
+            if self.parents.is_full(walker) {
                 // Each pair is held open until what is to be put there is.
-                self.copy(worker, total);
+                self.copy(walker, total);
                 self.parents.let_go();
             }
-            match self.parents.of(worker, source) {
+            match self.parents.of(walker, source) {
                 Ok(parent) => dir = parent,
                 Err(_) => return Ok(()),
             }
@@ -198,18 +208,25 @@ impl<'a> Plan<'a> {
             source: &path,
             target: &name,
         };
-        let stat = || sys::stat_at(at.source(), &path, dir.follows(worker.options()));
+        let stat = || sys::stat_at(at.source(), &path, dir.follows(walker.shared.context.options));
         let mut kind = FileType::Unknown;
         if several || self.only_directory {
-            let stat = stat().inspect_err(|_| worker.previous.keep_left_tree(&entry))?;
+            let stat = stat().inspect_err(|_| walker.copier.entries.files.previous.keep_left_tree(&entry))?;
             kind = stat.file_type();
             if self.only_directory && !stat.is_dir() {
-                if !(self.target.is_dir() && worker.is_left_alone(&entry, &stat, None)) {
-                    missing_target::where_directories_go(worker, source, self.target, kind);
+                if !(self.target.is_dir()
+                    && walker
+                        .copier
+                        .entries
+                        .files
+                        .destinations
+                        .is_left_alone(&entry, &stat, None))
+                {
+                    missing_target::where_directories_go(walker, source, self.target, kind);
                 }
                 return Ok(());
             }
-            if !self.is_new(worker, &entry, &stat, total) {
+            if !self.is_new(walker, &entry, &stat, total) {
                 return Ok(());
             }
         }
@@ -220,64 +237,82 @@ impl<'a> Plan<'a> {
 
     /// Whether a source is excluded by its own name: before anything is made for it, and before another one that would
     /// have the same target.
-    fn leaves_out(&self, worker: &mut Worker<'_>, source: &CStr, target: &CStr) -> io::Result<bool> {
-        if worker.options().filter.is_empty() {
+    fn leaves_out(&self, walker: &mut Walker<'_>, source: &CStr, target: &CStr) -> io::Result<bool> {
+        if walker.shared.context.options.filter.is_empty() {
             return Ok(false);
         }
         let at = self.top.open()?;
-        let stat = sys::stat_at(at.source(), source, self.top.follows(worker.options()));
+        let stat = sys::stat_at(
+            at.source(),
+            source,
+            self.top.follows(walker.shared.context.options),
+        );
         let entry = Entry {
             at: &at,
             source,
             target,
         };
-        Ok(worker.leaves_out(&entry, stat.ok().map(|stat| stat.file_type())))
+        Ok(walker
+            .copier
+            .entries
+            .leaves_out(&entry, stat.ok().map(|stat| stat.file_type())))
     }
 
     /// Whether the entry's target has not been written by this copy. Two directories become one, in turn.
     fn is_new(
         &mut self,
-        worker: &mut Worker<'_>,
+        walker: &mut Walker<'_>,
         entry: &Entry<'_>,
         stat: &Stat,
         total: &mut Report,
     ) -> bool {
         let is_dir = stat.is_dir();
-        if is_dir && !worker.options().recursive {
+        if is_dir && !walker.shared.context.options.recursive {
             // It is refused, and leaves its name to others.
             return true;
         }
         let place = entry.at.dir.path(Side::Target, c"");
-        self.come_after(worker, &place, entry.target, total);
+        self.come_after(walker, &place, entry.target, total);
         let seen = Seen { stat: *stat, is_dir };
         let Some(before) = self.seen.insert((place, entry.target.into()), seen) else {
             return true;
         };
-        if before.stat.id == stat.id && (is_dir || worker.options().backup == Backup::None) {
-            worker.reporter.tell(&Diagnostic::Warning {
+        if before.stat.id == stat.id && (is_dir || walker.shared.context.options.backup == Backup::None) {
+            walker.reporter.tell(&Diagnostic::Warning {
                 warning: Warning::NamedTwice,
                 path: entry.source(),
             });
             return false;
         }
-        self.copy(worker, total);
-        if is_dir && before.is_dir || worker.options().backup == Backup::Numbered {
+        self.copy(walker, total);
+        if is_dir && before.is_dir || walker.shared.context.options.backup == Backup::Numbered {
             return true;
         }
-        if !before.is_dir && !worker.run.created.has(entry) {
+        if !before.is_dir && !walker.shared.created.has(entry) {
             // It was left as it was.
             return true;
         }
-        let imagined = worker.options().dry_run.then(|| worker.imagine(&before.stat));
-        if !worker.is_left_alone(entry, stat, imagined) {
-            worker.reporter.refused(Refusal::JustCreated, entry);
+        let imagined = walker
+            .shared
+            .context
+            .options
+            .dry_run
+            .then(|| imagine(walker.shared.context.options, &before.stat));
+        if !walker
+            .copier
+            .entries
+            .files
+            .destinations
+            .is_left_alone(entry, stat, imagined)
+        {
+            walker.reporter.refused(Refusal::JustCreated, entry);
         }
         false
     }
 
     /// Sources are copied in the order in which they are named, where one has its copy in that of another: as after `a/.`
     /// a file has that may be in `a` as well.
-    fn come_after(&mut self, worker: &mut Worker<'_>, place: &Path, name: &CStr, total: &mut Report) {
+    fn come_after(&mut self, walker: &mut Walker<'_>, place: &Path, name: &CStr, total: &mut Report) {
         // Without dots.
         let target: PathBuf = place
             .join(OsStr::from_bytes(name.to_bytes()))
@@ -286,52 +321,56 @@ impl<'a> Plan<'a> {
         let above = target.ancestors().any(|above| self.pending.contains(above));
         let below = self.pending.range(target.clone()..).next();
         if above || below.is_some_and(|below| below.starts_with(&target)) {
-            self.copy(worker, total);
+            self.copy(walker, total);
         }
         self.pending.insert(target);
     }
 
     /// Copies what has been added.
-    fn copy(&mut self, worker: &mut Worker<'_>, total: &mut Report) {
+    fn copy(&mut self, walker: &mut Walker<'_>, total: &mut Report) {
         self.pending.clear();
-        let run = worker.run;
-        let is_large = run.context.options.recursive || self.jobs.len() > FEW;
+        let run = walker.run;
+        let is_large = run.shared.context.options.recursive || self.jobs.len() > FEW;
         run.queue.enter();
         let needed = run.queue.push(&mut self.jobs);
         if is_large {
-            worker.dispatcher.call(needed);
+            walker.dispatcher.call(needed);
         }
-        let thread_pool = worker.dispatcher.thread_pool.clone();
+        let thread_pool = walker.dispatcher.thread_pool.clone();
         // A ring is in a thread that ends, see `uring/lost.rs`.
-        let apart = run.context.options.recursive && worker.ring.is_some();
+        let apart = run.shared.context.options.recursive && walker.copier.has_ring();
         let first = thread_pool
             .clone()
             .filter(|_| apart)
             .and_then(ThreadPool::replace);
         if first.is_none() {
-            worker.work();
+            walker.work();
         }
         let others = thread_pool.map_or_else(Vec::new, |thread_pool| thread_pool.dismiss());
         for part in first.into_iter().chain(others) {
             report::add(total, part);
         }
-        worker.deal_with_lost();
+        walker.recover();
     }
 
     /// What comes when everything is in its place.
-    fn finish(&mut self, worker: &mut Worker<'_>, is_told: bool) {
-        self.parents.finish(worker);
-        let run = worker.run;
-        let has_journal = |id| run.journal.get().is_some_and(|journal| journal.is_in(id));
-        worker.metadata.lock_all(|id| !has_journal(id));
-        for disk in run.disks.all() {
+    fn finish(&mut self, walker: &mut Walker<'_>, is_told: bool) {
+        self.parents.finish(walker);
+        let run = walker.run;
+        let has_journal = |id| run.shared.journal.get().is_some_and(|journal| journal.is_in(id));
+        run.shared.locks.lock_all(&walker.reporter, |id| !has_journal(id));
+        for disk in run.shared.disks.all() {
             // A tree that has no name because of this was told of. A barrier may have noticed it where nobody asked.
-            let wanted = if disk.has_failed() { !is_told } else { run.syncs() };
+            let wanted = if disk.has_failed() {
+                !is_told
+            } else {
+                run.shared.syncs()
+            };
             if !wanted {
                 continue;
             }
-            if let Err(error) = run.journal.sync(&disk) {
-                worker
+            if let Err(error) = run.shared.journal.sync(&disk) {
+                walker
                     .reporter
                     .failed(Step::Sync, self.top.path(Side::Target, c""), error);
             }
@@ -339,16 +378,16 @@ impl<'a> Plan<'a> {
     }
 
     /// What is to be synced in the end is looked at from the beginning.
-    fn watch_disk(&self, worker: &mut Worker<'_>) {
-        let watched = match worker.run.syncs() {
+    fn watch_disk(&self, walker: &mut Walker<'_>) {
+        let watched = match walker.shared.syncs() {
             true => self
                 .top
                 .open()
-                .and_then(|at| worker.run.disks.of(at.target()).map(drop)),
+                .and_then(|at| walker.shared.disks.of(at.target()).map(drop)),
             false => Ok(()),
         };
         if let Err(error) = watched {
-            worker
+            walker
                 .reporter
                 .failed(Step::Sync, self.top.path(Side::Target, c""), error);
         }
@@ -361,35 +400,4 @@ fn backup_of(path: &Path, options: &Options) -> io::Result<PathBuf> {
     let top = open_top(&directory, false)?;
     let name = backup::name_for(top.open()?.target(), &name.unwrap_or_default(), options)?;
     Ok(directory.join(OsStr::from_bytes(name.to_bytes())))
-}
-
-/// The pair of the directory that relative sources are in, and that of the target, which the copy may be itself.
-pub(crate) fn open_top(directory: &Path, is_itself: bool) -> io::Result<Arc<Dir>> {
-    let here = sys::current_dir()?;
-    let shown = CString::new(directory.as_os_str().as_bytes())?;
-    let name = if shown.is_empty() { c"." } else { shown.as_c_str() };
-    let target = sys::open_target_dir(here.as_fd(), name, true)?;
-    let mut parts = parts_of_top(here, target, &shown, State::Existing)?;
-    parts.target = parts.target.itself(is_itself);
-    Ok(Dir::top(parts, Key::TOP))
-}
-
-/// A topmost pair, of two open directories.
-pub(crate) fn parts_of_top(
-    source: OwnedFd,
-    target: OwnedFd,
-    shown: &CStr,
-    state: State,
-) -> io::Result<Parts> {
-    let stat = sys::stat(target.as_fd())?;
-    let inherits = xattr::inherits(target.as_fd());
-    Ok(Parts {
-        source: Slot::new(c"", sys::stat(source.as_fd())?.id, Some(source)),
-        target: Slot::new(shown, stat.id, Some(target)),
-        stat,
-        state,
-        resumed: false,
-        inherits,
-        part: None,
-    })
 }

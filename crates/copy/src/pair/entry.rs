@@ -24,6 +24,13 @@ impl Entry<'_> {
         options.preserve.links && (stat.nlink > 1 || self.at.dir.follows(options))
     }
 
+    /// Examines the source, by its name.
+    pub(crate) fn look(&self, reporter: &Reporter<'_>, options: &Options) -> Outcome<Stat> {
+        let follow = self.at.dir.follows(options);
+        sys::stat_at(self.at.source(), self.source, follow)
+            .map_err(|error| reporter.failed(Step::StatSource, self.source(), error))
+    }
+
     /// Examines what has the entry's name in the target.
     pub(crate) fn existing(&self, reporter: &Reporter<'_>) -> Outcome<Option<Stat>> {
         match sys::stat_at(self.at.target(), self.target, false) {

@@ -4,7 +4,7 @@
 //! is refused before it copies anything. A process that is killed loses its lock; the file that it leaves is taken over
 //! and removed by the next copy to that name.
 //!
-//! Where there are no locks there is no claim, and the copies meet when the tree is to get its name (`walk/directory.rs`).
+//! Where there are no locks there is no claim, and the copies meet when the tree is to get its name (`walk/finish.rs`).
 
 use crate::pair::digest::Digest;
 use crate::sys::{self, FileId, NAME_MAX};

@@ -9,12 +9,12 @@ use crate::api::observer::Observer;
 use crate::api::options::Options;
 use crate::api::report::Report;
 use crate::api::target::Target;
-use crate::job::run::Run;
 use crate::operands::plan::carry_out;
 use crate::pair::part::{Part, Top};
 use crate::pair::range::Range;
 use crate::sys::names::beside;
 use crate::sys::Stat;
+use crate::walk::run::Run;
 use serde::{Deserialize, Serialize};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -221,7 +221,7 @@ impl Plan {
         let sources = std::slice::from_ref(&self.source);
         let target = Target::As(self.target.clone());
         let mut run = Run::new(&self.options, sources, &target, observer);
-        run.part = part;
+        run.shared.part = part;
         prepare(&run)?;
         let report = carry_out(&run, sources, &target);
         Ok(then(report, run))

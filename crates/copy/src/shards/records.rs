@@ -7,11 +7,11 @@
 use super::Error;
 use crate::api::error::Diagnostic;
 use crate::api::report::Report;
-use crate::job::run::Run;
 use crate::resume::journal::{self, Journal};
 use crate::resume::run_journal::durable;
 use crate::sys;
 use crate::sys::names::random_u64;
+use crate::walk::run::Run;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FlockOperation, Mode, RawDir};
 use rustix::io::Errno;
@@ -82,9 +82,12 @@ impl Records {
         let name = CString::new(format!("{shard}")).expect("digits");
         let opened = (|| {
             let dir = self.dir.try_clone()?;
-            let (partial, durable) = (run.context.partial_name(&name, 0), durable(run.context.options));
-            let disk = run.disks.of(dir.as_fd()).ok();
-            let journal = Journal::new(dir, &partial, run.context.id, durable, disk)?;
+            let (partial, durable) = (
+                run.shared.context.partial_name(&name, 0),
+                durable(run.shared.context.options),
+            );
+            let disk = run.shared.disks.of(dir.as_fd()).ok();
+            let journal = Journal::new(dir, &partial, run.shared.context.id, durable, disk)?;
             match journal::take(self.dir.as_fd(), name.to_bytes())? {
                 Some(left) => journal.go_on(left),
                 None => Ok(journal),

@@ -10,11 +10,11 @@ use crate::api::json::Name;
 use crate::api::observer::Observer;
 use crate::api::options::{Backup, Options, Overwrite};
 use crate::api::report::{self, Report};
-use crate::job::run::Run;
 use crate::pair::part::{Checksum, Part, Scales, Shard as Attempted};
 use crate::pair::range::Range;
 use crate::sys;
 use crate::sys::names::{beside, random_u64};
+use crate::walk::run::Run;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::Mode;
 use rustix::io::Errno;
@@ -99,7 +99,7 @@ impl Plan {
             top: self.top(),
             scales: Scales::of(shards),
         };
-        let (report, part) = self.run(&quiet, part, |_| Ok(()), |report, run| (report, run.part))?;
+        let (report, part) = self.run(&quiet, part, |_| Ok(()), |report, run| (report, run.shared.part))?;
         if report.stopped {
             return Err(Error::Stopped);
         }
@@ -193,7 +193,7 @@ pub fn run_shard(plan: &Plan, shard: usize, observer: &dyn Observer) -> Result<R
     let recorder = Recorder::new(observer, &done_by_other);
     let open_journal = |run: &Run<'_>| {
         let journal = place.records.journal(shard, run)?;
-        run.journal.begin(journal);
+        run.shared.journal.begin(journal);
         Ok(())
     };
     let record_done = |mut report: Report, run: Run<'_>| {
@@ -205,11 +205,11 @@ pub fn run_shard(plan: &Plan, shard: usize, observer: &dyn Observer) -> Result<R
         let done = Done {
             report: report.clone(),
             told: recorder.told(),
-            digest: run.part.shard().map_or(0, |shard| shard.checksum.value()),
+            digest: run.shared.part.shard().map_or(0, |shard| shard.checksum.value()),
         };
         place.records.write_done(&record, &done)?;
         // With the record, nobody looks at the journal again.
-        let _ = run.journal.end(report.failures > 0);
+        let _ = run.shared.journal.end(report.failures > 0);
         Ok(report)
     };
     let report = plan.run(&recorder, part, open_journal, record_done)??;

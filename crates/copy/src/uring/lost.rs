@@ -6,11 +6,12 @@
 //! not let a thread end before all of that is done (Linux 5.12: its workers are the thread's own), so that no file appears
 //! late, under a name that is not expected any more.
 
+use super::copier::RingCopier;
 use super::flight::{entry, Flight, Later, Stage, Task};
 use crate::api::error::Step;
 use crate::api::observer::Paths;
 use crate::api::options::Engine;
-use crate::job::worker::Worker;
+use crate::entry::name::remove_own;
 use crate::pair::Source;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -18,15 +19,15 @@ use std::ffi::CString;
 use std::io;
 use std::mem::forget;
 
-/// What was in a ring that is lost.
+/// A file that was in a ring that is lost.
 pub(crate) struct Lost {
     later: Later,
-    /// What it has made, or may have.
+    /// The name of the file that it has made, or may have made.
     made: Option<CString>,
     errno: i32,
 }
 
-impl Worker<'_> {
+impl RingCopier<'_> {
     /// Gives the ring up.
     pub(super) fn lose_ring(&mut self, error: &io::Error) {
         let Some(mut ring) = self.ring.take() else { return };
@@ -36,16 +37,16 @@ impl Worker<'_> {
         for flight in std::mem::take(&mut ring.flights).into_values() {
             if let Some((later, made)) = self.forsake(flight) {
                 let lost = Lost { later, made, errno };
-                self.run.lost.lock().unwrap().push(lost);
+                self.lost.lock().unwrap().push(lost);
             }
         }
         drop(ring);
         for later in later {
-            self.do_later(later);
+            self.copy_later(later);
         }
     }
 
-    /// What is left of a file in flight without what its op needs.
+    /// Returns what is left of a file in flight without what its op needs.
     fn forsake(&mut self, flight: Flight) -> Option<(Later, Option<CString>)> {
         let Flight { at, name, stage } = flight;
         forget(at.clone());
@@ -53,7 +54,7 @@ impl Worker<'_> {
             Stage::Open => (None, None),
             Stage::Read(task) => (Some(task), None),
             Stage::Create(task, _) => {
-                let made = self.name_of_new(&name, &task);
+                let made = task.name_of_new(&self.entries.shared.context, &name);
                 (Some(task), Some(made))
             }
             Stage::Write(task, new)
@@ -69,41 +70,40 @@ impl Worker<'_> {
         match task {
             Ok(task) => Some((Later { at, name, task }, made)),
             Err(error) => {
-                self.reporter
-                    .failed(Step::Read, entry(&at, &name).source(), error);
-                self.release(at.dir);
+                let reporter = &self.entries.reporter;
+                reporter.failed(Step::Read, entry(&at, &name).source(), error);
+                self.finished.push(at.dir);
                 None
             }
         }
     }
 
-    /// Copies what was in lost rings, whose threads have ended; or fails it, if no other engine was to be taken.
-    pub(crate) fn deal_with_lost(&mut self) {
-        let lost = std::mem::take(&mut *self.run.lost.lock().unwrap());
-        if lost.is_empty() {
-            return;
-        }
+    /// Copies files of lost rings, whose threads have ended; or fails them, if no other engine was to be taken. Returns
+    /// false if there are none.
+    pub(crate) fn recover(&mut self) -> bool {
+        let lost = std::mem::take(&mut *self.lost.lock().unwrap());
+        let is_any = !lost.is_empty();
         for Lost { later, made, errno } in lost {
             let of = entry(&later.at, &later.name);
             if let Some(made) = made {
-                self.remove_own(&of, &made);
+                remove_own(&of, &made);
             }
-            if self.options().engine == Engine::Uring && !self.run.context.stopped() {
+            let context = &self.entries.shared.context;
+            if context.options.engine == Engine::Uring && !context.stopped() {
                 let error = io::Error::from_raw_os_error(errno);
-                self.reporter.failed(Step::Engine, of.source(), error);
-                self.release(later.at.dir);
+                let reporter = &self.entries.reporter;
+                reporter.failed(Step::Engine, of.source(), error);
+                self.finished.push(later.at.dir);
             } else {
-                self.do_later(later);
+                self.copy_later(later);
             }
         }
-        // They may have let others go on.
-        self.run.queue.enter();
-        self.work();
+        is_any
     }
 }
 
 impl Task {
-    /// The same with another descriptor of its source. The one that it had stays open.
+    /// Returns the same task with another descriptor of its source. The one that it had stays open.
     fn with_own_source(self: Box<Task>) -> io::Result<Box<Task>> {
         let Task {
             source,

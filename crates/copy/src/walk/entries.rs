@@ -1,13 +1,14 @@
 //! What is in a directory: read, taken in shares, copied by one thread or with another's help.
 
 use crate::api::error::Step;
+use crate::data::DataCopier;
 use crate::job::queue::{Batch, Job, SHARE};
-use crate::job::worker::Worker;
 use crate::pair::directory::own_path;
 use crate::pair::directory::{Dir, Opened, Side};
 use crate::pair::Entry;
 use crate::sys;
 use crate::sys::listing::{self, Listing};
+use crate::walk::walker::Walker;
 use rustix::fs::FileType;
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ const FILE_BYTES: u64 = 4 << 10;
 /// 0.77 on ext4 (5 runs in turn, 2 CPUs). While sources are cold the threads wait for the device, and all may help.
 const LONG_BYTES: u64 = 16 << 10;
 
-impl Worker<'_> {
+impl Walker<'_> {
     /// Copies a directory's entries; those that are directories become jobs.
     pub(crate) fn fill_dir(&mut self, dir: &Arc<Dir>) {
         let opened = match dir.open() {
@@ -43,10 +44,10 @@ impl Worker<'_> {
         };
         let mut more = true;
         let part = std::mem::take(&mut self.part);
-        while more && !self.run.context.stopped() {
+        while more && !self.shared.context.stopped() {
             let mut listing = Listing::default();
             more = listing
-                .read(opened.source(), &mut self.entries)
+                .read(opened.source(), &mut self.buffer)
                 .unwrap_or_else(|error| {
                     self.reporter
                         .failed(Step::ReadDirectory, own_path(dir, Side::Source), error);
@@ -55,14 +56,15 @@ impl Worker<'_> {
             self.measure(&opened, part, listing.len(), more);
             let batch = Arc::new(Batch::new(dir.clone(), listing));
             let mut own = true;
-            self.fill_from(&opened, &batch, |worker, mean_bytes| {
+            self.fill_from(&opened, &batch, |walker, mean_bytes| {
                 // What the first files of a batch are like, the others will be.
                 let left = (mean_bytes + FILE_BYTES).saturating_mul(batch.left() as u64);
-                if own && left >= WORTH_SHARING_BYTES && worker.run.limits.jobs() > 1 {
+                if own && left >= WORTH_SHARING_BYTES && walker.run.limits.jobs() > 1 {
                     own = false;
-                    let long = mean_bytes >= LONG_BYTES || worker.data.readahead.is_cold();
+                    let long = mean_bytes >= LONG_BYTES
+                        || walker.copier.entries.files.contents.data.readahead.is_cold();
                     let helpers = if long { usize::MAX } else { 1 };
-                    worker.dispatcher.offer(&batch, helpers);
+                    walker.dispatcher.offer(&batch, helpers);
                 }
             });
             self.run.queue.withdraw(&batch);
@@ -71,11 +73,11 @@ impl Worker<'_> {
 
     /// Shares out a directory's part of the whole among its entries, when the first of them have been read.
     fn measure(&mut self, at: &Opened, part: f64, read: usize, more: bool) {
-        if self.run.context.part_of_source.is_none() || at.dir.part_of_entry.get().is_some() {
+        if self.shared.context.part_of_source.is_none() || at.dir.part_of_entry.get().is_some() {
             return;
         }
         let all = match more {
-            true => listing::count(at.source(), &mut self.entries).unwrap_or(read),
+            true => listing::count(at.source(), &mut self.buffer).unwrap_or(read),
             false => read,
         };
         if all == 0 {
@@ -102,10 +104,10 @@ impl Worker<'_> {
             let Some(share) = in_hand.or_else(|| self.take_share(at, batch, count, mean_bytes)) else {
                 break;
             };
-            if self.data.readahead.is_cold() {
+            if self.copier.entries.files.contents.data.readahead.is_cold() {
                 next = self.take_share(at, batch, count, mean_bytes);
             }
-            self.data.readahead.look();
+            self.copier.entries.files.contents.data.readahead.look();
             taken += share.len() as u64;
             self.copy_share(at, batch, share, &mut directories);
             mean_bytes = (self.reporter.bytes() - before) / taken;
@@ -122,11 +124,11 @@ impl Worker<'_> {
     fn copy_share(&mut self, at: &Opened, batch: &Batch, share: Range<usize>, directories: &mut Vec<Job>) {
         let (entries, before) = (share.len(), directories.len());
         for index in share {
-            if self.run.context.stopped() {
+            if self.shared.context.stopped() {
                 break;
             }
             let (name, kind) = batch.listing.get(index);
-            if !self.run.part.reaches(&batch.dir, name) || self.run.is_own(&batch.dir, name) {
+            if !self.shared.part.reaches(&batch.dir, name) || self.run.is_own(&batch.dir, name) {
                 continue;
             }
             let entry = Entry {
@@ -134,7 +136,7 @@ impl Worker<'_> {
                 source: name,
                 target: name,
             };
-            if kind == FileType::Directory && self.options().recursive {
+            if kind == FileType::Directory && self.shared.context.options.recursive {
                 directories.push(Job::of(&entry, kind));
             } else {
                 self.begin(&entry, kind);
@@ -153,16 +155,24 @@ impl Worker<'_> {
         mean_bytes: u64,
     ) -> Option<Range<usize>> {
         let share = batch.take(count)?;
-        if self.data.readahead.is_cold() && !self.run.context.stopped() {
+        if self.copier.entries.files.contents.data.readahead.is_cold() && !self.shared.context.stopped() {
             // Whose blocks are shared need not be read.
-            let asked = if self.data.reflinks.work() {
+            let asked = if self.copier.entries.files.contents.data.reflinks.work() {
                 share.start..share.start + 1
             } else {
                 share.clone()
             };
-            self.data.readahead.ask(at.source(), &batch.listing, asked);
+            self.copier
+                .entries
+                .files
+                .contents
+                .data
+                .readahead
+                .ask(at.source(), &batch.listing, asked);
             // Two looks, so not one file that happens to be gone from memory.
-            if self.data.readahead.is_cold() && self.has_use_for_more(at) {
+            if self.copier.entries.files.contents.data.readahead.is_cold()
+                && has_use_for_more(&self.copier.entries.files.contents.data, at)
+            {
                 // Of what is shared, nothing is written.
                 let long = mean_bytes >= LONG_BYTES;
                 self.dispatcher.call_reserve(long);
@@ -171,24 +181,24 @@ impl Worker<'_> {
         Some(share)
     }
 
-    /// Whether more threads are of use for what is cold. Where blocks are shared they wait for inodes only: 50,000 files of 4 KB
-    /// took 0.93 of the time with four on XFS, in one directory 0.88, and 1.13 on Btrfs, for whose trees they wait (7 and 5
-    /// runs in turn).
-    fn has_use_for_more(&self, at: &Opened) -> bool {
-        let device = at.dir.target.id().0;
-        !self.data.reflinks.work() || self.data.file_system.of(at.target(), device) != sys::BTRFS
-    }
-
     /// Helps whoever fills a long directory.
     pub(crate) fn help(&mut self, batch: &Arc<Batch>) {
         if batch.dir.join() {
             if let Ok(opened) = batch.dir.open() {
                 self.fill_from(&opened, batch, |_, _| {});
             }
-            self.release(batch.dir.clone());
+            self.finisher.release(batch.dir.clone());
         }
         self.run.queue.withdraw(batch);
     }
+}
+
+/// Returns true if more threads are of use for cold sources. Where blocks are shared they wait for inodes only, and on
+/// Btrfs for its trees: 50,000 files of 4 KB took 0.93 of the time with four threads on XFS, in one directory 0.88, and
+/// 1.13 on Btrfs (7 and 5 runs in turn).
+fn has_use_for_more(data: &DataCopier<'_>, at: &Opened) -> bool {
+    let device = at.dir.target.id().0;
+    !data.reflinks.work() || data.file_system.of(at.target(), device) != sys::BTRFS
 }
 
 /// The order in which threads take a directory's directories: as many rows of neighbours as there are threads, side by
@@ -208,7 +218,7 @@ fn apart<T>(neighbours: Vec<T>, threads: usize) -> Vec<T> {
 mod tests {
     use super::*;
     use crate::job::queue::Queue;
-    use crate::operands::plan;
+    use crate::walk::top::open_top;
 
     #[test]
     fn threads_take_rows_of_neighbours() {
@@ -222,7 +232,7 @@ mod tests {
 
     #[test]
     fn as_many_help_as_may() {
-        let dir = plan::open_top(std::path::Path::new("."), false).unwrap();
+        let dir = open_top(std::path::Path::new("."), false).unwrap();
         let queue = Queue::default();
         for (helpers, helping) in [(1, 1), (usize::MAX, 3)] {
             let batch = Arc::new(Batch::new(dir.clone(), Listing::default()));

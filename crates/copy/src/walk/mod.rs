@@ -1,8 +1,12 @@
-//! The walk over directories: the queue of jobs, the threads that take them, and the directories themselves.
+//! The walk over directories: the threads that take jobs, and the directories themselves.
 
 pub(crate) mod block_groups;
-pub(crate) mod directory;
-pub(crate) mod engine;
-pub(crate) mod entries;
+mod entries;
+mod finish;
+pub(crate) mod maker;
+pub(crate) mod run;
 mod sweep;
 pub(crate) mod thread_pool;
+pub(crate) mod top;
+mod trees;
+pub(crate) mod walker;

@@ -3,11 +3,11 @@
 
 use crate::api::error::Step;
 use crate::job::queue::Job;
-use crate::job::worker::Worker;
 use crate::pair::directory::Dir;
 use crate::pair::Entry;
 use crate::resume::journal::Partial;
 use crate::sys::{self, listing};
+use crate::walk::walker::Walker;
 use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
@@ -15,7 +15,7 @@ use std::ffi::CStr;
 use std::io;
 use std::sync::Arc;
 
-impl Worker<'_> {
+impl Walker<'_> {
     /// Makes jobs of a directory's directories, and removes what is in the middle.
     pub(crate) fn sweep_dir(&mut self, dir: &Arc<Dir>) {
         if let Err(error) = self.try_to_sweep(dir) {
@@ -27,8 +27,8 @@ impl Worker<'_> {
     fn try_to_sweep(&mut self, dir: &Arc<Dir>) -> io::Result<()> {
         let at = dir.open()?;
         let mut directories = Vec::new();
-        let stopped = || self.run.context.stopped();
-        listing::each_name(at.target(), &mut self.entries, stopped, |name, kind| {
+        let stopped = || self.shared.context.stopped();
+        listing::each_name(at.target(), &mut self.buffer, stopped, |name, kind| {
             let kind = match kind {
                 FileType::Unknown => sys::stat_at(at.target(), name, false)?.file_type(),
                 kind => kind,

@@ -3,9 +3,9 @@
 
 use crate::api::report::Report;
 use crate::job::queue::Need;
-use crate::job::run::Run;
 use crate::job::thread_pool::ThreadPool;
-use crate::job::worker::Worker;
+use crate::walk::run::Run;
+use crate::walk::walker::Walker;
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
@@ -31,14 +31,14 @@ impl<'scope, 'env> Threads<'scope, 'env> {
         let (run, thread_pool) = (self.run, self.clone());
         let thread = Builder::new().name(format!("copy-{number}"));
         thread.spawn_scoped(self.scope, move || {
-            let mut worker = Worker::of_pool(run, thread_pool, number);
-            worker.take_memory().and_then(|()| worker.start_engine()).ok()?;
+            let mut walker = Walker::new(run, thread_pool, number);
+            walker.start().ok()?;
             // The first one takes the caller's place.
             if number > 0 {
                 run.queue.enter();
             }
-            worker.work();
-            Some(worker.reporter.take())
+            walker.work();
+            Some(walker.report())
         })
     }
 }
