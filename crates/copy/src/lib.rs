@@ -15,7 +15,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A failure never ends the copy: it is told to the [`Observer`] and counted in the [`Report`].
+//! A failure never ends the copy: it is reported to the [`Observer`] and counted in the [`Report`].
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 

@@ -1,17 +1,17 @@
 //! Which way a file's contents took, for `Copied::how`.
 
-/// Which way a file's contents took.
+/// The way that a file's contents took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct How {
-    /// Whether the kernel copied from file to file (copy_file_range).
+    /// The kernel copied from file to file (copy_file_range).
     pub offload: Answer,
-    /// Whether blocks are shared with the source.
+    /// Blocks are shared with the source.
     pub reflink: Answer,
-    /// How holes were found.
+    /// The search for holes that was made.
     pub sparse: Detection,
 }
 
-/// Whether something was done.
+/// An answer to whether something was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// It was.
@@ -24,7 +24,7 @@ pub enum Answer {
     Unsupported,
 }
 
-/// How holes were found.
+/// The way in which holes were found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detection {
     /// There was no need.

@@ -1,4 +1,4 @@
-//! What can go wrong, typed: whoever shows it finds the words.
+//! Errors and warnings as types. The program that shows them finds the words.
 
 use crate::api::json;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 pub enum Diagnostic {
     /// A step of the copy failed.
     Failed {
-        /// What was being done.
+        /// The step that failed.
         step: Step,
         /// The path that it was done to.
         #[serde(with = "json::path")]
@@ -26,23 +26,23 @@ pub enum Diagnostic {
     Refused {
         /// Why.
         refusal: Refusal,
-        /// Where it comes from.
+        /// The path of the source.
         #[serde(with = "json::path")]
         source: PathBuf,
-        /// Where it would go.
+        /// The path that its copy would have got.
         #[serde(with = "json::path")]
         target: PathBuf,
     },
     /// The source was another one after it was read than before, three times in a row, or was gone. The target has
     /// what was read last.
     Changed(#[serde(with = "json::path")] PathBuf),
-    /// What was written and read back is not what the source has (`Options::verify`). The target has not got its name,
+    /// The copy was read back and differs from the source (`Options::verify`). The target has not got its name,
     /// unless it was written in place.
     Differs {
         /// The file.
         #[serde(with = "json::path")]
         source: PathBuf,
-        /// What would have been its copy.
+        /// The path that its copy would have got.
         #[serde(with = "json::path")]
         target: PathBuf,
         /// The first byte that is another one.
@@ -50,9 +50,9 @@ pub enum Diagnostic {
     },
     /// The engine that was asked for cannot be had here: nothing was copied.
     NoEngine {
-        /// What it is called, as in `--engine`.
+        /// The engine's name, as in `--engine`.
         engine: String,
-        /// What the kernel said, as far as that is known: EOPNOTSUPP otherwise.
+        /// The kernel's error, or EOPNOTSUPP if it is unknown.
         errno: i32,
         /// Why, in words for a person.
         reason: String,
@@ -61,16 +61,16 @@ pub enum Diagnostic {
     NoMemory,
     /// The copy is fine, but may not be what was meant.
     Warning {
-        /// What looks wrong.
+        /// The kind of warning.
         warning: Warning,
-        /// Where.
+        /// The path that it is about.
         #[serde(with = "json::path")]
         path: PathBuf,
     },
 }
 
 impl Diagnostic {
-    /// Whether something was not copied as asked.
+    /// Returns true if something was not copied as asked.
     pub fn is_failure(&self) -> bool {
         !matches!(self, Diagnostic::Warning { .. })
     }
@@ -227,22 +227,23 @@ pub enum Refusal {
     /// The copy that is to be resumed goes on just now. The target is its journal, here and below, and the source
     /// what it is copied from.
     ResumeBusy,
-    /// What is to be resumed was begun from another source.
+    /// The copy that is to be resumed was begun from another source.
     ResumeOtherSource,
-    /// What is to be resumed was begun with other options.
+    /// The copy that is to be resumed was begun with other options.
     ResumeOtherOptions,
     /// There are several copies that could be resumed.
     ResumeAmbiguous,
 }
 
-/// What looks wrong, without being a failure.
+/// Something that looks wrong, without being a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Warning {
     /// A source was named twice. The second is passed over.
     NamedTwice,
     /// The file grew while it was read. The copy has the length that the file had when it was opened.
     Grew,
-    /// What a copy in shards has met is not what was there when it was planned. It is what was there when it was read.
+    /// The files that a copy in shards has met are not those that were there when it was planned. They were copied
+    /// as they were when they were read.
     ChangedSincePlanned,
     /// A name of a file that has as many as the file system allows: it is a file of its own here.
     NamesSplit,

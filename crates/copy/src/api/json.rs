@@ -55,7 +55,7 @@ impl<'de> Deserialize<'de> for Name {
     }
 }
 
-/// For `#[serde(with = "path")]`.
+/// Serializes paths, with `#[serde(with = "path")]`.
 pub(crate) mod path {
     use super::*;
 
@@ -88,7 +88,7 @@ pub(crate) mod some_path {
     }
 }
 
-/// For `#[serde(with = "errno")]`: an error as its number; one without a number as EIO.
+/// Serializes an error as its number, with `#[serde(with = "errno")]`; one without a number as EIO.
 pub(crate) mod errno {
     use super::*;
     use rustix::io::Errno;

@@ -27,18 +27,21 @@ pub trait Observer: Sync {
         let _ = entry;
     }
 
-    /// So many bytes of a file were dealt with since the last call: copied, shared, or passed over as a hole.
+    /// Tells how many bytes of a file were dealt with since the last call: copied, shared, or passed over as a
+    /// hole.
     fn progress(&self, bytes: u64) {
         let _ = bytes;
     }
 
-    /// So much of the whole was done since the last call: parts of 1, told only if `measures`. It is an estimate, for nobody
-    /// has seen the whole: all sources count the same, and so do all entries of a directory.
+    /// Tells which part of the whole, which is 1, was done since the last call; only if `measures` returns true. It
+    /// is an estimate, because the whole is never seen at once: all sources count the same, and so do all entries
+    /// of a directory.
     fn advanced(&self, part: f64) {
         let _ = part;
     }
 
-    /// Whether `advanced` is to be told. Long directories are read twice then, as their entries are counted first.
+    /// Returns true if `advanced` is to be called. Long directories are read twice then, as their entries are
+    /// counted first.
     fn measures(&self) -> bool {
         false
     }
@@ -53,21 +56,22 @@ pub trait Observer: Sync {
         false
     }
 
-    /// Whether to end now. Asked between files and between chunks of one; a file in the middle is taken back.
+    /// Returns true if the copy is to end now. It is asked between files and between chunks of one. A file in the
+    /// middle is taken back.
     fn stop(&self) -> bool {
         false
     }
 }
 
-/// What was copied, or passed over.
+/// An entry that was copied or passed over.
 pub struct Copied<'a> {
-    /// What it is.
+    /// The kind of the entry.
     pub kind: Kind,
     /// The length of its contents.
     pub bytes: u64,
     /// The name that its target had before, if there was a backup.
     pub backup: Option<PathBuf>,
-    /// How its contents were copied; `None` for what has none, and where none were.
+    /// The way in which its contents were copied; `None` if it has none, or none were copied.
     pub how: Option<How>,
     pub(crate) paths: &'a dyn Paths,
 }
@@ -84,7 +88,7 @@ impl Copied<'_> {
     }
 }
 
-/// The two paths of an entry, put together only when somebody wants to see them.
+/// The two paths of an entry, put together only when they are asked for.
 pub(crate) trait Paths {
     fn source(&self) -> PathBuf;
     fn target(&self) -> PathBuf;

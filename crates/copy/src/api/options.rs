@@ -4,30 +4,30 @@ use crate::select::filter::Rule;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 
-/// How to copy. The default is plain `cp` without flags, on as many threads as the machine has use for.
+/// The options of a copy. The default is plain `cp` without flags, on as many threads as the machine has use for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
     /// Copy directories with all below them. Without it a directory is refused.
     pub recursive: bool,
-    /// Which symbolic links of the source are followed. By default all are, as `cp` does without `-r`.
+    /// The symbolic links of the source that are followed. By default all are, as `cp` does without `-r`.
     pub dereference: Dereference,
-    /// What is left out. By default nothing.
+    /// The rules that leave entries out. By default there are none.
     pub filter: Vec<Rule>,
-    /// What is kept of the source, besides its contents.
+    /// The metadata of the source that is kept.
     pub preserve: Preserve,
-    /// What happens where the target exists already.
+    /// The rule for a target that exists already.
     pub overwrite: Overwrite,
-    /// What becomes of a target that is replaced.
+    /// The backup of a target that is replaced.
     pub backup: Backup,
     /// The suffix of a simple backup; `~` by default.
     #[serde(skip)]
     pub suffix: OsString,
     /// Contents, or links to the source.
     pub method: Method,
-    /// What happens to holes.
+    /// The treatment of holes.
     pub sparse: Sparse,
-    /// Whether blocks are shared with the source, where the file system can.
+    /// The choice to share blocks with the source, where the file system can.
     pub reflink: Reflink,
     /// Leave out what is on another file system than the source named: its mount points become empty directories.
     pub one_file_system: bool,
@@ -68,7 +68,7 @@ pub struct Options {
     /// Threads; 0, the default, is one for each CPU, 8 at most, and while sources are not in memory 16, but of small files
     /// twice as many as CPUs, from 4 to 8.
     pub jobs: usize,
-    /// How small and medium files are copied.
+    /// The way in which small and medium files are copied.
     pub engine: Engine,
 }
 
@@ -116,8 +116,8 @@ impl Options {
         }
     }
 
-    /// Whether rings are the faster way, where nobody has asked for an engine: what has to wait for the disk does so for many
-    /// files at once (docs/copy.md has the figures).
+    /// Returns true if rings are the faster way without an explicit engine. They wait for the disk for many files
+    /// at once (docs/copy.md has the figures).
     pub(crate) fn waits_for_disk(&self) -> bool {
         self.fsync == Fsync::Each || self.verify
     }
@@ -136,7 +136,7 @@ impl Options {
     }
 }
 
-/// Which symbolic links of the source are followed.
+/// The symbolic links of the source that are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Dereference {
     /// None: links are copied as links (`-P`, and the default of `-r`).
@@ -147,8 +147,8 @@ pub enum Dereference {
     Always,
 }
 
-/// What is kept of the source, besides its contents. By default only what any new file gets: its permissions, less
-/// the umask.
+/// The metadata of the source that is kept. By default a copy gets only what any new file gets: its permissions,
+/// less the umask.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Preserve {
     /// Permissions, set-id bits and access control lists.
@@ -164,8 +164,8 @@ pub struct Preserve {
     pub context: Wish,
     /// Extended attributes, all that can be read.
     pub xattr: Wish,
-    /// What chattr(1) sets of regular files and directories; a failure is reported. Append-only and immutable come last, when
-    /// everything has its name.
+    /// The flags of chattr(1) on regular files and directories; a failure is reported. Append-only and immutable
+    /// come last, when everything has its name.
     #[serde(default)]
     pub flags: bool,
 }
@@ -187,7 +187,7 @@ impl Preserve {
 }
 
 impl Preserve {
-    /// Whether a directory that is there already gets something of its source's.
+    /// Returns true if a directory that exists already gets something of its source's.
     pub(crate) fn of_directories(&self) -> bool {
         let Preserve {
             mode,
@@ -202,7 +202,7 @@ impl Preserve {
     }
 }
 
-/// Where the permissions of a new file come from.
+/// The origin of the permissions of a new file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
     /// The source's, less the umask; no set-id bits.
@@ -214,22 +214,22 @@ pub enum Mode {
     Fresh,
 }
 
-/// How much something is wanted.
+/// The degree to which something is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Wish {
     /// Not at all.
     #[default]
     No,
-    /// Where it works; a failure is passed over.
+    /// It is done if it works; a failure is passed over.
     Try,
     /// Always; a failure is reported.
     Must,
 }
 
-/// What happens where the target exists already.
+/// The rule for a target that exists already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overwrite {
-    /// Which targets are replaced.
+    /// The targets that are replaced.
     pub when: When,
     /// A target that cannot be opened for writing is removed first (`-f`).
     pub force: bool,
@@ -239,21 +239,21 @@ pub struct Overwrite {
     pub ask: bool,
 }
 
-/// Which existing targets are replaced.
+/// The existing targets that are replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum When {
     /// All.
     #[default]
     All,
-    /// None; they are passed over (`-n`, `--update=none`).
+    /// No target is replaced; sources are passed over (`-n`, `--update=none`).
     None,
-    /// None, and each is a failure (`--update=none-fail`).
+    /// No target is replaced, and each is a failure (`--update=none-fail`).
     NoneFail,
     /// Those that were modified before the source was (`-u`).
     Older,
 }
 
-/// What becomes of a target that is replaced.
+/// The backup of a target that is replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Backup {
     /// It goes.
@@ -267,19 +267,19 @@ pub enum Backup {
     Existing,
 }
 
-/// How a file comes into being.
+/// The way in which a file is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Method {
-    /// As a copy.
+    /// The target is a copy.
     #[default]
     Contents,
-    /// As another name of the source (`-l`).
+    /// The target is another name of the source (`-l`).
     HardLink,
-    /// As a symbolic link to the source (`-s`).
+    /// The target is a symbolic link to the source (`-s`).
     SymbolicLink,
 }
 
-/// What happens to holes.
+/// The treatment of holes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Sparse {
     /// They are kept where the source has them.
@@ -291,11 +291,11 @@ pub enum Sparse {
     Never,
 }
 
-/// Whether blocks are shared with the source.
+/// The choice to share blocks with the source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reflink {
-    /// Where the file system can and it takes less time than to copy: for files of 16 KiB and more, and for shorter ones on
-    /// Btrfs or while sources are not in memory.
+    /// Blocks are shared if the file system can and it takes less time than to copy: for files of 16 KiB and more,
+    /// and for shorter ones on Btrfs or while sources are not in memory.
     #[default]
     Auto,
     /// Always: where that is impossible, the file is not copied.
@@ -316,15 +316,16 @@ pub enum Fsync {
     Each,
 }
 
-/// How small and medium files are copied. All make the same of the same.
+/// The way in which small and medium files are copied. The result is the same with all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Engine {
-    /// What is fastest by measurement: with `Fsync::Each` and `verify` rings, where there are any, and threads for all else.
+    /// The copier chooses what is fastest by measurement: with `Fsync::Each` and `verify` rings, where there are
+    /// any, and threads for all else.
     #[default]
     Auto,
     /// Each thread copies one file after the other, by plain system calls.
     Threads,
     /// Each thread has a ring of io_uring with up to 64 files in it. Where there is no io_uring nothing is copied, and the
-    /// reason is told: no other engine is taken.
+    /// reason is reported: no other engine is taken.
     Uring,
 }

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::sync::OnceLock;
 
-/// Whether the user's locale is one of UTF-8: elsewhere only ASCII can be shown.
+/// Returns true if the user's locale is one of UTF-8: elsewhere only ASCII can be shown.
 fn is_utf8() -> bool {
     static UTF8: OnceLock<bool> = OnceLock::new();
     *UTF8.get_or_init(|| {
@@ -104,7 +104,7 @@ fn shell(bytes: &[u8], utf8: bool) -> String {
     text
 }
 
-/// Whether no shell gives the character a meaning inside double quotes, wherever it is.
+/// Returns true if no shell gives the character a meaning inside double quotes, wherever it is.
 fn plain_in_double_quotes(c: char, at: usize) -> bool {
     match c {
         '#' | '~' => at == 0,

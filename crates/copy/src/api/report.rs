@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What a copy has done. `failures` is 0 exactly if everything asked for was copied.
+/// The results of a copy. `failures` is 0 exactly if everything asked for was copied.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// Regular files copied.
@@ -34,11 +34,11 @@ pub struct Report {
     pub shared_bytes: u64,
     /// Bytes that are holes.
     pub hole_bytes: u64,
-    /// Whether the observer asked to stop.
+    /// The observer asked to stop.
     pub stopped: bool,
     /// Trees that were not finished and keep their partial name.
     pub partial: Vec<PathBuf>,
-    /// How long it took.
+    /// The time that the copy took.
     pub duration: Duration,
 }
 

@@ -53,7 +53,7 @@ fn sentence(diagnostic: &Diagnostic) -> String {
     }
 }
 
-/// What the C library says, without Rust's number behind it.
+/// Returns the C library's text of an error, without Rust's number behind it.
 pub fn reason(error: &io::Error) -> String {
     let mut text = error.to_string();
     if let Some(end) = error

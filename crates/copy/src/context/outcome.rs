@@ -5,7 +5,7 @@
 pub(crate) enum End {
     /// It failed, and the failure is counted.
     Failed,
-    /// It is to be left as it is, or somebody else does it.
+    /// It is to be left as it is, or another thread does it.
     Skipped,
     /// The copy was asked to stop.
     Stopped,

@@ -1,14 +1,15 @@
-//! `Options::bwlimit`: all threads of a copy together write so many bytes a second.
+//! `Options::bwlimit`: all threads of a copy together write this many bytes a second.
 
 use crate::context::Context;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// As long as one write may take at the given rate, if that is not less than a page: the copy goes on in small steps.
+/// A write may take this part of a second at the given rate, if that is not less than a page: the copy goes on in
+/// small steps.
 const STEPS_PER_SECOND: u64 = 8;
 const LEAST_BYTES: usize = 4096;
 
-/// How soon a wait notices that the copy is to stop.
+/// A wait notices within this time that the copy is to stop.
 const SLICE: Duration = Duration::from_millis(20);
 
 /// When the next bytes may go.
@@ -23,7 +24,7 @@ impl RateLimit {
         }
     }
 
-    /// Takes a turn for so many bytes: it begins when those before it are through. Nothing is saved up in idle times.
+    /// Takes a turn for this many bytes: it begins when those before it are through. Nothing is saved up in idle times.
     fn turn(&self, bytes: u64, per_second: u64) -> Instant {
         let mut free = self.free.lock().unwrap();
         let start = Instant::now().max(*free);
@@ -32,7 +33,7 @@ impl RateLimit {
     }
 }
 
-/// How much is to be written at a time, of at most `most` bytes.
+/// Returns the number of bytes to write at a time, at most `most`.
 pub(crate) fn step(bwlimit: u64, most: usize) -> usize {
     match bwlimit {
         0 => most,

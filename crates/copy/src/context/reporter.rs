@@ -36,18 +36,18 @@ impl<'a> Reporter<'a> {
         self.report.borrow().bytes
     }
 
-    /// Whether a tree was not finished and keeps its partial name.
+    /// Returns true if a tree was not finished and keeps its partial name.
     pub(crate) fn has_partial(&self) -> bool {
         !self.report.borrow().partial.is_empty()
     }
 
-    /// How many of each kind were made that can have several names.
+    /// Returns how many files, symbolic links and special files were made: these can have several names.
     pub(crate) fn linkable(&self) -> [u64; 3] {
         let report = self.report.borrow();
         [report.files, report.symlinks, report.specials]
     }
 
-    /// What was made since there were so many has given way to another shard's: they are hard links.
+    /// Counts what was made since `before` as hard links, because it has given way to another shard's.
     pub(crate) fn count_as_links(&self, before: [u64; 3]) {
         let made = self.linkable();
         self.count(|report| {

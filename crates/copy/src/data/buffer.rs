@@ -4,7 +4,8 @@ use crate::sys::memory::zeroed;
 use std::io;
 use std::ops::{Deref, DerefMut};
 
-/// What a file's contents go through: it stays in a core's second-level cache between the read and the write.
+/// The length of the buffer that contents go through: it stays in a core's second-level cache between the read and
+/// the write.
 pub(crate) const BUFFER_BYTES: usize = 256 << 10;
 
 /// The kernel copies to and from a buffer at a page's start in 0.6 of the time that it takes with one that is 16 bytes

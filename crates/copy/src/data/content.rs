@@ -15,28 +15,29 @@ use std::ops::Range;
 /// Zeros are looked for in pieces of this size, and left out: a block of most file systems.
 const BLOCK_BYTES: usize = 4096;
 
-/// Where the number of blocks cannot tell whether there are holes: it counts those of the file system's own as well, and
-/// ext4 has the first one of a file's extents only for five, which with a hole between are this many bytes at least.
+/// Up to this length the number of blocks tells whether there are holes. It counts the file system's own blocks as
+/// well: ext4 has the first one of a file's extents only for five, which with a hole between are this many bytes at
+/// least.
 const UNCLEAR_BYTES: u64 = 6 * 4096;
 
 /// A file that is shorter is copied before other threads have taken their parts.
 const WORTH_PARTING_BYTES: u64 = 64 << 20;
 
-/// Of a long file: threads that wait for the device. Only one at a time writes to a file, so more are no use: 2 GiB cold in
-/// 0.82 of the time with four as with two, and with eight.
+/// Upper bound on the threads of a long file. They wait for the device, and only one at a time writes to a file: 2
+/// GiB cold took 0.82 of the time with four as with two, and with eight.
 const MAX_PARTS: usize = 4;
 
 /// A file that claims to have no bytes is read to its end, as those in /proc are, but not further than this: some have
 /// no end.
 const MAX_UNSIZED_BYTES: u64 = 1 << 30;
 
-/// What became of a file's bytes.
+/// The way that a file's bytes took.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Moved {
     pub(crate) written: u64,
     pub(crate) shared: u64,
     pub(crate) holes: u64,
-    /// Of what was written, by the kernel alone.
+    /// The part of `written` that the kernel copied by itself.
     pub(crate) offloaded: u64,
 }
 
@@ -54,7 +55,7 @@ pub(crate) struct Ends<'a> {
 }
 
 impl Moved {
-    /// What a dry run takes a file for.
+    /// Returns what a dry run takes a file for.
     pub(crate) fn all_of(stat: &Stat) -> Moved {
         Moved {
             written: stat.size,
@@ -89,7 +90,7 @@ impl Moved {
     }
 }
 
-/// What went wrong, and on which side.
+/// An error, and the side that it is on.
 pub(crate) enum Trouble {
     Read(io::Error),
     Write(io::Error),
@@ -133,9 +134,10 @@ impl DataCopier<'_> {
         }
     }
 
-    /// Whether each of a source's bytes has a block, told without a look for holes, for which tmpfs goes through all pages of
-    /// a file (8 MB: 100 microseconds, 0.04 of the time; 25 runs in turn). It counts these pages and nothing of its own; were
-    /// there holes, as many pages would have to be allocated beyond the end, and then zeros are written for them.
+    /// Returns true if each of a source's bytes has a block, without a search for holes, for which tmpfs goes
+    /// through all pages of a file (8 MB: 100 microseconds, 0.04 of the time; 25 runs in turn). It counts these
+    /// pages and nothing of its own. If there were holes, as many pages would have to be allocated beyond the end,
+    /// and then zeros are written for them.
     fn counts_all(&self, ends: Ends<'_>, stat: &Stat) -> bool {
         let (source, target) = ends.devices;
         stat.blocks.checked_mul(512) == stat.size.checked_next_multiple_of(BLOCK_BYTES as u64)
@@ -288,13 +290,13 @@ impl DataCopier<'_> {
     }
 }
 
-/// Whether there may be holes.
+/// Returns true if there may be holes.
 pub(crate) fn has_holes(fd: BorrowedFd<'_>, stat: &Stat, attributes: bool) -> bool {
     let unclear = attributes || stat.size >= UNCLEAR_BYTES;
     misses_blocks(stat) || unclear && !is_dense(fd, stat.size)
 }
 
-/// Whether there are fewer blocks than bytes.
+/// Returns true if there are fewer blocks than bytes.
 pub(crate) fn misses_blocks(stat: &Stat) -> bool {
     stat.blocks.saturating_mul(512) < stat.size
 }

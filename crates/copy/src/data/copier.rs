@@ -19,7 +19,7 @@ pub(crate) trait Helpers: Sync {
     fn leave(&self, count: usize);
 }
 
-/// Copies bytes from one descriptor to another. It knows no names and tells nobody of errors: its caller does.
+/// Copies bytes from one descriptor to another. It knows no names, and leaves it to its caller to report errors.
 pub(crate) struct DataCopier<'a> {
     pub(crate) context: &'a Context<'a>,
     pub(super) helpers: &'a dyn Helpers,

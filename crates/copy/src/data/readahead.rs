@@ -12,11 +12,11 @@ use rustix::fs::FileType;
 use std::io;
 use std::ops::Range;
 
-/// What is asked for of each file. The kernel's own read-ahead is better at the rest of a long one, which it reads into
-/// large folios: asked for piece by piece, a file of 512 MiB took twice the CPU time.
+/// The bytes that are asked for of each file. The kernel's own readahead is better at the rest of a long one, which
+/// it reads into large folios: asked for piece by piece, a file of 512 MiB took twice the CPU time.
 const REQUEST_BYTES: u64 = 128 << 10;
 
-/// What a thread knows of its sources.
+/// The state of a thread's sources, as far as it is known.
 #[derive(Default)]
 pub(crate) struct Readahead {
     /// The last look found contents that are not in memory.
@@ -32,7 +32,7 @@ impl Readahead {
         self.cold
     }
 
-    /// Whether contents are in memory, as far as one knows, and the next read is not to look.
+    /// Returns true if contents are probably in memory, and the next read is not to look.
     pub(crate) fn is_warm(&self) -> bool {
         !self.cold && !self.look
     }
@@ -57,7 +57,7 @@ impl Readahead {
         self.learn(found, buffer.len())
     }
 
-    /// What a read of so much that does not wait has found. Gives how much that is.
+    /// Learns from a read that does not wait, of `wanted` bytes. Returns how many were found.
     fn learn(&mut self, found: rustix::io::Result<Option<usize>>, wanted: usize) -> usize {
         self.blind = found.is_err();
         let length = found.ok().flatten().unwrap_or(0);

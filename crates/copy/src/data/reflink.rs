@@ -7,16 +7,16 @@ use crate::sys;
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 
-/// For a shorter file that is in memory XFS needs more time for a clone than for a copy: 50,000 of 4 KB took 1.6 s and
-/// 1.3. The space is not saved then, unless `Reflink::Always` asks for that. Of one that is not in memory a clone saves
-/// the reading: 2.2 s and 2.4.
+/// Shorter files that are in memory are not cloned: XFS needs more time for a clone than for a copy, 1.6 s and 1.3
+/// for 50,000 of 4 KB. The space is not saved then, unless `Reflink::Always` asks for that. If a file is not in
+/// memory a clone saves the reading: 2.2 s and 2.4.
 const WORTH_CLONING_BYTES: u64 = 16 << 10;
 
-/// Where clones of all files are quicker: of 50,000 with 4 KB 2.2 s and 3.9, of those not in memory 2.6 and 5.4; of 30,000
-/// with 300 bytes, which have no blocks of their own, 1.1 and 1.5.
+/// The file system on which clones of all files are quicker: 50,000 with 4 KB took 2.2 s and 3.9, not in memory 2.6
+/// and 5.4; 30,000 with 300 bytes, which have no blocks of their own, 1.1 and 1.5.
 const SHORT: u64 = sys::BTRFS;
 
-/// What a thread knows of the file systems.
+/// The clones that a thread has tried.
 #[derive(Default)]
 pub(crate) struct Reflinks {
     /// Devices between which blocks cannot be shared.
@@ -26,19 +26,20 @@ pub(crate) struct Reflinks {
 }
 
 impl Reflinks {
-    /// Whether it is known that there can be none between two devices.
+    /// Returns true if it is known that blocks cannot be shared between two devices.
     pub(crate) fn are_refused(&self, devices: (u64, u64)) -> bool {
         self.refused == Some(devices)
     }
 
-    /// Whether what is copied is not read, as far as one knows.
+    /// Returns true if the last clone succeeded, so that contents are probably not read.
     pub(crate) fn work(&self) -> bool {
         self.work
     }
 }
 
 impl DataCopier<'_> {
-    /// Whether sharing blocks is wanted, worth it, and not known to be in vain. `to` is anything on the target's device.
+    /// Returns true if sharing blocks is wanted, worth it, and not known to be in vain. `to` is anything on the
+    /// target's device.
     pub(crate) fn may_clone(&self, size: u64, to: BorrowedFd<'_>, devices: (u64, u64)) -> bool {
         let options = self.context.options;
         match options.reflink {

@@ -1,6 +1,6 @@
 //! What has no length is read to its end: FIFOs, terminals, devices, files of /proc. So is what is written to one of them.
 //!
-//! At the other end of a FIFO or a terminal is somebody who may never come. Calls that wait for that are begun again after a
+//! At the other end of a FIFO or a terminal is a process that may never come. Calls that wait for that are begun again after a
 //! signal (SA_RESTART), and from Python none comes: so nothing waits for long without a look at whether to stop, but a read of a
 //! device and a write to one, or to a terminal.
 
@@ -15,11 +15,11 @@ use rustix::pipe::{PipeFlags, SpliceFlags};
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-/// How soon a wait notices that the copy is to stop.
+/// A wait notices within this time that the copy is to stop.
 const SLICE: Duration = Duration::from_millis(50);
 
 impl DataCopier<'_> {
-    /// Copies what comes, in turn, up to the end. With a limit it is a file: more bytes are an error, and nobody is waited for.
+    /// Copies what comes, in turn, up to the end. With a limit it is a file: more bytes are an error, and no writer is waited for.
     pub(crate) fn stream(
         &mut self,
         from: BorrowedFd<'_>,
@@ -96,13 +96,13 @@ impl DataCopier<'_> {
         Ok(())
     }
 
-    /// Until a descriptor is ready, or nobody is at its other end any more.
+    /// Waits until a descriptor is ready, or its other end is closed.
     fn wait_until(&self, fd: BorrowedFd<'_>, ready: PollFlags) -> Result<(), Trouble> {
         while !self.is_ready(fd, ready)? {}
         Ok(())
     }
 
-    /// Whether that is so soon.
+    /// Waits for a short time, and returns true if the descriptor is ready.
     fn is_ready(&self, fd: BorrowedFd<'_>, ready: PollFlags) -> Result<bool, Trouble> {
         if self.context.stopped() {
             return Err(Trouble::Stopped);

@@ -11,7 +11,7 @@ use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::Advice;
 use std::ops::Range;
 
-/// What verifying a file has found.
+/// The result of a verification.
 pub(crate) enum Verdict {
     /// It was not asked for, or cannot be done.
     None,

@@ -69,7 +69,7 @@ pub(crate) fn simple(name: &CStr, options: &Options) -> io::Result<CString> {
     with_end(name, options.suffix.as_bytes())
 }
 
-/// Where a backup's name would be too long, GNU's tools cut it and end it in a tilde, whatever its end was to be.
+/// Appends the end of a backup's name. If the name is too long, it is cut and ends in a tilde, as GNU's tools do.
 fn with_end(name: &CStr, end: &[u8]) -> io::Result<CString> {
     let name = name.to_bytes();
     let backup = match name.len() + end.len() <= NAME_MAX {
@@ -79,7 +79,7 @@ fn with_end(name: &CStr, end: &[u8]) -> io::Result<CString> {
     Ok(CString::new(backup)?)
 }
 
-/// The highest number of a backup of `name`; 0 if there is none, or nobody may know, as for GNU's tools.
+/// Returns the highest number of a backup of `name`; 0 if there is none, or the directory may not be read, as GNU's tools do.
 fn newest_number(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<u64> {
     let dir = match sys::open_dir_unnoticed(dir, c".", false) {
         Err(error) if sys::is(&error, &[Errno::ACCESS]) => return Ok(0),

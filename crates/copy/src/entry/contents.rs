@@ -17,10 +17,10 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How often a file is read that changes under our hands.
+/// A file that changes while it is read is read this often.
 const ATTEMPTS: usize = 3;
 
-/// How soon a wait notices that the copy is to stop.
+/// A wait notices within this time that the copy is to stop.
 const SLICE: Duration = Duration::from_millis(50);
 
 /// Copies the contents of entries. It reports errors, and repeats a copy whose source has changed.
@@ -34,7 +34,8 @@ impl<'a> ContentsCopier<'a> {
         ContentsCopier { data, reporter }
     }
 
-    /// What was moved, if the source has not changed meanwhile and the copy is the same; else it is read again.
+    /// Returns what was moved, if the source has not changed meanwhile and the copy is the same. Otherwise the file
+    /// is read again.
     pub(crate) fn unless_changed(
         &mut self,
         entry: &Entry<'_>,
@@ -84,8 +85,8 @@ impl<'a> ContentsCopier<'a> {
         unreachable!("the last attempt returns")
     }
 
-    /// Whether what was read may not be what was there at the beginning. One that only grew is told of: its beginning was
-    /// copied. One without a size (in /proc, or empty) was read to its end, whatever that was.
+    /// Returns true if the source may have changed while it was read. One that only grew is reported: its beginning
+    /// was copied. One without a size (in /proc, or empty) was read to its end.
     fn has_changed(&self, entry: &Entry<'_>, source: &Source) -> Outcome<bool> {
         if !source.stat.is_file() || source.stat.size == 0 {
             return Ok(false);
@@ -130,7 +131,7 @@ impl<'a> ContentsCopier<'a> {
         }
     }
 
-    /// A difference is a failure, unless the source has changed as well: whoever calls this has looked.
+    /// Reports a difference as a failure. The caller has made sure that the source has not changed.
     pub(crate) fn judge(&self, entry: &Entry<'_>, verdict: Verdict) -> Outcome<()> {
         match verdict {
             Verdict::None => Ok(()),

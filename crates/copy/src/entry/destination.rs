@@ -109,13 +109,13 @@ impl<'a> Destinations<'a> {
         }
     }
 
-    /// Whether the source's contents are copied, and not the thing itself made anew.
+    /// Returns true if the source's contents are copied, and not the thing itself made anew.
     fn reads(&self, source: &Stat) -> bool {
         source.is_file() || (!source.is_symlink() && reads_specials(self.shared.context.options))
     }
 
-    /// Whether a link with the target's name stands for what it points to: only where the user has named it, and not
-    /// where it is going to be replaced.
+    /// Returns true if a link with the target's name stands for what it points to: only where the user has named
+    /// it, and not where it is going to be replaced.
     fn follows_target(&self, entry: &Entry<'_>, source: &Stat) -> bool {
         let options = self.shared.context.options;
         entry.at.dir.is_top()
@@ -147,7 +147,7 @@ impl<'a> Destinations<'a> {
             .map_err(|error| self.reporter.failed(Step::CreateFile, entry.target(), error))
     }
 
-    /// What the target's link leads to. Nothing if it leads to itself and may be replaced by force.
+    /// Examines what the target's link leads to. Returns `None` if it leads to itself and may be replaced by force.
     fn behind_link(&self, entry: &Entry<'_>) -> Outcome<Option<Stat>> {
         match sys::stat_at(entry.at.target(), entry.target, true) {
             Ok(stat) => Ok(Some(stat)),
@@ -161,7 +161,7 @@ impl<'a> Destinations<'a> {
         }
     }
 
-    /// What speaks against touching what is there.
+    /// Fails if something speaks against replacing what is there.
     pub(crate) fn check_existing(&self, entry: &Entry<'_>, source: &Stat, there: &Stat) -> Outcome<()> {
         let leaves_all = matches!(
             self.shared.context.options.overwrite.when,
@@ -187,15 +187,16 @@ impl<'a> Destinations<'a> {
         self.ask(entry, there, source)
     }
 
-    /// Whether the source is a link to what it would replace: the link would point to itself, and the file be gone.
+    /// Returns true if the source is a link to what it would replace: the link would point to itself, and the file
+    /// be gone.
     pub(crate) fn points_to(&self, entry: &Entry<'_>, there: &Stat) -> bool {
         self.shared.context.options.backup == Backup::None
             && there.is_file()
             && sys::stat_at(entry.at.source(), entry.source, true).is_ok_and(|stat| stat.id == there.id)
     }
 
-    /// Whether what is there stays as it is, because it exists or is as young; this has been told.
-    /// What a dry run would have made is not there to be looked at.
+    /// Returns true if what is there stays as it is, because it exists or is as young, and reports that. `imagined`
+    /// is what a dry run would have made.
     pub(crate) fn is_left_alone(&self, entry: &Entry<'_>, source: &Stat, imagined: Option<Stat>) -> bool {
         let there = imagined.or_else(|| sys::stat_at(entry.at.target(), entry.target, false).ok());
         there.is_some_and(|there| self.check_age(entry, source, &there).is_err())
@@ -206,7 +207,7 @@ impl<'a> Destinations<'a> {
         match self.shared.context.options.overwrite.when {
             When::NoneFail => Err(self.reporter.refused(Refusal::TargetExists, entry)),
             When::Older if source.mtime > there.mtime => Ok(()),
-            // Half of an older source, or what somebody has made of that.
+            // Half of an older source, or what another program has made of that.
             When::None | When::Older if self.previous.was_begun(entry, there).is_some() => {
                 Err(self.reporter.refused(Refusal::TargetExists, entry))
             }
@@ -224,7 +225,7 @@ impl<'a> Destinations<'a> {
         options.method == Method::HardLink || (parts && !one_name && !self.is_same_name(entry))
     }
 
-    /// Whether the source and the target are one name in one directory.
+    /// Returns true if the source and the target are one name in one directory.
     fn is_same_name(&self, entry: &Entry<'_>) -> bool {
         let last = |name: &CStr| {
             name.to_bytes()
@@ -274,7 +275,7 @@ impl<'a> Destinations<'a> {
         Err(self.skip(entry, source))
     }
 
-    /// Whether what is there keeps its inode: it is no plain file, or has readers that its name does not tell of.
+    /// Returns true if what is there keeps its inode: it is not a plain file, or it has readers under other names.
     fn is_in_place(&self, there: &Stat, follow: bool) -> bool {
         let options = self.shared.context.options;
         if there.is_symlink() || self.must_go(there) {
@@ -293,16 +294,16 @@ impl<'a> Destinations<'a> {
             || !keeps_owner
     }
 
-    /// Whether what is there has to go before something else gets its name: a backup of it or its other names keep what is
-    /// in it, so that nothing may be written there.
+    /// Returns true if what is there has to go before something else gets its name: its backup or its other names
+    /// keep its contents, so nothing may be written there.
     pub(crate) fn must_go(&self, there: &Stat) -> bool {
         let options = self.shared.context.options;
         let parts = options.preserve.links && there.nlink > 1 && !options.attributes_only;
         parts || options.overwrite.remove || options.backup != Backup::None
     }
 
-    /// Whether a new file stands for the one that it replaces, with its owner and permissions: not where that one was
-    /// to be removed or renamed first, and is therefore another file.
+    /// Returns true if a new file stands for the one that it replaces, with its owner and permissions. It does not
+    /// if that one was to be removed or renamed first.
     pub(crate) fn is_replaced(&self, entry: &Entry<'_>, old: &Stat) -> bool {
         let options = self.shared.context.options;
         let goes = entry.at.dir.state == State::Shared || self.must_go(old);
@@ -326,7 +327,7 @@ impl<'a> Destinations<'a> {
         }
     }
 
-    /// What has got a new file's name meanwhile, if it may be replaced. What speaks against that has been told.
+    /// Examines what has got a new file's name meanwhile, if it may be replaced. Otherwise the reason is reported.
     pub(crate) fn replaceable_now(&self, entry: &Entry<'_>) -> Outcome<Option<Stat>> {
         let Some(there) = entry.existing(&self.reporter)? else {
             return Ok(None);

@@ -1,7 +1,7 @@
 //! A dry run: everything is looked at and decided as in a real one, and nothing is made.
 //!
 //! A directory that would be made is imagined: it has no descriptor, and nothing is in it (`State::Imagined`). Sources are
-//! held and not opened, so that no device and nobody at the other end of a FIFO notices, and directories are read without
+//! held and not opened, so that no device and no process at the other end of a FIFO notices, and directories are read without
 //! a trace where the kernel lets us.
 
 use crate::api::error::Step;
@@ -32,8 +32,8 @@ pub(crate) fn would_make(at: &Opened, name: &CStr) -> io::Result<()> {
 }
 
 impl Namer<'_> {
-    /// Whether something could be made in its place, as far as permissions tell. Returns the path of the backup that
-    /// would be made. `step` is what would fail, and `other` its other path.
+    /// Fails if something cannot be made in its place, as far as permissions tell. Returns the path of the backup
+    /// that would be made. `step` is what would fail, and `other` its other path.
     pub(crate) fn dry_run(
         &self,
         entry: &Entry<'_>,

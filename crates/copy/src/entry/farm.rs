@@ -1,5 +1,5 @@
-//! Hard links across shards: whoever copies a file of several names puts its copy into a directory beside the tree,
-//! under a name that every machine makes from the same facts. Who meets another name of the file links to that.
+//! Hard links across shards: a shard that copies a file of several names puts its copy into a directory beside the tree,
+//! under a name that every machine makes from the same facts. A shard that meets another name of the file links to that.
 //!
 //! Two shards may copy a file at the same time. Only one of them can put it there, and the other one takes that.
 
@@ -76,7 +76,8 @@ impl<'a> FarmLinker<'a> {
         }
     }
 
-    /// Whether an earlier attempt has put the file there from this very name: then it is copied, and no link.
+    /// Returns true if an earlier attempt has put the file there from this very name: then it is copied, and no
+    /// link.
     fn was_first(&self, entry: &Entry<'_>, farm: BorrowedFd<'_>, name: &CStr) -> bool {
         let again = self.shared.part.shard().is_some_and(|shard| shard.again);
         let first = || rustix::fs::readlinkat(farm, first_of(name), Vec::new());
@@ -137,7 +138,7 @@ fn first_of(name: &CStr) -> CString {
     CString::new([name.to_bytes(), b".first"].concat()).expect("no zeros")
 }
 
-/// What tells a name in the tree from another one.
+/// Returns a number that tells a name in the tree from all others.
 fn place_of(entry: &Entry<'_>) -> CString {
     let place = entry
         .at

@@ -16,7 +16,7 @@ pub(crate) struct Links {
 }
 
 enum Known {
-    /// Somebody copies it now; these wait.
+    /// A thread copies it now; these wait.
     Busy(Vec<Job>),
     /// It is here.
     At { first: First, left: Option<u32> },
@@ -41,13 +41,13 @@ impl First {
     }
 }
 
-/// What to do with a name of a file.
+/// An answer to the claim of a name.
 pub(crate) enum Claim {
     /// Copy it, and say `finished`.
     Copy,
     /// Make a link to this.
     Link(First),
-    /// Somebody else copies it: the job was put aside and comes back.
+    /// Another thread copies it: the job was put aside and comes back.
     Later,
 }
 
@@ -75,7 +75,7 @@ impl Links {
         }
     }
 
-    /// Further names are of `new`, unless somebody else has said so meanwhile: no more can be given to `old`.
+    /// Makes further names those of `new`, unless another thread has done so meanwhile: no more can be given to `old`.
     pub(crate) fn renew(&self, id: FileId, old: &First, new: First) {
         let mut files = self.files.lock().unwrap();
         if let Some(Known::At { first, .. }) = files.get_mut(&id) {

@@ -36,7 +36,7 @@ impl NodeCopier<'_> {
             return Ok(());
         }
         if !entry.at.dir.state.is_private() && self.previous.was_finished(entry, stat) {
-            // An earlier run has met this name first, so that nobody wants to keep or back up what it has made.
+            // An earlier run has met this name first, so what it has made is neither to be kept nor backed up.
             self.destinations.remove_old(entry)?;
         }
         match self.split_before(entry, stat)? {
@@ -78,7 +78,7 @@ impl NodeCopier<'_> {
     }
 
     /// With `-u`, a file of its own that is as old as the source: a copy that was made without regard to its other names.
-    /// One that is younger somebody has changed since.
+    /// One that is younger was changed since.
     fn split_before(&self, entry: &Entry<'_>, source: &Stat) -> Outcome<Option<Stat>> {
         let is_old =
             self.shared.context.options.overwrite.when == When::Older && !entry.at.dir.state.is_private();
@@ -155,7 +155,7 @@ impl NodeCopier<'_> {
         self.put(entry, &stat, (Step::CreateSymlink, Some(path)), false, make)
     }
 
-    /// Whether the target's directory is the one that relative paths start at.
+    /// Returns true if the target's directory is the one that relative paths start at.
     fn is_current(&self, entry: &Entry<'_>) -> bool {
         let here = sys::current_dir().and_then(|here| sys::stat(here.as_fd()));
         here.is_ok_and(|here| here.id == entry.at.dir.target.id())
@@ -168,7 +168,7 @@ impl NodeCopier<'_> {
         entry.existing(&self.reporter)
     }
 
-    /// Whether a link may take the place of something.
+    /// Returns true if a link may take the place of something.
     fn replaces(&self) -> bool {
         let options = self.shared.context.options;
         let overwrite = options.overwrite;

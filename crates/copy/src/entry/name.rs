@@ -149,7 +149,7 @@ impl<'a> Namer<'a> {
         }
     }
 
-    /// Whether a simple backup would take the source's own name.
+    /// Returns true if a simple backup would take the source's own name.
     fn backup_is_source(&self, entry: &Entry<'_>) -> bool {
         let options = self.shared.context.options;
         let id = |dir, name: &CStr| sys::stat_at(dir, name, false).ok().map(|stat| stat.id);

@@ -26,7 +26,7 @@ use std::ffi::{CStr, CString};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-/// How a new file is to be made.
+/// Decisions about a new file.
 pub(crate) struct Prepared {
     names: Names,
     pub(crate) modes: Modes,
@@ -37,7 +37,7 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// What the finished file gets. Who owns new files is known when one has been made.
+    /// Returns what the finished file gets. The owner of new files is known when one has been made.
     pub(crate) fn metadata<'d>(&'d self, entry: &Entry<'_>, old: Option<&'d Stat>) -> FileMetadata<'d> {
         let dir = &entry.at.dir;
         FileMetadata {
@@ -243,7 +243,7 @@ impl FileCopier<'_> {
             .begun(entry, || Ok(Begun::Made(sys::stat(made)?.id.1)))
     }
 
-    /// The first new file in a directory tells who owns new files there. Who does not know gives each its owner.
+    /// The first new file in a directory tells who owns new files there. Without it each file is given its owner.
     pub(crate) fn learn_owner(&self, dir: &Dir, made: BorrowedFd<'_>) {
         if self.shared.context.options.preserve.ownership && dir.owner_of_new.get().is_none() {
             if let Ok(stat) = sys::stat(made) {
@@ -278,7 +278,7 @@ impl FileCopier<'_> {
         Ok(moved)
     }
 
-    /// Closes what is finished, and writes that down unless there were failures since there were so many.
+    /// Closes the file, and writes down that it is finished if no failure was added since `failures`.
     fn close(
         &mut self,
         entry: &Entry<'_>,
@@ -348,7 +348,7 @@ impl FileCopier<'_> {
             self.metadata
                 .apply_to_file(entry, source.fd.as_fd(), &source.stat, to.as_fd(), &metadata);
         }
-        // A link may have led to another file system, which nobody syncs in the end.
+        // A link may have led to another file system, which is not synced in the end.
         let elsewhere = there.id.0 != entry.at.dir.target.id().0;
         let synced = match self.shared.context.options.fsync {
             Fsync::None => false,

@@ -61,8 +61,8 @@ impl NodeCopier<'_> {
         self.put(entry, stat, (step, None), true, make)
     }
 
-    /// Whether what is there stays, unless it is to go in any case: with `--attributes-only`, for it may have contents, and
-    /// where links are followed, as for GNU's.
+    /// Returns true if what is there stays, unless it is to go in any case: with `--attributes-only`, because it
+    /// may have contents, and where links are followed, as with GNU's cp.
     fn keeps_contents(&self, entry: &Entry<'_>, source: &Stat, there: &Stat) -> bool {
         let options = self.shared.context.options;
         let goes = options.overwrite.remove
@@ -156,7 +156,7 @@ impl NodeCopier<'_> {
         };
         let name = match made {
             Ok(name) => name,
-            // A link that was asked for by itself is told of as any failure is.
+            // A link that was asked for by itself is reported as any failure is.
             Err(error) if keeps_names && sys::is(&error, &[Errno::MLINK]) => return Err(End::TooManyNames),
             Err(error) => return Err(self.reporter.failed_with(step, entry.target(), other, error)),
         };

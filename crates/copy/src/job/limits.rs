@@ -49,7 +49,7 @@ fn cpus() -> usize {
         .min(MAX_JOBS)
 }
 
-/// What the threads of one copy may use.
+/// Bounds of what the threads of one copy use.
 pub(crate) struct Limits {
     /// Levels of a chain of directories that are kept open.
     pub(crate) keep: usize,

@@ -1,4 +1,4 @@
-//! Who does what: a stack of jobs and the threads that take them.
+//! A stack of jobs, and the threads that take them.
 //!
 //! The newest job goes first, so the tree is walked depth first and little is waiting at a time. A directory is read and
 //! filled by one thread: those that create files in one directory wait for each other in the kernel. Only those who
@@ -56,7 +56,7 @@ impl Batch {
         }
     }
 
-    /// The next entries that nobody has taken, `count` at most.
+    /// Takes the next entries that no thread has taken, `count` at most.
     pub(crate) fn take(&self, count: usize) -> Option<std::ops::Range<usize>> {
         debug_assert!((1..=SHARE).contains(&count));
         let start = self.next.fetch_add(count, Ordering::Relaxed);
@@ -64,7 +64,7 @@ impl Batch {
         (start < end).then_some(start..end)
     }
 
-    /// Entries that nobody has taken.
+    /// Returns the number of entries that no thread has taken.
     pub(crate) fn left(&self) -> usize {
         self.listing
             .len()
@@ -72,7 +72,7 @@ impl Batch {
     }
 }
 
-/// What a thread gets to do.
+/// Work for a thread.
 pub(crate) enum Work {
     Entry(Job),
     Help(Arc<Batch>),
@@ -96,17 +96,17 @@ impl State {
     }
 }
 
-/// Which threads there is something to do for.
+/// The threads that there is work for.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Need {
-    /// None but the first.
+    /// The first thread is enough.
     #[default]
     First,
     /// One for each CPU, or as many as were asked for.
     Helpers,
     /// Some more, which wait for the device.
     Cold,
-    /// As many as may be: what waits for the device is long.
+    /// All threads that may be started: what waits for the device is long.
     ColdLong,
 }
 
@@ -125,7 +125,7 @@ struct State {
     busy: usize,
     idle: usize,
     need: Need,
-    /// A thread has panicked: nobody shall wait for it.
+    /// A thread has panicked: no other waits for it.
     broken: bool,
 }
 
@@ -145,7 +145,7 @@ impl Queue {
         }
     }
 
-    /// Offers a long batch to those who have nothing to do, so many at most. What is needed for that, as for `push`.
+    /// Offers a long batch to at most `helpers` idle threads. Returns what is needed for that, as `push` does.
     #[must_use]
     pub(crate) fn offer(&self, batch: &Arc<Batch>, helpers: usize) -> Option<Need> {
         let mut state = self.state.lock().unwrap();
@@ -198,10 +198,13 @@ impl Queue {
         room
     }
 
-    /// So many threads have ended that brought no jobs.
+    /// Counts threads as ended that brought no jobs.
     pub(crate) fn leave(&self, count: usize) {
         let mut state = self.state.lock().unwrap();
-        debug_assert!(state.busy > count, "whoever has started them is still at work");
+        debug_assert!(
+            state.busy > count,
+            "the thread that has started them is still at work"
+        );
         state.busy -= count;
     }
 
@@ -232,7 +235,7 @@ impl Queue {
                 return Some(work);
             }
             if state.busy == 1 {
-                // The last one awake: nobody can bring more.
+                // This thread is the last one awake: no other can bring more.
                 state.busy = 0;
                 self.changed.notify_all();
                 return None;

@@ -24,24 +24,24 @@ use std::ffi::CStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Set-id bits, which make a program run as somebody: never given to a file whose owner is another one than asked for.
+/// Set-id bits, which make a program run as another user: never given to a file whose owner is another one than asked for.
 const SET_ID: u32 = 0o6000;
 
-/// How a file is created, and what is set when everything else is.
+/// The mode that a file is created with, and the one that it gets last.
 pub(crate) struct Modes {
     pub(crate) create: u32,
     pub(crate) set: Option<u32>,
 }
 
-/// What a finished file gets.
+/// The metadata that a finished file gets.
 pub(crate) struct FileMetadata<'a> {
     /// The file that it replaces.
     pub(crate) old: Option<&'a Stat>,
-    /// Who owns it now, where that is known.
+    /// The owner that it has now, if that is known.
     pub(crate) owner: Option<(u32, u32)>,
-    /// Whether it may have an access control list of its own or its directory's.
+    /// It may have an access control list of its own or its directory's.
     pub(crate) may_have_list: bool,
-    /// It was made for this, and nobody else has it open.
+    /// It was made for this, and no other program has it open.
     pub(crate) is_new: bool,
     pub(crate) names: &'a Names,
     pub(crate) mode: Option<u32>,
@@ -87,8 +87,9 @@ impl MetadataCopier<'_> {
         }
     }
 
-    /// What a file that is written to keeps: not its set-id bits, unless we may set them for anybody and its owner stays.
-    /// As the kernel does, which leaves a file that its group may not execute its set-group-id bit.
+    /// Returns the permissions that a file keeps when it is written to: not its set-id bits, unless we may set them
+    /// for any owner and its owner stays. The kernel does the same, and leaves a file that its group may not execute
+    /// its set-group-id bit.
     fn kept_permissions(&self, old: &Stat, source: &Stat) -> u32 {
         let gives_away = self.context.options.preserve.ownership && old.owner() != source.owner();
         let lost = match (self.context.privileged, gives_away) {
@@ -104,7 +105,7 @@ impl MetadataCopier<'_> {
         (self.context.options.preserve.mode == Mode::Preserve).then(|| source.permissions())
     }
 
-    /// Gives a file everything but its contents. What fails is told, and the rest is done.
+    /// Gives a file everything but its contents. A failure is reported, and the rest is done.
     pub(crate) fn apply_to_file(
         &mut self,
         entry: &Entry<'_>,
@@ -266,7 +267,7 @@ impl MetadataCopier<'_> {
         }
     }
 
-    /// What a FIFO, a socket or a device is made with: closed, if anything is still to be changed.
+    /// Returns the mode that a FIFO, a socket or a device is made with: closed, if anything is still to be changed.
     pub(crate) fn mode_of_special(&self, dir: &Dir, source: &Stat) -> u32 {
         match self.context.options.preserve.mode {
             _ if !keeps_inherited(self.context.options, dir) => 0o600,
@@ -318,7 +319,8 @@ impl MetadataCopier<'_> {
         here != Some(owner) && self.change_owner(entry.target(), owner, group, chown)
     }
 
-    /// Where that group cannot be had, a file in the place of another one gets that one's `group`.
+    /// Changes the owner. If the group cannot be had, a file in the place of another one gets that one's `group`.
+    /// Returns true if something could not be had.
     fn change_owner(
         &mut self,
         path: PathBuf,

@@ -93,8 +93,8 @@ impl MetadataCopier<'_> {
         }
     }
 
-    /// With permissions preserved, what has a list that the source has not loses it. Says whether that was so; it is told
-    /// of if not.
+    /// With permissions preserved, what has a list that the source has not loses it. Returns false if a list stays, which is
+    /// reported.
     pub(crate) fn drop_lists(
         &mut self,
         path: &Path,
@@ -137,7 +137,7 @@ impl MetadataCopier<'_> {
                 continue;
             }
             if held.get(name, &mut self.value).is_ok() {
-                // Some, such as a label, cannot be set by everybody, and a writer would not have set them.
+                // Some, such as a label, need a privilege, and a writer would not have set them.
                 let _ = Bearer::Open(to).set(name, &self.value);
             }
         }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 /// Gives copies everything but their contents. What fails is reported, and the rest is done.
 pub(crate) struct MetadataCopier<'a> {
     pub(super) context: &'a Context<'a>,
-    /// What is locked when everything has its name.
+    /// The locks that are set when everything has its name.
     pub(super) locks: &'a Locks,
     pub(super) reporter: Rc<Reporter<'a>>,
     /// Names and one value of extended attributes, for the file in hand.

@@ -42,7 +42,7 @@ const PLAIN: IFlags = IFlags::from_bits_retain(NO_COMPRESSION | DIRECT_ACCESS)
     .union(IFlags::TOPDIR)
     .union(IFlags::UNRM);
 
-/// What is to be locked in the end.
+/// A lock that is set in the end.
 struct Lock {
     what: What,
     /// Another one that has its name by then stays as it is.
@@ -65,7 +65,7 @@ impl What {
         }
     }
 
-    /// Whether it is in a tree that has not got its name.
+    /// Returns true if it is in a tree that has not got its name.
     fn is_partial(&self) -> bool {
         let dir = match self {
             What::File(dir, _) | What::Directory(dir) => dir,
@@ -97,7 +97,7 @@ impl What {
 impl MetadataCopier<'_> {
     /// Gives a file that is still empty the flags of its source.
     pub(crate) fn file_flags(&mut self, entry: &Entry<'_>, source: &Source, to: BorrowedFd<'_>) {
-        // What a device makes of such a call nobody knows.
+        // The effect of such a call on a device is unknown.
         if !self.context.options.preserve.flags || !source.stat.is_file() {
             return;
         }
@@ -176,7 +176,7 @@ impl MetadataCopier<'_> {
     }
 }
 
-/// What is locked when everything has its name.
+/// The locks that are set when everything has its name.
 #[derive(Default)]
 pub(crate) struct Locks(Mutex<Vec<Lock>>);
 
@@ -202,7 +202,7 @@ pub(crate) fn unlock(dir: BorrowedFd<'_>) -> io::Result<()> {
     set(dir, IFlags::empty(), LOCKS)
 }
 
-/// What a file has of some flags: nothing, where there are none.
+/// Returns which of these flags a file has: none, where there are no flags.
 fn get(fd: BorrowedFd<'_>, of: IFlags) -> io::Result<IFlags> {
     match ioctl_getflags(fd) {
         Ok(flags) => Ok(flags & of),
@@ -211,7 +211,7 @@ fn get(fd: BorrowedFd<'_>, of: IFlags) -> io::Result<IFlags> {
     }
 }
 
-/// Whether an error means that there are no flags here. EBADF: it may not be read, and is only held.
+/// Returns true if an error means that there are no flags here. EBADF: the file may not be read, and is only held.
 fn has_none(error: Errno) -> bool {
     matches!(
         error,

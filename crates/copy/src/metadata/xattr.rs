@@ -14,13 +14,13 @@ use std::path::Path;
 pub(crate) const ACCESS_LIST: &CStr = c"system.posix_acl_access";
 pub(crate) const DEFAULT_LIST: &CStr = c"system.posix_acl_default";
 
-/// What SELinux keeps a context in.
+/// The attribute that SELinux keeps a context in.
 pub(crate) const CONTEXT: &CStr = c"security.selinux";
 
 /// The kernel's bound for a list of names, and for a value (`XATTR_LIST_MAX`, `XATTR_SIZE_MAX`).
 const MAX_BYTES: usize = 64 << 10;
 
-/// Whether the kernel has a policy of SELinux: without one, no context can be preserved or set.
+/// Returns true if the kernel has a policy of SELinux: without one, no context can be preserved or set.
 pub fn is_selinux() -> bool {
     Path::new("/sys/fs/selinux/enforce").exists()
 }
@@ -29,13 +29,13 @@ pub fn is_selinux() -> bool {
 pub(crate) enum Bearer<'a> {
     /// An open file.
     Open(BorrowedFd<'a>),
-    /// What cannot be opened, by a path from `sys::proc_path` that ends in its name.
+    /// A file that cannot be opened, by a path from `sys::proc_path` that ends in its name.
     Path(Vec<u8>),
-    /// What is held but not open for reading, by its path from `sys::proc_path`: that is a link to it.
+    /// A file that is held but not open for reading, by its path from `sys::proc_path`: that is a link to it.
     Followed(Vec<u8>),
 }
 
-/// What kind of attribute a name stands for.
+/// The kind of attribute that a name stands for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
     AccessList,
@@ -54,7 +54,7 @@ impl Class {
         }
     }
 
-    /// How much attributes of this class are wanted.
+    /// Returns how much attributes of this class are wanted.
     pub(crate) fn wish(self, options: &Options) -> Wish {
         match self {
             Class::AccessList if options.preserve.mode == Mode::Preserve => Wish::Must,
@@ -165,7 +165,7 @@ pub(crate) fn each_to_set(names: &[u8]) -> impl Iterator<Item = &CStr> {
     each(names).filter(move |name| !is_list(name)).chain(lists)
 }
 
-/// Whether an error means that there are no such attributes here.
+/// Returns true if an error means that there are no such attributes here.
 pub(crate) fn is_unsupported(error: &io::Error) -> bool {
     sys::is(error, &[Errno::OPNOTSUPP, Errno::NOSYS])
 }
@@ -195,7 +195,7 @@ pub(crate) fn drop_given(dir: BorrowedFd<'_>, options: &Options) {
     }
 }
 
-/// What the list that a directory hands down leaves to owners, as permissions: all, where it cannot be read.
+/// Returns the permissions that the list which a directory hands down leaves to owners: all, if it cannot be read.
 pub(crate) fn owner_in_list(dir: BorrowedFd<'_>) -> u32 {
     let mut list = Vec::new();
     let read = Bearer::Open(dir).get(DEFAULT_LIST, &mut list);
@@ -211,7 +211,7 @@ pub(crate) fn owner_in_list(dir: BorrowedFd<'_>) -> u32 {
     }
 }
 
-/// Whether new files in a directory get an access control list from it. Where that cannot be known they may.
+/// Returns true if new files in a directory may get an access control list from it.
 pub(crate) fn inherits(dir: BorrowedFd<'_>) -> bool {
     !matches!(
         rustix::fs::fgetxattr(dir, DEFAULT_LIST, &mut [0u8; 0]),

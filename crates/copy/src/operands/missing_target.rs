@@ -75,14 +75,15 @@ pub(crate) fn where_no_directory_is(
     walker.reporter.failed(step, target.path().into(), error);
 }
 
-/// What is to be made of a source of this kind cannot be.
+/// Reports that what is to be made of a source of this kind cannot be made.
 fn not_made(walker: &mut Walker<'_>, source: &Path, target: &Path, kind: FileType, error: io::Error) {
     let (step, tells_source) = step_of(walker, kind);
     let other = tells_source.then(|| source.into());
     walker.reporter.failed_with(step, target.into(), other, error);
 }
 
-/// What is made of a source of this kind, and whether the source's path is told beside the target's.
+/// Returns the step that makes something of a source of this kind, and true if the source's path is shown beside
+/// the target's.
 fn step_of(walker: &Walker<'_>, kind: FileType) -> (Step, bool) {
     match (walker.shared.context.options.method, kind) {
         (_, FileType::Directory) => (Step::CreateDirectory, false),

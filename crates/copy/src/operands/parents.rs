@@ -28,9 +28,9 @@ pub(crate) struct Parents {
     top: Arc<Dir>,
     /// The pair for each path below it, as many as may be open.
     known: HashMap<PathBuf, Arc<Dir>>,
-    /// What was made, by its path below the target: told of, and to be finished.
+    /// Directories that were made, by their paths below the target. They are reported, and are to be finished.
     made: HashSet<PathBuf>,
-    /// What was there, by its path below the target.
+    /// Directories that existed, by their paths below the target.
     found: HashSet<PathBuf>,
     unfinished: Vec<Unfinished>,
 }
@@ -58,7 +58,7 @@ impl Parents {
         }
     }
 
-    /// Whether no more pairs may be open.
+    /// Returns true if no more pairs may be open.
     pub(crate) fn is_full(&self, walker: &Walker<'_>) -> bool {
         self.known.len() >= walker.run.limits.keep
     }

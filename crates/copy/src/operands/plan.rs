@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// So many sources that are no directories are copied before another thread has started.
+/// Up to this many sources that are not directories are copied before another thread has started.
 const FEW: usize = 64;
 
 pub(crate) fn copy(
@@ -82,8 +82,8 @@ pub(crate) fn carry_out(run: &Run<'_>, sources: &[PathBuf], target: &Target) -> 
                     operands.watch_disk(&mut walker);
                     operands.add_all(&mut walker, sources, &mut total);
                     operands.copy(&mut walker, &mut total);
-                    let is_told = !total.partial.is_empty() || walker.reporter.has_partial();
-                    operands.finish(&mut walker, is_told);
+                    let is_reported = !total.partial.is_empty() || walker.reporter.has_partial();
+                    operands.finish(&mut walker, is_reported);
                 }
                 let is_left = run.shared.context.stopped()
                     || !total.partial.is_empty()
@@ -109,7 +109,7 @@ pub(crate) fn carry_out(run: &Run<'_>, sources: &[PathBuf], target: &Target) -> 
     total
 }
 
-/// Whether a run has left a journal for this very copy.
+/// Returns true if a run has left a journal for this very copy.
 fn is_left(options: &Options, sources: &[PathBuf], target: &Target, observer: &dyn Observer) -> bool {
     let run = Run::new(options, sources, target, observer);
     let Ok(operands) = Operands::new(target) else {
@@ -122,9 +122,9 @@ fn is_left(options: &Options, sources: &[PathBuf], target: &Target, observer: &d
     matches!(found, Ok(journal::Search::Found(_)))
 }
 
-/// What is to be copied next, and what has been.
+/// The sources that are to be copied next, and those that have been.
 struct Operands<'a> {
-    /// As the user names it.
+    /// The target as the user names it.
     target: &'a Path,
     top: Arc<Dir>,
     /// The name of the copy, if there is one for all.
@@ -235,8 +235,8 @@ impl<'a> Operands<'a> {
         Ok(())
     }
 
-    /// Whether a source is excluded by its own name: before anything is made for it, and before another one that would
-    /// have the same target.
+    /// Returns true if a source is excluded by its own name: before anything is made for it, and before another one
+    /// that would have the same target.
     fn leaves_out(&self, walker: &mut Walker<'_>, source: &CStr, target: &CStr) -> io::Result<bool> {
         if walker.shared.context.options.filter.is_empty() {
             return Ok(false);
@@ -258,7 +258,7 @@ impl<'a> Operands<'a> {
             .leaves_out(&entry, stat.ok().map(|stat| stat.file_type())))
     }
 
-    /// Whether the entry's target has not been written by this copy. Two directories become one, in turn.
+    /// Returns true if this copy has not written the entry's target. Two directories become one, in turn.
     fn is_new(
         &mut self,
         walker: &mut Walker<'_>,
@@ -353,16 +353,16 @@ impl<'a> Operands<'a> {
         walker.recover();
     }
 
-    /// What comes when everything is in its place.
-    fn finish(&mut self, walker: &mut Walker<'_>, is_told: bool) {
+    /// Ends the copy, when everything is in its place.
+    fn finish(&mut self, walker: &mut Walker<'_>, is_reported: bool) {
         self.parents.finish(walker);
         let run = walker.run;
         let has_journal = |id| run.shared.journal.get().is_some_and(|journal| journal.is_in(id));
         run.shared.locks.lock_all(&walker.reporter, |id| !has_journal(id));
         for disk in run.shared.disks.all() {
-            // A tree that has no name because of this was told of. A barrier may have noticed it where nobody asked.
+            // A tree that has no name because of this is reported already. A barrier may have noticed it unasked.
             let wanted = if disk.has_failed() {
-                !is_told
+                !is_reported
             } else {
                 run.shared.syncs()
             };
@@ -377,7 +377,7 @@ impl<'a> Operands<'a> {
         }
     }
 
-    /// What is to be synced in the end is looked at from the beginning.
+    /// Watches from the beginning the disk that is synced in the end.
     fn watch_disk(&self, walker: &mut Walker<'_>) {
         let watched = match walker.shared.syncs() {
             true => self

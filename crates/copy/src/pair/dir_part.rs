@@ -6,7 +6,7 @@ use crate::pair::weight::Pieces;
 use std::ffi::CStr;
 use std::sync::Mutex;
 
-/// What a run has of a directory.
+/// A directory as a run has it.
 #[derive(Default)]
 pub(crate) struct DirPart {
     /// It is counted here, and not by the shard that has the range before.

@@ -26,7 +26,7 @@ pub(crate) struct Dir {
     /// The source as it was when it was opened: its metadata is given to the target last.
     pub(crate) stat: Stat,
     pub(crate) state: State,
-    /// What it is in a copy that is done in parts.
+    /// Its part in a copy that is done in parts.
     pub(crate) part: Option<Box<DirPart>>,
     /// Its place, in the words of a journal.
     pub(crate) key: Key,
@@ -36,15 +36,15 @@ pub(crate) struct Dir {
     pub(crate) inherits: bool,
     /// User and group that new files get here; asked for with the first one.
     pub(crate) owner_of_new: OnceLock<(u32, u32)>,
-    /// What one entry is of the whole; not known before the directory has been read.
+    /// The part of the whole that one entry is; unknown before the directory has been read.
     pub(crate) part_of_entry: OnceLock<f64>,
     /// The device of the source that the user named, for `one_file_system`.
     pub(crate) root_device: u64,
-    /// The unfinished tree that it is in, if nobody else can see it.
+    /// The unfinished tree that it is in, if no other program can see it.
     pub(crate) tree: Option<FileId>,
     /// That tree is to be in a directory that was there, and has its name before everything is done.
     pub(crate) is_part: bool,
-    /// What is still to be done in here, and the reading of the directory itself.
+    /// The number of entries that are still to be done in here, and the reading of the directory itself.
     pub(crate) pending: AtomicUsize,
     /// That it is not copied into itself has been told.
     pub(crate) refused_itself: Once,
@@ -55,20 +55,20 @@ pub(crate) struct Dir {
 pub(crate) struct Once(AtomicBool);
 
 impl Once {
-    /// Whether it is the first time.
+    /// Returns true the first time.
     pub(crate) fn is_first(&self) -> bool {
         !self.0.swap(true, Ordering::Relaxed)
     }
 }
 
-/// What a target directory is.
+/// The state of a target directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// It was there before, and others may use it.
     Existing,
     /// Made by us, and under a final name. Its metadata is still to be set.
     Made,
-    /// Made by us below one of the third kind: nobody can see it, so files can be created under their final names.
+    /// Made by us below one of the third kind: no other program can see it, so files can be created under their final names.
     Hidden,
     /// Made by us under a partial name, to be renamed when all is done.
     Partial,
@@ -79,7 +79,7 @@ pub(crate) enum State {
 }
 
 impl State {
-    /// Whether names in it are ours alone, so that nothing is replaced and nothing has to appear at once.
+    /// Returns true if names in it are ours alone, so that nothing is replaced and nothing has to appear at once.
     pub(crate) fn is_private(self) -> bool {
         matches!(self, State::Hidden | State::Partial | State::Imagined)
     }
@@ -87,13 +87,13 @@ impl State {
 
 /// One of the two directories of a pair.
 pub(crate) struct Slot {
-    /// As it is shown. Of the topmost pair it is a path, of all others a name.
+    /// The name as it is shown. That of the topmost pair is a path.
     name: Box<CStr>,
-    /// As it is called until it is finished.
+    /// The name that it has until it is finished.
     partial: Mutex<Option<Box<CStr>>>,
     /// It was reached through a link of this name, and is again; it must still be the same directory.
     through_link: bool,
-    /// What is named `.` in it is itself, and is shown as it is.
+    /// The name `.` in it is the directory itself, and is shown as it is.
     is_itself: bool,
     id: FileId,
     fd: Mutex<Option<Arc<OwnedFd>>>,
@@ -173,7 +173,7 @@ impl Slot {
     }
 }
 
-/// Which of a pair's two directories.
+/// One of a pair's two directories.
 #[derive(Clone, Copy)]
 pub(crate) enum Side {
     Source,
@@ -198,7 +198,7 @@ impl Opened {
     }
 }
 
-/// What a new pair is made of.
+/// The fields of a new pair.
 pub(crate) struct Parts {
     pub(crate) source: Slot,
     pub(crate) target: Slot,
@@ -265,7 +265,7 @@ impl Dir {
         }
     }
 
-    /// What one entry is of the whole, as far as that is known.
+    /// Returns the part of the whole that one entry is, as far as that is known.
     pub(crate) fn part(&self) -> f64 {
         self.part_of_entry.get().copied().unwrap_or(0.0)
     }
@@ -370,7 +370,7 @@ impl Dir {
         names
     }
 
-    /// Whether a source directory is this one or above it.
+    /// Returns true if a source directory is this one or above it.
     pub(crate) fn is_inside(&self, source: FileId) -> bool {
         std::iter::successors(Some(self), |dir| dir.parent.as_deref())
             .any(|dir| !dir.is_top() && dir.source.id == source)
@@ -393,13 +393,13 @@ impl Dir {
             .collect()
     }
 
-    /// Where it is until it is finished.
+    /// Returns the path that it has until it is finished.
     pub(crate) fn partial_path(&self) -> Option<PathBuf> {
         let partial = self.target.partial()?;
         Some(self.parent.as_ref()?.path(Side::Target, &partial))
     }
 
-    /// One more thing to be done in here. Somebody who has such a thing in hand may add another.
+    /// Adds entries that are to be done in here. A thread that has such an entry in hand may add others.
     pub(crate) fn add(&self, count: usize) {
         let before = self.pending.fetch_add(count, Ordering::Relaxed);
         debug_assert!(before > 0, "a finished directory has nothing more to do");

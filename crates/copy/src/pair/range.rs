@@ -22,7 +22,7 @@ pub(crate) struct Range {
     pub(crate) to: Option<Place>,
 }
 
-/// What a range means within one directory: for the bounds that lie below it, the components that are left.
+/// The meaning of a range within one directory: for the bounds that lie below it, the components that are left.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bounds {
     from: Option<Tail>,
@@ -62,7 +62,7 @@ impl Tail {
 pub(crate) struct Reached {
     /// The entry itself is in the range, and not only something below it.
     pub(crate) own: bool,
-    /// What the range means in it, if it is a directory.
+    /// The meaning of the range in it, if it is a directory.
     pub(crate) bounds: Bounds,
 }
 
@@ -81,7 +81,7 @@ impl Range {
 }
 
 impl Bounds {
-    /// What the range has of an entry of this directory, if anything.
+    /// Returns what the range has of an entry of this directory, if anything.
     pub(crate) fn enter(&self, name: &CStr) -> Option<Reached> {
         let mut reached = Reached {
             own: true,
@@ -123,7 +123,7 @@ mod tests {
             .collect()
     }
 
-    /// Whether the range has a path, found by entering one component after the other.
+    /// Returns true if the range has a path, found by entering one component after the other.
     fn has(range: &Range, path: &[String]) -> bool {
         let mut reached = range.top();
         for name in names(path) {

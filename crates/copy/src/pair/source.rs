@@ -7,7 +7,7 @@ use rustix::fd::OwnedFd;
 pub(crate) struct Source {
     pub(crate) fd: OwnedFd,
     pub(crate) stat: Stat,
-    /// Whether it is known to have attributes.
+    /// It is known to have attributes.
     pub(crate) attributes: bool,
 }
 

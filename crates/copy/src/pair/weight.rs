@@ -8,8 +8,8 @@ use crate::api::json::Name;
 use crate::pair::range::Place;
 use std::ffi::CStr;
 
-/// What an entry costs besides its bytes, in bytes: on a shared file system, creating a file takes about as long as
-/// writing some hundred kilobytes.
+/// The cost of an entry besides its bytes, in bytes: on a shared file system, creating a file takes about as long
+/// as writing some hundred kilobytes.
 const ENTRY_COST_BYTES: u64 = 256 << 10;
 
 /// Pieces that a directory may have before they are put together, and about how many are left then: a huge directory
@@ -20,7 +20,7 @@ const FEWER_PIECES: u64 = 8192;
 /// A directory keeps its own pieces if it is heavier than this part of a shard: lighter ones are not cut.
 const GRAIN: u64 = 16;
 
-/// How much something is.
+/// The size of something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Weight {
     pub(crate) entries: u64,
@@ -46,7 +46,7 @@ pub(crate) struct Pieces {
     total: Weight,
 }
 
-/// What there is from a name on, up to the next piece's.
+/// The entries from a name on, up to the next piece's.
 #[derive(Debug)]
 struct Piece {
     from: Box<[u8]>,
@@ -123,7 +123,7 @@ impl Pieces {
         }
     }
 
-    /// Places that part the tree into at most so many shards, and about how much is before the first, between them
+    /// Finds places that part the tree into at most this many shards, and about how much is before the first, between them
     /// and after the last.
     pub(crate) fn cut(self, shards: usize) -> (Vec<Place>, Vec<Weight>) {
         let (total, shards) = (u128::from(self.total.cost()), shards as u128);

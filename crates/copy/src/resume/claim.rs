@@ -17,14 +17,14 @@ use std::io;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Of the lock's name, after that of the tree.
+/// The end of the lock's name, after that of the tree.
 const END: &[u8] = b".partial.lock";
 
 /// A process that was killed has its lock until the kernel has taken it apart, after `kill` has returned.
 const WAIT: Duration = Duration::from_millis(500);
 const STEP: Duration = Duration::from_millis(5);
 
-/// How often a lock file may vanish between a look at it and the lock: each time another copy has ended.
+/// A lock file may vanish this often between a look at it and the lock: each time another copy has ended.
 const ATTEMPTS: usize = 100;
 
 /// A lock that is held.
@@ -36,7 +36,7 @@ pub(crate) struct Claim {
 }
 
 pub(crate) enum Claimed {
-    /// By us, or by nobody where there are no locks.
+    /// By us, or by no process where there are no locks.
     Ours(Option<Claim>),
     /// By this process, if it says so.
     Others(Option<u32>),
@@ -72,10 +72,10 @@ pub(crate) fn take(dir: BorrowedFd<'_>, name: &CStr) -> Claimed {
             }
         }
         if !is_named(dir, &name, &file).unwrap_or(false) {
-            // Whoever held it has removed it.
+            // The process that held it has removed it.
             continue;
         }
-        // One of another user's cannot be written to: then nobody is told who holds it.
+        // One of another user's cannot be written to: then its holder stays unknown.
         let _ = rustix::fs::ftruncate(&file, 0);
         let _ = sys::write_all_at(file.as_fd(), std::process::id().to_string().as_bytes(), 0);
         return Claimed::Ours(Some(Claim {
@@ -144,7 +144,7 @@ fn twice<T>(call: impl Fn() -> io::Result<T>) -> io::Result<T> {
     call().or_else(|_| call())
 }
 
-/// What cannot be removed is taken over by the next copy.
+/// Removes a lock file. If that fails, the next copy takes it over.
 fn remove(dir: BorrowedFd<'_>, name: &CStr, file: &OwnedFd) {
     let _ = twice(|| match is_named(dir, name, file)? {
         true => Ok(rustix::fs::unlinkat(dir, name, AtFlags::empty())?),
@@ -192,7 +192,7 @@ mod tests {
     fn ours(claimed: Claimed) -> Claim {
         match claimed {
             Claimed::Ours(claim) => claim.expect("there are locks"),
-            Claimed::Others(_) => panic!("nobody else has it"),
+            Claimed::Others(_) => panic!("no other process has it"),
         }
     }
 

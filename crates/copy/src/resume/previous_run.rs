@@ -29,7 +29,7 @@ use std::rc::Rc;
 /// File systems with the coarsest times have those of every other second.
 const COARSEST_S: i64 = 2;
 
-/// What earlier runs have done, if this one continues them.
+/// The results of earlier runs, if this one continues them.
 pub(crate) struct PreviousRun<'a> {
     context: &'a Context<'a>,
     part: &'a Part,

@@ -1,4 +1,4 @@
-//! Removal of what earlier runs have begun and nobody continues.
+//! Removal of what earlier runs have begun and no run continues.
 
 use crate::api::error::Step;
 use crate::api::options::Dereference;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-/// What a rule does with what it matches.
+/// The action of a rule on what it matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
     /// Leave it out, and all that is below it.
@@ -14,7 +14,7 @@ pub enum Action {
     Include,
 }
 
-/// Which entries are copied. The first rule that matches decides; what none matches is copied.
+/// A rule that decides which entries are copied. The first rule that matches decides; what none matches is copied.
 ///
 /// A pattern is like those of .gitignore: `*` and `?` match no slash, `**` between slashes any number of directories,
 /// `[a-z]` and `[!a-z]` one character, a backslash makes the next character mean itself. One with a slash in it is about the

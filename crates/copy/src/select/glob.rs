@@ -25,7 +25,7 @@ pub(crate) struct Subject<'s> {
     pub(crate) is_dir: bool,
 }
 
-/// What stands between two slashes.
+/// The part of a pattern between two slashes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
     /// `**`: any number of directories, and none too.
@@ -127,7 +127,7 @@ impl Glob {
         })
     }
 
-    /// Whether it is about this entry.
+    /// Returns true if it is about this entry.
     pub(crate) fn matches(&self, subject: &Subject<'_>) -> bool {
         let Subject {
             source,
@@ -151,7 +151,7 @@ impl Glob {
                 || (1..=above.len()).any(|end| self.is_about(&above[..end])))
     }
 
-    /// Whether it is about the last of these names, each of which is in the directory before it.
+    /// Returns true if it is about the last of these names, each of which is in the directory before it.
     fn is_about(&self, names: &[&[u8]]) -> bool {
         match names {
             [] => false,
@@ -195,8 +195,9 @@ fn is_name(tokens: &[Token], name: &[u8]) -> bool {
     )
 }
 
-/// Whether a pattern takes all items. A star takes any number of them, another element as many as `take` says, which is
-/// the `width` of one, or fits not. Only the last star is ever tried again: what the ones before it took can stay.
+/// Returns true if a pattern takes all items. A star takes any number of them, another element as many as `take`
+/// says, which is the `width` of one, or fits not. Only the last star is ever tried again: what the ones before it
+/// took can stay.
 fn all_taken<P, T>(
     pattern: &[P],
     items: &[T],
@@ -231,7 +232,7 @@ fn all_taken<P, T>(
     }
 }
 
-/// What is behind the last character that there is.
+/// The number behind the last character that there is.
 const NO_CHARACTER: u32 = 0x11_0000;
 
 /// The first character and how many bytes it has. A byte that begins none is one by itself, other than all others.
@@ -287,7 +288,7 @@ fn literal(part: &mut &[u8]) -> Result<u32, BadPattern> {
     Ok(character)
 }
 
-/// What is between brackets. A `]` at the beginning is one of the characters.
+/// Parses what is between brackets. A `]` at the beginning is one of the characters.
 fn one_of(part: &mut &[u8]) -> Result<Token, BadPattern> {
     let not = matches!(part.first(), Some(b'!' | b'^'));
     *part = &part[usize::from(not)..];

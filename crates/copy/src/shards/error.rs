@@ -1,4 +1,4 @@
-//! Why a copy in parts cannot go on at all. What concerns single files is told to the observer.
+//! Why a copy in parts cannot go on at all. Errors of single files are reported to the observer.
 
 use std::fmt;
 use std::io;
@@ -32,12 +32,12 @@ pub enum Error {
     NoSuchShard {
         /// Asked for; the first one is 0.
         shard: usize,
-        /// How many there are.
+        /// The number of shards.
         shards: usize,
     },
     /// These shards are not done.
     Missing(Vec<usize>),
-    /// Somebody is still at work on a shard that is done.
+    /// A process is still at work on a shard that is done.
     Running(String),
     /// The observer asked to stop.
     Stopped,

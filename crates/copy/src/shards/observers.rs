@@ -17,13 +17,14 @@ impl Observer for Quiet<'_> {
     }
 }
 
-/// Of a million failures the first ones tell enough; the report counts them all.
+/// Upper bound on the diagnostics that are kept: of a million failures the first ones are enough, and the report
+/// counts them all.
 const MOST_TOLD: usize = 1000;
 
-/// How often an attempt looks whether another one was quicker.
+/// An attempt looks this often whether another one was quicker.
 const LOOK_MS: u64 = 500;
 
-/// Keeps what was told, and ends an attempt that nobody needs any more.
+/// Keeps the diagnostics, and ends an attempt that is not needed any more.
 pub(crate) struct Recorder<'a> {
     observer: &'a dyn Observer,
     is_done: &'a dyn IsDone,
@@ -32,7 +33,7 @@ pub(crate) struct Recorder<'a> {
     look_ms: AtomicU64,
 }
 
-/// Whether the shard is done, by another attempt.
+/// Returns true if another attempt has done the shard.
 pub(crate) trait IsDone: Fn() -> bool + Sync {}
 
 impl<F: Fn() -> bool + Sync> IsDone for F {}

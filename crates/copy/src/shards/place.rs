@@ -37,7 +37,7 @@ impl Place {
         }
     }
 
-    /// Whether the tree has its name: there is nothing under the other one.
+    /// Returns true if the tree has its name: there is nothing under the other one.
     pub(crate) fn named(&self, plan: &Plan) -> Result<bool, Error> {
         match sys::stat_at(self.parent.as_fd(), &plan.partial.0, false) {
             Ok(_) => Ok(false),
@@ -67,7 +67,7 @@ pub(crate) fn source_of(source: &Path, options: &Options) -> Result<(Stat, Owned
     Ok((stat, fd))
 }
 
-/// Whether a directory is below another one, or is it.
+/// Returns true if a directory is below another one, or is it.
 pub(crate) fn is_below(directory: BorrowedFd<'_>, other: sys::FileId) -> std::io::Result<bool> {
     // Who may pass through a directory may not be allowed to list it.
     let mut fd = sys::open_target_dir(directory, c".", false)?;

@@ -35,7 +35,7 @@ pub struct Plan {
     /// Names in the target's directory: the tree's until it is finished, and that of the records.
     pub(super) partial: Name,
     pub(super) records: Name,
-    /// What the source is known by.
+    /// The identity of the source.
     pub(super) from: Identity,
     pub(super) options: Options,
     pub(super) digest: u64,
@@ -53,8 +53,8 @@ pub struct Shard {
     pub bytes: u64,
 }
 
-/// What tells a directory from another one that is in its place on another machine, such as an empty mount point:
-/// some file systems have other inodes on each machine, but then the time is the same.
+/// The facts that tell a directory from another one that is in its place on another machine, such as an empty mount
+/// point: some file systems have other inodes on each machine, but then the time is the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Identity {
     inode: u64,
@@ -93,7 +93,7 @@ impl Plan {
         &self.shards
     }
 
-    /// Has its shards run by so many threads each, instead of those that were wished for when it was made; 0 is as many
+    /// Has its shards run by this many threads each, instead of those that were wished for when it was made; 0 is as many
     /// as help.
     pub fn set_jobs(&mut self, jobs: usize) {
         self.options.jobs = jobs;
@@ -132,7 +132,8 @@ impl Plan {
         }
     }
 
-    /// What no plan that was made here has: believed, it would have other things renamed or removed, or files left out.
+    /// Returns what no plan that was made here has: believed, it would have other things renamed or removed, or
+    /// files left out.
     fn defect(&self) -> Option<&'static str> {
         let (Some(name), true) = (self.target.file_name(), self.target.is_absolute()) else {
             return Some("its target has no name, or is not absolute");
@@ -180,7 +181,7 @@ impl Plan {
         serde_json::to_string(self).expect("plain data")
     }
 
-    /// Which shards have no record of being done.
+    /// Returns the shards that have no record of being done.
     pub fn missing(&self) -> Result<Vec<usize>, Error> {
         let place = Place::open(self)?;
         let mut missing = Vec::new();
@@ -192,7 +193,7 @@ impl Plan {
         Ok(missing)
     }
 
-    /// What a shard has done, and tells the observer what it has told; `None` if it is not done.
+    /// Returns what a shard has done, and repeats its diagnostics to the observer; `None` if it is not done.
     pub fn report_of(&self, shard: usize, observer: &dyn Observer) -> Result<Option<Report>, Error> {
         self.check(shard)?;
         let done = Place::open(self)?.records.done(&name_of(shard))?;

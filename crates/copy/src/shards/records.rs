@@ -34,7 +34,7 @@ pub(crate) struct Records {
     path: PathBuf,
 }
 
-/// What a shard has done.
+/// The results of a shard.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Done {
     pub(crate) report: Report,
@@ -139,7 +139,7 @@ impl Records {
             .map_err(|error| self.failed(name, error))
     }
 
-    /// What is recorded of a shard that is done, or under another name. A record that says nothing is none.
+    /// Reads what is recorded of a shard that is done, or under another name. A record that says nothing is none.
     pub(crate) fn done(&self, name: &CStr) -> Result<Option<Done>, Error> {
         let bytes = self.read(name)?;
         Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
@@ -165,7 +165,7 @@ impl Records {
         Ok(names)
     }
 
-    /// Whether nothing is left.
+    /// Returns true if nothing is left.
     pub(crate) fn is_empty(&self) -> Result<bool, Error> {
         let names = self.names(c".").map_err(|error| self.failed(c".", error))?;
         Ok(names.is_empty())
@@ -187,7 +187,7 @@ impl Records {
         };
         let begun = (|| {
             let file = sys::create(self.dir.as_fd(), &name, 0o600, false)?;
-            // Where there are no locks nobody waits for us.
+            // Without locks no process waits for us.
             let _ = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
             sys::write_all(file.as_fd(), &serde_json::to_vec(&who).expect("plain data"))?;
             Ok(file)
@@ -204,7 +204,7 @@ impl Records {
         Ok((attempt, again))
     }
 
-    /// Somebody who is still at work.
+    /// Returns a process that is still at work.
     pub(crate) fn running(&self) -> Result<Option<String>, Error> {
         for name in self.attempts()? {
             let Ok(file) = sys::open_source(self.dir.as_fd(), &name, false, false) else {

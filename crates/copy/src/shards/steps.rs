@@ -23,14 +23,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long [`finish`] waits for attempts that have not noticed yet that another one was quicker.
+/// [`finish`] waits this long for attempts that have not noticed yet that another one was quicker.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Walks a directory, makes its directories in a new tree beside `target`, and cuts what is in them into at most so
 /// many shards of about the same cost. Files are not split.
 ///
 /// `target` must be free. The tree is invisible until [`finish`]: options about what exists already mean nothing.
-/// What cannot be read is passed over here, and told of by the shard that meets it.
+/// What cannot be read is passed over here, and reported by the shard that meets it.
 pub fn plan(
     options: &Options,
     source: &Path,
@@ -72,7 +72,7 @@ pub fn plan(
     let records = Records::make(parent.as_fd(), &plan.records.0, plan.records())?;
     let planned = plan.fill(parent.as_fd(), &records, shards.max(1), observer);
     if planned.is_err() {
-        // There is nothing in it but directories of ours. What went wrong first is told.
+        // There is nothing in it but directories of ours. The first error is reported.
         let _ = std::fs::remove_dir_all(plan.partial());
         let _ = records.remove(parent.as_fd(), &plan.records.0);
     }
@@ -162,7 +162,7 @@ pub(super) fn of_new_tree(options: &Options) -> Result<Options, Error> {
     })
 }
 
-/// Copies what is in a shard. Whoever runs one that is done gets its report; one that failed in part or was ended in
+/// Copies what is in a shard. Running one that is done returns its report; one that failed in part or was ended in
 /// the middle goes on with what is missing. It may be run twice at the same time.
 ///
 /// The report has what an earlier attempt had finished as `resumed`. `Report::stopped` if the observer asked to stop:
@@ -208,7 +208,7 @@ pub fn run_shard(plan: &Plan, shard: usize, observer: &dyn Observer) -> Result<R
             digest: run.shared.part.shard().map_or(0, |shard| shard.checksum.value()),
         };
         place.records.write_done(&record, &done)?;
-        // With the record, nobody looks at the journal again.
+        // With the record, the journal is not read again.
         let _ = run.shared.journal.end(report.failures > 0);
         Ok(report)
     };
@@ -228,7 +228,7 @@ pub fn run_shard(plan: &Plan, shard: usize, observer: &dyn Observer) -> Result<R
 /// Gives the directories their metadata and the tree its name, and removes the records. Every shard must be done.
 ///
 /// The report is that of all shards together; its duration is that of this call. What they have told is not told
-/// again. Whoever finishes again after an interruption goes on.
+/// again. Finishing again after an interruption goes on.
 pub fn finish(plan: &Plan, observer: &dyn Observer) -> Result<Report, Error> {
     let begin = Instant::now();
     let place = Place::open(plan)?;

@@ -1,8 +1,8 @@
 //! Whether what was written has reached the disk, for each file system that a copy writes to.
 //!
 //! The kernel writes most of it later, and tells of a failure then: once to each open file, of what failed after it was
-//! opened or what nobody has been told of yet (errseq; for `syncfs` since Linux 5.8). Whoever opens a file after somebody
-//! else has heard of it is told that all is well. So one file of each file system is open before anything is written
+//! opened or was not reported yet (errseq; for `syncfs` since Linux 5.8). A file that is opened after another one has
+//! reported the failure reports none. So one file of each file system is open before anything is written
 //! there, every sync goes through it, and what has failed once stays failed.
 
 use crate::sys;

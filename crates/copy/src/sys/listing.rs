@@ -13,7 +13,7 @@ use std::mem::MaybeUninit;
 /// for the order to matter.
 const BATCH: usize = 65_536;
 
-/// What one getdents64 fills: the kernel's work for it takes well under a millisecond.
+/// One getdents64 fills this: the kernel's work for it takes well under a millisecond.
 pub(crate) const READ_BYTES: usize = 64 << 10;
 
 #[derive(Default)]
@@ -24,7 +24,7 @@ pub(crate) struct Listing {
 
 struct Listed {
     ino: u64,
-    /// Where its name begins.
+    /// The offset of its name.
     start: u32,
     kind: FileType,
 }

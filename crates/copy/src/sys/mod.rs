@@ -19,7 +19,7 @@ use rustix::ioctl::{self, opcode, Opcode};
 use std::ffi::{CStr, CString};
 use std::io;
 
-/// How often a link is tried: each failure takes a rename by somebody else in the middle of it.
+/// A link is tried this often: each failure takes a rename by another program in the middle of it.
 const LINK_ATTEMPTS: usize = 16;
 
 /// Gives a file another name. A file that is replaced by a rename meanwhile was found, has no name left when the kernel is
@@ -86,7 +86,7 @@ pub(crate) const EXT4: u64 = 0xef53;
 pub(crate) const BTRFS: u64 = 0x9123_683e;
 pub(crate) const TMPFS: u64 = 0x0102_1994;
 
-/// Which file system a descriptor is on; 0 if it does not tell.
+/// Returns the type of the file system of a descriptor; 0 if it does not tell.
 pub(crate) fn file_system(fd: BorrowedFd<'_>) -> u64 {
     rustix::fs::fstatfs(fd).map_or(0, |facts| facts.f_type as u64)
 }
@@ -122,7 +122,8 @@ pub(crate) fn make_own_dir(dir: BorrowedFd<'_>, name: &CStr, mode: u32, masked: 
     })
 }
 
-/// Whether a descriptor is good for calls on names below it only (O_PATH), as one of a directory that may not be read.
+/// Returns true if a descriptor is good for calls on names below it only (O_PATH), as one of a directory that may
+/// not be read.
 pub(crate) fn is_only_held(fd: BorrowedFd<'_>) -> bool {
     rustix::fs::fcntl_getfl(fd).is_ok_and(|flags| flags.contains(OFlags::PATH))
 }
@@ -189,7 +190,7 @@ pub(crate) fn open_log(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> 
     )
 }
 
-/// Whether we may give files of ours this group.
+/// Returns true if we may give files of ours this group.
 pub(crate) fn is_own_group(group: u32) -> bool {
     let groups = rustix::process::getgroups();
     rustix::process::getegid().as_raw() == group
@@ -319,13 +320,13 @@ pub(crate) fn umask() -> u32 {
     })
 }
 
-/// How many descriptors this process may have open.
+/// Returns how many descriptors this process may have open.
 pub(crate) fn descriptor_limit() -> usize {
     let limit = proactor_engine::Resource::Descriptors.limit().soft;
     limit.map_or(usize::MAX, |limit| limit.try_into().unwrap_or(usize::MAX))
 }
 
-/// Whether an error is one of these.
+/// Returns true if an error is one of these.
 pub(crate) fn is(error: &io::Error, kinds: &[Errno]) -> bool {
     kinds
         .iter()

@@ -10,7 +10,7 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::MaybeUninit;
 
-/// What one getdents64 fills. A directory is read again from its start after each one that was in it.
+/// One getdents64 fills this. A directory is read again from its start after each directory that was in it.
 const READ_BYTES: usize = 8 << 10;
 
 /// Removes a file, a link or a tree. What is not there is no error.

@@ -6,10 +6,10 @@ use rustix::io::Errno;
 use std::ffi::CStr;
 use std::io;
 
-/// Which file: its device and its inode.
+/// A file's device and inode.
 pub(crate) type FileId = (u64, u64);
 
-/// What is known of a file.
+/// The metadata of a file, as far as it is needed.
 #[derive(Clone, Copy)]
 pub(crate) struct Stat {
     pub(crate) id: FileId,
@@ -19,7 +19,7 @@ pub(crate) struct Stat {
     pub(crate) uid: u32,
     pub(crate) gid: u32,
     pub(crate) size: u64,
-    /// Of 512 bytes.
+    /// The number of blocks of 512 bytes.
     pub(crate) blocks: u64,
     /// The device that a device file stands for.
     pub(crate) rdev: (u32, u32),
@@ -54,7 +54,7 @@ impl Stat {
         (self.uid, self.gid)
     }
 
-    /// Whether contents or metadata were changed between the two looks.
+    /// Returns true if contents or metadata were changed between the two looks.
     pub(crate) fn differs(&self, later: &Stat) -> bool {
         (self.size, self.mtime, self.ctime) != (later.size, later.mtime, later.ctime)
     }

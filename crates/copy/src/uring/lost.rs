@@ -1,6 +1,6 @@
 //! A ring that may not be entered any more, because a seccomp filter came while files were in it.
 //!
-//! What the kernel was told before goes on, and nobody hears how it ends. So the buffers are left to it, by the engine, and
+//! What the kernel was told before goes on, and its result cannot be read. So the buffers are left to it, by the engine, and
 //! what its ops name stays open: the kernel looks a number up when a worker of its own begins, and must not find another file
 //! there. Invariant: what was in the ring is dealt with after the thread that the ring belonged to has ended. The kernel does
 //! not let a thread end before all of that is done (Linux 5.12: its workers are the thread's own), so that no file appears

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Longer files are copied in pieces, by plain calls. 64 buffers of this size are 8 MiB, for each thread.
 pub(super) const MOST_BYTES: u64 = 128 << 10;
 
-/// Where a page begins, copies between user and kernel are fastest.
+/// The size of a page. Copies between user and kernel are fastest if they start at one.
 const PAGE_BYTES: usize = 4096;
 
 /// A ring and the files in flight.
@@ -22,14 +22,14 @@ pub(super) struct Ring {
     /// The first to be dropped: it waits until the kernel has let go of all that the flights below hold open.
     pub(super) driver: Driver,
     pub(super) flights: HashMap<Token, Flight>,
-    /// What the ring cannot do while it holds so many descriptors.
+    /// Files that the ring cannot copy while it holds so much open.
     pub(super) later: Vec<Later>,
     pub(super) done: Vec<Completion>,
     buffers: Vec<AlignedBuf>,
     pub(super) depth: usize,
 }
 
-/// How an op went, with the op.
+/// The result of an op, with the op.
 pub(super) struct Landing {
     pub(super) result: io::Result<Output>,
     pub(super) op: Option<Op>,
@@ -54,7 +54,7 @@ impl Ring {
         })
     }
 
-    /// Memory for so many bytes: a ring reads as much as there is room for.
+    /// Takes memory for this many bytes: a ring reads as much as there is room for.
     ///
     /// # Errors
     /// ENOMEM if there is none.

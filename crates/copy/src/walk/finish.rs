@@ -102,7 +102,7 @@ impl<'a> DirectoryFinisher<'a> {
         }
     }
 
-    /// What changes the directory last is that its journal goes.
+    /// Notes that the last change of the directory is the removal of its journal.
     fn keep_last(&self, dir: &Dir) {
         let journal = self.shared.journal.get();
         if let Some(journal) = journal.filter(|journal| journal.is_in(dir.target.id())) {
@@ -135,7 +135,7 @@ impl<'a> DirectoryFinisher<'a> {
         }
     }
 
-    /// Whether a finished tree cannot get its name because a directory has it, and is merged into that.
+    /// Returns true if a finished tree cannot get its name because a directory has it, and is merged into that.
     fn merges_instead(&self, dir: &Dir, parent: &Arc<Dir>) -> bool {
         let looks = || {
             let at = parent.open()?;

@@ -27,7 +27,7 @@ use std::rc::Rc;
 
 /// The target's side of a new pair.
 pub(crate) struct Made {
-    /// None if it is only imagined.
+    /// The descriptor; `None` if the directory is only imagined.
     pub(crate) fd: Option<OwnedFd>,
     pub(crate) stat: Stat,
     pub(crate) state: State,
@@ -100,7 +100,7 @@ impl<'a> DirectoryMaker<'a> {
         }
     }
 
-    /// Whether a link in the place of a directory stays, and what it leads to is merged into.
+    /// Returns true if a link in the place of a directory stays, and what it leads to is merged into.
     fn keeps_link(&self, entry: &Entry<'_>) -> bool {
         self.shared.context.options.keep_directory_symlink
             && sys::stat_at(entry.at.target(), entry.target, true).is_ok_and(|stat| stat.is_dir())
@@ -185,7 +185,7 @@ impl<'a> DirectoryMaker<'a> {
         Ok(made)
     }
 
-    /// Makes a directory in which nobody else can do anything, but who a list that it inherits gives the right to.
+    /// Makes a directory that is closed to all other users, except those that an inherited list gives the right to.
     pub(crate) fn make_closed(&self, at: &Opened, name: &CStr, source: &Stat) -> io::Result<()> {
         let mode = match self.shared.context.options.preserve.mode {
             _ if !self.hands_down(&at.dir) => 0o700,
@@ -196,7 +196,7 @@ impl<'a> DirectoryMaker<'a> {
         sys::make_own_dir(at.target(), name, mode, masked)
     }
 
-    /// Whether a new directory gets lists from the one that it is in.
+    /// Returns true if a new directory gets lists from the one that it is in.
     pub(crate) fn hands_down(&self, dir: &Dir) -> bool {
         dir.inherits && self.shared.context.options.preserve.mode != Mode::Preserve
     }
@@ -274,7 +274,7 @@ impl<'a> DirectoryMaker<'a> {
         Ok(made)
     }
 
-    /// Removes the tree that an earlier run has left for this target: somebody else has made the target since.
+    /// Removes the tree that an earlier run has left for this target: another program has made the target since.
     fn drop_left_tree(&self, entry: &Entry<'_>) -> Outcome<()> {
         if self.shared.journal.before().is_none()
             || !entry.at.dir.is_top()
@@ -282,7 +282,7 @@ impl<'a> DirectoryMaker<'a> {
         {
             return Ok(());
         }
-        // Its lock, which nobody holds any more, goes as well.
+        // Its lock, which no process holds any more, goes as well.
         let _claim = claim::take(entry.at.target(), entry.target);
         let Some(name) = self.previous.left_tree(entry)? else {
             return Ok(());

@@ -51,7 +51,7 @@ impl Walker<'_> {
     }
 }
 
-/// Whether the source knows nothing of a name: a user may have given such a one to a file.
+/// Returns true if the source does not have a name: a user may have given such a name to a file.
 fn is_nowhere(dir: rustix::fd::BorrowedFd<'_>, name: &CStr) -> bool {
     sys::stat_at(dir, name, false).is_err_and(|error| sys::is(&error, &[Errno::NOENT]))
 }

@@ -5,7 +5,7 @@ use crate::sys::FileId;
 use std::collections::HashSet;
 use std::sync::Mutex;
 
-/// Where a run writes to, so that a copy does not read what it has made itself.
+/// The directories that a run writes to, so that a copy does not read what it has made itself.
 #[derive(Default)]
 pub(crate) struct Trees {
     /// Directories that the user has named, and those that were made below. None of them is a source.

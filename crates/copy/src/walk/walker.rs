@@ -161,13 +161,13 @@ impl<'a> Walker<'a> {
         self.reporter.take()
     }
 
-    /// Works until there is nothing left for anybody.
+    /// Works until no thread has anything left to do.
     pub(crate) fn work(&mut self) {
         let queue = &self.run.queue;
         let _end = BreakOff(queue);
         loop {
             let work = queue.ready().or_else(|| {
-                // Nobody waits for somebody else with files in hand.
+                // No thread waits for another one with files in its ring.
                 self.settle();
                 queue.next()
             });
@@ -293,7 +293,7 @@ impl<'a> Walker<'a> {
 
     fn check_source_dir(&self, entry: &Entry<'_>, stat: &Stat) -> Outcome<()> {
         if self.run.trees.is_root(stat.id) {
-            // What was made has been told of with the directory that it is in, which may or may not have listed it.
+            // What was made is reported with the directory that it is in, which may or may not have listed it.
             let told = !entry.at.dir.is_top() && self.run.trees.makes_in(entry.at.dir.source.id());
             return Err(if told {
                 End::Skipped
@@ -308,7 +308,7 @@ impl<'a> Walker<'a> {
         Ok(())
     }
 
-    /// The target was met inside the source: told of with the two paths that the user has named.
+    /// Reports that the target was met inside the source, with the two paths that the user has named.
     fn refuse_itself(&self, inside: &Dir, entry: &Entry<'_>) -> End {
         let Some(named) = inside.named() else {
             return self.reporter.refused(Refusal::IntoItself, entry);

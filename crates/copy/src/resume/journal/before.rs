@@ -11,14 +11,14 @@ use std::io;
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
 
-/// What is known of earlier runs: 16 bytes of memory for each file that they have finished.
+/// The records of earlier runs: 16 bytes of memory for each file that they have finished.
 #[derive(Default)]
 pub(crate) struct Before {
     /// Keys and values, sorted.
     known: Vec<(u64, u64)>,
     /// The ids of the runs, the newest first.
     runs: Vec<u32>,
-    /// When the only one of them wrote something down for the last time: what has changed since nobody of us has changed.
+    /// The time of the last record, if there was one run only. What has changed since then was not changed by us.
     ended: Option<Timespec>,
 }
 
@@ -75,7 +75,7 @@ impl Before {
         Ok(Before { known, runs, ended })
     }
 
-    /// Whether there was a run before this one.
+    /// Returns true if there was a run before this one.
     pub(crate) fn is_any(&self) -> bool {
         !self.runs.is_empty()
     }
@@ -84,7 +84,7 @@ impl Before {
         &self.runs
     }
 
-    /// Whether a file at this place is finished: made from this source, and still the one that we made.
+    /// Returns true if a file at this place is finished: made from this source, and still the one that we made.
     pub(crate) fn has_file(&self, at: Key, source: &Stat, there: &Stat, private: bool) -> bool {
         let Some(value) = self.value(at.of_file()) else {
             return false;
@@ -95,12 +95,12 @@ impl Before {
             || (value == format::finished(at, source, None) && (private || untouched()))
     }
 
-    /// Whether a file at this place was finished, whatever it is now.
+    /// Returns true if a file at this place was finished, whatever it is now.
     pub(crate) fn knows_file(&self, at: Key) -> bool {
         self.value(at.of_file()).is_some_and(|value| value & 1 == 0)
     }
 
-    /// What was begun at this place, if it is this file. One that was about to be made is empty.
+    /// Returns what was begun at this place, if it is this file. One that was about to be made is empty.
     pub(crate) fn has_begun(&self, at: Key, there: &Stat) -> Option<Begun> {
         let value = self.value(at.of_file()).filter(|_| there.is_file())?;
         let made = (there.size == 0).then_some(Begun::ToBeMade);
@@ -110,12 +110,13 @@ impl Before {
             .find(|begun| begun.value(at) == value)
     }
 
-    /// Whether this directory at this place was made by us.
+    /// Returns true if this directory at this place was made by us.
     pub(crate) fn has_made(&self, at: Key, there: &Stat) -> bool {
         self.value(at.of_directory()) == Some(format::made(at, there))
     }
 
-    /// Whether this directory at this place was made by us, or merged into. It is looked at only if something is known.
+    /// Returns true if this directory at this place was made by us, or merged into. It is examined only if
+    /// something is known.
     pub(crate) fn was_in(&self, at: Key, look: impl FnOnce() -> io::Result<Stat>) -> bool {
         self.value(at.of_directory()).is_some_and(|value| {
             look().is_ok_and(|there| [format::made(at, &there), format::entered(at, &there)].contains(&value))
@@ -239,7 +240,7 @@ mod tests {
             assert!(read(&records, b"", 1).has_file(at, &there, &there, false));
             assert_eq!(read(&records, b"", 2).has_begun(at, &there), Some(begun));
         }
-        // What was about to be made and has something in it is somebody else's, and so is another inode.
+        // What was about to be made and has something in it belongs to another program, and so does another inode.
         let to_be_made = read(&[(LIFE, 1), (at.of_file(), Begun::ToBeMade.value(at))], b"", 1);
         let made = read(
             &[(LIFE, 1), (at.of_file(), Begun::Made(there.id.1).value(at))],

@@ -10,7 +10,7 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Of the journal's name, after that of the partial tree.
+/// The end of the journal's name, after that of the partial tree.
 const END: &[u8] = b".journal";
 const PARTIAL: &[u8] = b".partial-";
 const DIGITS: usize = 8;
@@ -20,7 +20,7 @@ const DIGITS: usize = 8;
 const LOCK_WAIT: Duration = Duration::from_millis(500);
 const LOCK_STEP: Duration = Duration::from_millis(5);
 
-/// What one getdents64 fills: about a thousand names.
+/// One getdents64 fills this: about a thousand names.
 const READ_BYTES: usize = 32 << 10;
 
 /// The name of something that was not finished, taken apart.
@@ -73,7 +73,7 @@ pub(crate) fn each_name(
     reads: usize,
     mut visit: impl FnMut(&CStr, FileType),
 ) -> io::Result<()> {
-    // It may be held only as a place, or be read by somebody else.
+    // It may be held only as a place, or be read by another program.
     let dir = sys::open_dir_unnoticed(dir, c".", false)?;
     let mut buffer = memory::room(READ_BYTES)?;
     let mut reader = RawDir::new(dir, &mut buffer);
@@ -111,7 +111,7 @@ pub(crate) enum Unfit {
     Busy,
     OtherSource,
     OtherOptions,
-    /// So is another one.
+    /// Another one fits as well.
     Ambiguous,
 }
 
@@ -155,7 +155,7 @@ pub(crate) fn find(dir: BorrowedFd<'_>, asked: &Asked, tidies: bool) -> io::Resu
             true => None,
         };
         search = match (search, unfit) {
-            // Nobody else may be at work there, whatever else there is.
+            // No other process may be at work there, whatever else there is.
             (_, Some(Unfit::Busy)) => return Ok(Search::Unfit(name, Unfit::Busy, head)),
             (Search::Found(_) | Search::Unfit(_, Unfit::Ambiguous, _), None) => {
                 Search::Unfit(name, Unfit::Ambiguous, head)
@@ -184,7 +184,7 @@ pub(crate) fn take(dir: BorrowedFd<'_>, of: &[u8]) -> io::Result<Option<Found>> 
         let Some((file, _, head_bytes)) = open(dir, &name)? else {
             continue;
         };
-        // Where there are no locks nobody knows whether somebody is at work.
+        // Without locks it is unknown whether a process is at work.
         if matches!(lock(&file), Ok(true)) && sys::stat(file.as_fd())?.nlink > 0 {
             return Ok(Some(Found {
                 file,
@@ -196,7 +196,7 @@ pub(crate) fn take(dir: BorrowedFd<'_>, of: &[u8]) -> io::Result<Option<Found>> 
     Ok(None)
 }
 
-/// Opens a journal if it is one, and ours: a plain file with one name that nobody else can write to.
+/// Opens a journal if it is one, and ours: a plain file with one name that no other user can write to.
 pub(crate) fn open(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<Option<(OwnedFd, Head, usize)>> {
     let looks = match sys::stat_at(dir, name, false) {
         // Its run has ended since it was listed.
@@ -257,7 +257,7 @@ fn lock_when(file: &OwnedFd, mut again: impl FnMut() -> bool) -> io::Result<bool
     }
 }
 
-/// Whether a run that holds this journal lives.
+/// Returns true if a run that holds this journal lives.
 pub(crate) fn is_busy(dir: BorrowedFd<'_>, name: &CStr) -> bool {
     let opened = open(dir, name).ok().flatten();
     opened.is_some_and(|(file, ..)| matches!(lock(&file), Ok(false)))

@@ -62,7 +62,7 @@ pub(crate) enum Begun {
     ToBeMade,
     /// We have made this inode.
     Made(u64),
-    /// What was in this inode goes.
+    /// The contents of this inode are overwritten.
     Over(u64),
 }
 
@@ -111,7 +111,7 @@ pub(crate) struct Head {
     pub(crate) source: Vec<u8>,
 }
 
-/// What a run was asked to do, so that another one can tell whether it is asked the same.
+/// The request of a run, so that another one can tell whether it has the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asked {
     pub(crate) targets: u64,

@@ -26,7 +26,7 @@ fn records(random: &mut Random) -> Vec<(u64, u64)> {
     (0..count).map(|_| one(random)).collect()
 }
 
-/// What is believed of a place in this life: the last record about it that is true.
+/// Returns what is believed of a place in this life: the last record about it that is true.
 fn believed(records: &[(u64, u64)], place: u64, life: u64) -> Option<u64> {
     let begun = |at: usize| {
         let lives = records[..=at].iter().enumerate().rev();

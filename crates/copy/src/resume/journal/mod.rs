@@ -29,13 +29,13 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// A thread writes its records when it has so many of them, 0.01 microseconds for each: what is lost in a crash is
+/// A thread writes its records when it has this many of them, 0.01 microseconds for each: what is lost in a crash is
 /// copied again within milliseconds.
 const BATCH_RECORDS: usize = 64;
-/// Or when so many bytes are copied.
+/// A thread writes them as well when this many bytes are copied.
 const BATCH_BYTES: u64 = 1 << 20;
 
-/// How sure it is that what was copied is on the disk.
+/// The certainty that what was copied is on the disk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Durable {
     /// Each file is, before it is written down.
@@ -44,7 +44,7 @@ pub(crate) enum Durable {
     Every(Duration),
 }
 
-/// What a thread has finished and not written down yet.
+/// Records that a thread has not written yet.
 #[derive(Default)]
 pub(crate) struct Batch {
     records: Vec<u8>,
@@ -52,7 +52,7 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// A file is finished, of whose bytes so many are shared with the source's, which takes no time to do again. Where
+    /// Adds a finished file. `shared` of its bytes are the source's own, which takes no time to do again. Where
     /// others may put another one in its place, `there` is the new one.
     pub(crate) fn finished(&mut self, at: Key, source: &Stat, shared: u64, there: Option<&Stat>) {
         let value = format::finished(at, source, there);
@@ -65,7 +65,7 @@ impl Batch {
         self.records.extend(format::record(at.of_file(), begun.value(at)));
     }
 
-    /// What was written down about a file is not true any more.
+    /// Withdraws what was written down about a file.
     pub(crate) fn void(&mut self, at: Key) {
         self.records.extend(format::record(at.of_file(), 0));
     }
@@ -80,7 +80,7 @@ impl Batch {
     }
 }
 
-/// What a journal begins with, and the first source's path: asked for when there is something to write.
+/// The request that a journal begins with, and the first source's path: asked for when there is something to write.
 pub(crate) type Begin<'b> = &'b dyn Fn() -> (Asked, Vec<u8>);
 
 /// The journal of one run.
@@ -89,20 +89,20 @@ pub(crate) struct Journal {
     dir_id: FileId,
     /// Only files on this device are written down: it is what a barrier makes sure of.
     pub(crate) device: u64,
-    /// What the runs before this one have done.
+    /// The records of the runs before this one.
     pub(crate) before: Before,
     id: u32,
     durable: Durable,
-    /// What barriers are about. Without it there is none.
+    /// The disk that barriers are about. Without it there are none.
     disk: Option<Arc<Disk>>,
     /// Its directory has got all that it is to have, and is to have it when there is no journal in it any more.
     last: Mutex<Option<Last>>,
     log: Mutex<Log>,
 }
 
-/// What a finished directory is to have in the end.
+/// The final state of a finished directory.
 struct Last {
-    /// As they are, where they are not preserved.
+    /// The times as they are, where they are not preserved.
     times: Option<Timestamps>,
 }
 
@@ -162,7 +162,7 @@ impl Journal {
         // A record that was torn would leave all later ones askew.
         let whole = found.head_bytes as u64 + count * format::RECORD_BYTES as u64;
         rustix::fs::ftruncate(&found.file, whole)?;
-        let log = self.log.get_mut().expect("nobody else has it");
+        let log = self.log.get_mut().expect("no other thread has it");
         log.name = found.name;
         log.count = count;
         let first = first_records(self.id, self.durable, life);
@@ -171,7 +171,7 @@ impl Journal {
         Ok(self)
     }
 
-    /// Whether this name in the directory `dir` is the journal's.
+    /// Returns true if this name in the directory `dir` is the journal's.
     pub(crate) fn is_named(&self, name: &CStr, dir: FileId) -> bool {
         name == self.log.lock().unwrap().name.as_c_str() && self.is_in(dir)
     }
@@ -204,10 +204,10 @@ impl Journal {
         batch.take(&mut self.log.lock().unwrap().held);
     }
 
-    /// What was written down is to be on the disk before anything that follows, where each file is.
+    /// Makes sure that what was written down is on the disk before anything that follows, where each file is.
     pub(crate) fn settle(&self) {
         if let (Durable::Each, State::Open(file)) = (self.durable, &self.log.lock().unwrap().state) {
-            // What the disk has failed to write is told by the file that follows.
+            // A failure to write is reported by the file that follows.
             let _ = rustix::fs::fdatasync(file);
         }
     }
@@ -241,7 +241,7 @@ impl Journal {
         }
     }
 
-    /// What was copied so far may not be on the disk, and never will be.
+    /// Ends the journal: what was copied so far may not be on the disk, and never will be.
     pub(crate) fn lose(&self) {
         let mut log = self.log.lock().unwrap();
         let file = match &log.state {
@@ -259,7 +259,7 @@ impl Journal {
         log.state = State::Ended(file);
     }
 
-    /// Whether it is in this directory.
+    /// Returns true if it is in this directory.
     pub(crate) fn is_in(&self, dir: FileId) -> bool {
         self.dir_id == dir
     }
@@ -339,7 +339,7 @@ impl Journal {
     }
 
     fn write_head(&self, log: &mut Log, file: &OwnedFd, begin: Begin<'_>) -> io::Result<()> {
-        // Somebody may look at it just now, for as long as it takes to find it empty. Where there are no locks, the
+        // Another process may look at it just now, for as long as it takes to find it empty. Where there are no locks, the
         // one who wants to go on needs one and is refused.
         let _ = rustix::fs::flock(file, FlockOperation::LockExclusive);
         let (asked, source) = begin();
@@ -362,7 +362,7 @@ impl Log {
     }
 }
 
-/// What a run begins with.
+/// Returns the records that a run begins with.
 fn first_records(id: u32, durable: Durable, life: u64) -> Vec<u8> {
     let kind = match durable {
         Durable::Each => format::LIFE_SYNCED,

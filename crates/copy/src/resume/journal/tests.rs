@@ -30,7 +30,7 @@ fn write(journal: &Journal, at: Key, file: &Stat) {
     journal.append(&mut batch, &asked);
 }
 
-/// What is believed of what was left, in the life of whoever reads it or in another one.
+/// Returns what is believed of what was left, in the life of the reader or in another one.
 fn left(dir: &OwnedFd, at: Key, file: &Stat, same_life: bool) -> bool {
     let found = take(dir.as_fd(), b"t").unwrap().unwrap();
     let life = life::life(&found.file) ^ u64::from(!same_life);
