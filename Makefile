@@ -38,7 +38,7 @@ PYTHON_SOURCES := $(shell find python -name '*.py' -o -name '*.pyi')
 WITH_bench = --requirement requirements/comparisons.txt
 
 # Ray has 70 MB; the tests of it and of servers run on one Python only.
-WITH_.venv = --requirement requirements/ray.txt --requirement requirements/servers.txt --requirement requirements/types.txt
+WITH_.venv = --requirement requirements/docs.txt --requirement requirements/ray.txt --requirement requirements/servers.txt --requirement requirements/types.txt
 
 # Clippy and the tests then look at the same interpreter as the extension's build.
 export PYO3_PYTHON = $(abspath $(BIN)/python)
@@ -50,7 +50,7 @@ export FEATURES
 .DELETE_ON_ERROR:
 .PRECIOUS: %/.installed
 .PHONY: help demo test test-rust test-python test-all native gnu-tests asan lint check-aarch64 dropin-suites bench bench-servers
-.PHONY: release-check docs clean fuzz soak redis-suite uvloop-suite
+.PHONY: release-check docs man site clean fuzz soak redis-suite uvloop-suite
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -143,6 +143,12 @@ bench-servers: .venv-bench/.installed ## those of servers alone, in under half a
 docs: ## the Rust crates' documentation, in target/doc
 	cargo doc --locked --workspace --no-deps
 
+site: .venv-site/.installed ## the documentation as a site, in target/site/html; a broken link fails
+	.venv-site/bin/python tools/site_pages.py
+
+man: ## man pages of the command and its subcommands, in target/man
+	cargo run --locked --quiet --profile testing -p proactor --example man -- target/man
+
 clean: ## remove everything that was built, installed or generated here
 	rm -rf target .venv .venv-* .demo .dropin dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find python tests tools $(wildcard examples) -depth \( -name '*.so' -o -name __pycache__ \) -exec rm -rf {} +
@@ -164,6 +170,11 @@ clean: ## remove everything that was built, installed or generated here
 	$(PYTHON) tools/find_pythons.py --check
 	test -x .venv-$*/bin/python || $(PYTHON) -m venv .venv-$*
 	env -u PYO3_PYTHON .venv-$*/bin/python -m pip install --quiet . $(WITH_$*)
+	touch $@
+
+.venv-site/.installed: requirements/site.txt
+	$(PYTHON) -m venv --clear .venv-site
+	.venv-site/bin/python -m pip install --quiet --requirement requirements/site.txt
 	touch $@
 
 .venv-bench/.installed: requirements/comparisons.txt

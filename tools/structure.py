@@ -158,6 +158,12 @@ def largest_value(crate: str) -> int:
     return max(files.total() for files in methods(crate).values())
 
 
+def flags_by_name() -> int:
+    """The arms of the command line that compare a flag's name with a string."""
+    arm = re.compile(r'^\s*"[a-z_]+"(?: if [^=]*)? =>', re.MULTILINE)
+    return sum(len(arm.findall(code)) for file, code in sources("cli").items() if file.startswith("cp/"))
+
+
 def result_lines() -> int:
     folder = "comparisons/results/"
     paths = [path for path in tracked(ROOT) if path.startswith(folder)]
@@ -196,6 +202,7 @@ def rows() -> Iterator[Row]:
     yield Row("copy: files in one circle", largest_circle(without_entry_points(copy)), 3, 3)
     yield Row("copy: methods of the value that has the most", largest_value("copy"), MAX_METHODS, MAX_METHODS)
     yield Row("engine: files in one circle", largest_circle(without_entry_points(engine)), 50, 0)
+    yield Row("cp: flags matched by name", flags_by_name(), 0, 0)
     yield Row("results of comparisons, lines", result_lines(), 3_000, 9_000)
     yield Row("README, words", len((ROOT / "README.md").read_text().split()), 500, 500)
     yield Row("ARCHITECTURE, lines", len((ROOT / "ARCHITECTURE.md").read_text().splitlines()), 110, 150)

@@ -151,6 +151,10 @@ def test_ignored_signal_stays_ignored(tmp_path: Path) -> None:
     assert (tmp_path / "new").read_text() == "went on\n"
 
 
+# Back to the start of the line, which is cleared.
+CLEARED = b"\r\x1b[2K"
+
+
 def test_progress_on_a_terminal(tmp_path: Path) -> None:
     """A line that is written again and again, and taken away at the end."""
     os.mkfifo(tmp_path / "fifo")
@@ -170,7 +174,7 @@ def test_progress_on_a_terminal(tmp_path: Path) -> None:
     finally:
         os.close(ours)
     assert b"0 files, 5.0 kB, " in said
-    assert said.endswith(b"\r\x1b[K")
+    assert said.endswith(CLEARED)
 
 
 def test_progress_is_as_narrow_as_its_terminal(tmp_path: Path) -> None:
@@ -189,7 +193,7 @@ def test_progress_is_as_narrow_as_its_terminal(tmp_path: Path) -> None:
         said += os.read(ours, 1000)
     finally:
         os.close(ours)
-    assert max(map(len, said.split(b"\r\x1b[K"))) == 11
+    assert max(map(len, said.split(CLEARED))) == 12
 
 
 def test_progress_in_a_log(tmp_path: Path) -> None:

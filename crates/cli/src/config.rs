@@ -1,6 +1,7 @@
 //! Options from a TOML file. Each key is the name of an option, and its value is parsed as the option's own
 //! would be: every option is described once.
 
+use crate::suggestion;
 use clap::error::ErrorKind;
 use clap::Command;
 use std::ffi::OsString;
@@ -72,7 +73,8 @@ fn check_name(command: &Command, name: &str) -> Result<(), String> {
     }
     names.sort_unstable();
     Err(format!(
-        "no option is called {name:?}; there are {}",
+        "no option is called {name:?}{}; there are {}",
+        suggestion::like(command, name, &NOT_HERE),
         names.join(", ")
     ))
 }
@@ -143,7 +145,12 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told_with_its_line() {
         for (text, at, why) in [
-            ("port = 0\nwrokers = 2\n", 2, "no option is called \"wrokers\""),
+            (
+                "port = 0\nwrokers = 2\n",
+                2,
+                "no option is called \"wrokers\" (did you mean '--workers'?); there are",
+            ),
+            ("nothing = 2\n", 1, "no option is called \"nothing\"; there are"),
             ("config = 'x'\n", 1, "no option is called \"config\""),
             ("\n\nworkers = 0\n", 3, "from 1 to 1024"),
             ("workers = [[1]]\n", 1, "a list has numbers"),

@@ -10,22 +10,31 @@ const MAX_WORKERS: usize = 1024;
 
 #[derive(Args)]
 pub(crate) struct KernelWorkers {
-    /// Kernel threads (SQPOLL) that submit, receive and send in place of the user threads, which then make no
-    /// system calls while there is work. Each uses a processor as long as it polls: `proactor doctor
-    /// --workers` says whether that pays
+    /// Kernel threads (SQPOLL) that submit, receive and send
+    ///
+    /// They do it in place of the user threads, which then make no system calls while there is work. Each
+    /// uses a processor as long as it polls: `proactor doctor --workers` says whether that pays.
     #[arg(long, value_parser = workers, value_name = "N", help_heading = "Kernel workers")]
     pub(crate) kernel_workers: Option<usize>,
-    /// Processors of the kernel workers, one for each [default: of `serve` the user thread's sibling, else
-    /// one of its node, else any; of `run` any]
+    /// Processors of the kernel workers, one for each
+    ///
+    /// By default of `serve` the user thread's sibling, otherwise one of its node, otherwise any; of `run`
+    /// any.
     #[arg(long, value_parser = cpus, requires = "kernel_workers", value_name = "LIST", help_heading = "Kernel workers")]
     pub(crate) kernel_cpus: Option<Cpus>,
-    /// How long kernel workers poll without work before they sleep, in milliseconds or with a unit
+    /// How long kernel workers poll without work before they sleep
+    ///
+    /// In milliseconds, or with a unit.
     #[arg(long, value_parser = some_millis, requires = "kernel_workers", default_value = "1000", value_name = "MS", help_heading = "Kernel workers")]
     pub(crate) sqpoll_idle: Duration,
-    /// How long a user thread polls for completions before it sleeps, in microseconds or with a unit
+    /// How long a user thread polls for completions before it sleeps
+    ///
+    /// In microseconds, or with a unit.
     #[arg(long, value_parser = parse_micros, requires = "kernel_workers", default_value = "50", value_name = "US", help_heading = "Kernel workers")]
     pub(crate) user_spin: Duration,
-    /// Limit on kernel threads for blocking work, of which servers have next to none
+    /// Limit on kernel threads for blocking work
+    ///
+    /// Servers have next to none.
     #[arg(long, value_parser = workers, value_name = "N", help_heading = "Kernel workers")]
     pub(crate) iowq: Option<usize>,
     /// Processors of those threads

@@ -9,10 +9,12 @@ mod cp;
 mod doctor;
 mod given;
 mod kernel_workers;
+mod progress;
 mod run;
 mod serve;
 mod signals;
 mod streams;
+mod suggestion;
 
 pub use cluster::{Cluster, Ended, Tasks};
 pub use streams::hold_streams;
@@ -21,7 +23,7 @@ use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 #[derive(Parser)]
 #[command(name = "proactor", version, about, arg_required_else_help = true)]
@@ -56,6 +58,41 @@ enum Command {
     /// what cannot be done, with 126 or 127 if there is no such program.
     #[command(override_usage = "proactor run [OPTIONS] [--] COMMAND...")]
     Run(Box<run::Run>),
+    /// Print a script that completes this command's words in a shell
+    ///
+    /// bash: proactor completions bash > ~/.local/share/bash-completion/completions/proactor
+    ///
+    /// zsh: proactor completions zsh > _proactor, in a directory of $fpath
+    ///
+    /// fish: proactor completions fish > ~/.config/fish/completions/proactor.fish
+    #[command(verbatim_doc_comment)]
+    Completions { shell: Shell },
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+impl Shell {
+    fn script(self) -> Vec<u8> {
+        let generator = match self {
+            Shell::Bash => clap_complete::Shell::Bash,
+            Shell::Zsh => clap_complete::Shell::Zsh,
+            Shell::Fish => clap_complete::Shell::Fish,
+        };
+        let mut script = Vec::new();
+        clap_complete::generate(generator, &mut command(), "proactor", &mut script);
+        script
+    }
+}
+
+/// The command line, for the man pages.
+#[doc(hidden)]
+pub fn command() -> clap::Command {
+    Cli::command()
 }
 
 /// Environment of the command: the native binary provides none of this, Python's entry point both.
@@ -92,6 +129,10 @@ fn run_command(args: &[OsString], host: &Host<'_>) -> u8 {
             Command::Serve(serve) => serve::run(*serve, args),
             Command::Doctor(args) => doctor::run(&args),
             Command::Run(run) => run::run(*run, args, host),
+            Command::Completions { shell } => {
+                print(&String::from_utf8_lossy(&shell.script()));
+                0
+            }
         },
         Err(error) if args.get(1).is_some_and(|name| name == "cp") => cp::report_usage(&error, &args[2..]),
         Err(error) => {

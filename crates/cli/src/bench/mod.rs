@@ -1,6 +1,6 @@
 //! `proactor bench`: the command line of `proactor_bench`.
 //!
-//! The modules `flags` and `plan` turn flags into a plan; `outputs` and `progress` turn a report into files
+//! The modules `flags` and `plan` turn flags into a plan; `outputs` turns a report into files
 //! and screen output. None of them knows how anything is measured.
 
 mod flags;
@@ -8,10 +8,10 @@ mod net;
 mod outputs;
 mod pictures;
 mod plan;
-mod progress;
 mod race;
 
 use crate::given::{self, Given};
+use crate::progress::{self, Bar, Form};
 use crate::signals::Signals;
 use crate::Host;
 use clap::{ArgMatches, Args, FromArgMatches, Subcommand};
@@ -22,6 +22,7 @@ use proactor_bench::preset::PRESETS;
 use proactor_bench::refuse;
 use proactor_bench::report::Report;
 use proactor_bench::run::{self as measure, Progress};
+use proactor_bench::units;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -299,13 +300,15 @@ fn run_net(net: &net::Net, command: &[String], host: &Host<'_>) -> Outcome {
 fn reported(
     outputs: &outputs::Outputs,
     fio: Option<&outputs::FioOutput>,
-    progress: flags::When,
+    when: progress::When,
     measure: impl FnOnce(&AtomicBool, &mut dyn FnMut(&Progress)) -> Result<Report, String>,
 ) -> Outcome {
     let signals = Signals::listen().map_err(|e| (FAILURE, format!("signals: {e}")))?;
     let report = {
-        let mut bar = progress::Bar::new(progress);
-        measure(signals.flag(), &mut |progress| bar.show(progress))
+        let (form, mut bar) = (progress::form(when), Bar::with_clock());
+        measure(signals.flag(), &mut |progress| {
+            show_progress(form, &mut bar, progress)
+        })
     };
     let report = match (report, signals.status()) {
         (Ok(report), _) => report,
@@ -315,6 +318,23 @@ fn reported(
     outputs.write(fio, &report).map_err(|e| (FAILURE, e))?;
     let failed = report.cells.iter().any(|cell| cell.failed.is_some());
     Ok(signals.status().unwrap_or(if failed { FAILURE } else { 0 }))
+}
+
+fn show_progress(form: Option<Form>, bar: &mut Bar, progress: &Progress) {
+    let left = progress
+        .left
+        .map_or(String::new(), |left| format!(", {} left", units::clock(left)));
+    let (what, done, of) = (&progress.what, progress.done, progress.of);
+    match (form, of) {
+        // Filling reports every MiB, which is meant for a bar.
+        (None, _) | (Some(Form::Lines), 0) => {}
+        (Some(Form::Lines), _) => crate::complain(&format!("{}/{of}: {what}{left}", done + 1)),
+        (Some(Form::Bar), 0) => bar.show(None, format!("{what}{left}")),
+        (Some(Form::Bar), _) => {
+            let share = done as f64 / of as f64;
+            bar.show(Some(share), format!("{done}/{of} {what}{left}"));
+        }
+    }
 }
 
 /// Lists the values that can be chosen, and what works here.

@@ -1,9 +1,10 @@
 //! `proactor bench net`: from flags to a plan.
 
-use super::flags::{CounterChoice, When};
+use super::flags::CounterChoice;
 use super::outputs::Outputs;
 use super::plan::{quoted, refuse_repeated, ROUNDS};
 use super::race::own;
+use crate::progress::When;
 use crate::Host;
 use clap::{ArgAction, Args, ValueEnum};
 use proactor_bench::net::{fastio, Address, Load, Plan, Protocol, Server, Start};
@@ -61,13 +62,16 @@ fn keys(text: &str) -> Result<u32, String> {
 pub(super) struct Net {
     /// Address of the server: HOST:PORT, PORT of this machine, or unix:PATH
     address: Option<Address>,
-    /// A command that starts the server, anew for each round. It is ended by SIGTERM. Its standard output is
-    /// discarded
+    /// A command that starts the server, anew for each round
+    ///
+    /// It is ended by SIGTERM. Its standard output is discarded.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 
-    /// fastio: the table of FastIO's authors with our servers, which it starts and ends: echo, 25
-    /// connections, epoll and 1 to 5 kernel workers, as far as there are processors
+    /// The table of FastIO's authors, measured with our servers
+    ///
+    /// Starts and ends them: echo, 25 connections, epoll and 1 to 5 kernel workers, as far as there are
+    /// processors.
     #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["command", "pid", "name", "protocol", "connections", "depth",
           "rate", "lockstep"], help_heading = "Workload")]
     preset: Option<PresetChoice>,
@@ -84,7 +88,9 @@ pub(super) struct Net {
     #[arg(long, value_parser = count, value_delimiter = ',', action = ArgAction::Set, default_value = "25",
           value_name = "LIST", help_heading = "Workload")]
     connections: Vec<u32>,
-    /// Size of a message, or of a value, in bytes [default: 512; http: decided by the server]
+    /// Size of a message, or of a value, in bytes [default: 512]
+    ///
+    /// With http the server decides it.
     #[arg(long, value_parser = parse_bytes, value_delimiter = ',', action = ArgAction::Set, value_name = "LIST",
           help_heading = "Workload")]
     size: Option<Vec<u64>>,
@@ -92,8 +98,10 @@ pub(super) struct Net {
     #[arg(long, value_parser = count, value_delimiter = ',', action = ArgAction::Set, default_value = "1",
           value_name = "LIST", help_heading = "Workload")]
     depth: Vec<u32>,
-    /// Requests a second of all connections together: each is due at a fixed time, and its latency counts
-    /// from then [default: each follows the answer to the one before]
+    /// Requests a second of all connections together
+    ///
+    /// Each is due at a fixed time, and its latency counts from then. By default each request follows the
+    /// answer to the one before.
     #[arg(long, value_parser = rate, value_delimiter = ',', action = ArgAction::Set, value_name = "LIST",
           conflicts_with = "lockstep", help_heading = "Workload")]
     rate: Option<Vec<u64>>,
@@ -113,12 +121,15 @@ pub(super) struct Net {
     /// Run this long before measuring, in each round
     #[arg(long, value_parser = parse_seconds, default_value = "0s", value_name = "TIME", help_heading = "How long")]
     ramp: Duration,
-    /// Rounds; at least 4 are needed to tell servers apart [default: 5]
+    /// Rounds [default: 5]
+    ///
+    /// At least 4 are needed to tell servers apart.
     #[arg(long, value_name = "N", help_heading = "How long")]
     rounds: Option<u32>,
 
-    /// The server's process: reports its CPU and calls per request, with those of its children and the
-    /// kernel's threads
+    /// Process of the server: reports its CPU and calls per request
+    ///
+    /// With those of its children and of the kernel's threads.
     #[arg(
         long,
         value_name = "PID",
@@ -126,12 +137,15 @@ pub(super) struct Net {
         help_heading = "How it is measured"
     )]
     pid: Option<i32>,
-    /// Send to all connections, wait until all is served, and read then: the server's CPU for a request at an
-    /// exact batch. Client and server share a processor meanwhile, and the server has SCHED_BATCH
+    /// Send to all connections, wait until all is served, then read
+    ///
+    /// Measures the server's CPU for a request at an exact batch. Client and server share a processor
+    /// meanwhile, and the server has SCHED_BATCH.
     #[arg(long, help_heading = "How it is measured")]
     lockstep: bool,
-    /// Client threads, among which the connections are divided [default: 1; preset: the processors that the
-    /// largest server leaves]
+    /// Client threads, among which the connections are divided [default: 1]
+    ///
+    /// With --preset the default is the processors that the largest server leaves.
     #[arg(long, value_name = "N", help_heading = "How it is measured")]
     threads: Option<u32>,
     /// The server's name in the report [default: the command, or the address]

@@ -13,7 +13,9 @@ type Render = fn(&Report) -> String;
 
 #[derive(Args)]
 pub(super) struct Outputs {
-    /// Write the report as JSON, for `compare` and `show`; without a FILE to stdout in place of the table
+    /// Write the report as JSON, for `compare` and `show`
+    ///
+    /// Without a FILE it goes to standard output, in place of the table.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-",
           help_heading = "Output")]
     json: Option<PathBuf>,
@@ -31,8 +33,9 @@ pub(super) struct Outputs {
     /// Write each chart as an SVG file into this directory
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     svg: Option<PathBuf>,
-    /// Write each chart as a PNG file into this directory, with rsvg-convert, resvg, inkscape or chromium, if
-    /// one is installed
+    /// Write each chart as a PNG file into this directory
+    ///
+    /// By rsvg-convert, resvg, inkscape or chromium, if one is installed.
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     png: Option<PathBuf>,
 }

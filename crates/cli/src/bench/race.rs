@@ -1,8 +1,9 @@
 //! `proactor bench files` and `proactor bench cp`: from flags to a plan.
 
-use super::flags::{CounterChoice, When};
+use super::flags::CounterChoice;
 use super::outputs::Outputs;
 use super::plan::{quoted, refuse_repeated, QUICK_ROUNDS, ROUNDS};
+use crate::progress::When;
 use crate::Host;
 use clap::{ArgAction, Args, ValueEnum};
 use proactor_bench::job::Cache;
@@ -29,7 +30,9 @@ enum CacheChoice {
 
 #[derive(Args)]
 pub(super) struct Shared {
-    /// Rounds; at least 4 are needed to tell contenders apart [default: 5]
+    /// Rounds [default: 5]
+    ///
+    /// At least 4 are needed to tell contenders apart.
     #[arg(long, value_name = "N", help_heading = "How long")]
     rounds: Option<u32>,
     /// Take a first look: a tenth of the work, 4 rounds

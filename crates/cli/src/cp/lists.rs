@@ -1,6 +1,5 @@
 //! Files that are lists: of names (`--files-from`), and of patterns (`--exclude-from`).
 
-use super::flags::Flags;
 use super::usage::Misuse;
 use proactor_copy::quote;
 use proactor_copy::{Action, Rule};
@@ -9,8 +8,7 @@ use std::io::{self, Read as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 /// Fails if two lists are stdin: the second would be empty.
-pub(super) fn check(flags: &Flags) -> Result<(), Misuse> {
-    let lists = flags.files_from.iter().chain(&flags.exclude_from);
+pub(super) fn check<'a>(lists: impl Iterator<Item = &'a OsString>) -> Result<(), Misuse> {
     if lists.filter(|list| *list == "-").count() > 1 {
         return Err(Misuse::plain("standard input (-) can be one list only"));
     }

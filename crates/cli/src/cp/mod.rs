@@ -1,6 +1,6 @@
 //! `proactor cp`: GNU cp's command line, and more, for the copier of `proactor_copy`.
 //!
-//! The modules `flags`, `wishes` and `target` turn the command line into the copier's options. `watch` turns
+//! The modules `flags`, `settings` and `target` turn the command line into the copier's options. `watch` turns
 //! its events into sentences (`say`), lines (`screen`, `progress`) and JSON. None of them knows how files are
 //! copied.
 
@@ -12,64 +12,61 @@ mod lists;
 mod progress;
 mod ray;
 mod screen;
+mod settings;
 mod shards;
 mod stats;
 mod target;
-mod units;
 mod usage;
-mod values;
 mod watch;
-mod wishes;
+mod words;
 
+use crate::progress::form;
 use crate::signals::Signals;
 use crate::Cluster;
 use proactor_copy::{copy, Report};
+use settings::Settings;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc;
 use std::thread;
 use usage::Misuse;
 use watch::Watch;
-use wishes::Wishes;
 
+pub(crate) use flags::Cp;
 pub(crate) use usage::report as report_usage;
-pub(crate) use wishes::Cp;
 
 /// Runs the copy. Returns 0 if all was copied, 1 if anything was not, and 129, 130 or 143 if a signal ended
 /// it.
 pub(crate) fn run(args: &Cp, cluster: Option<&dyn Cluster>) -> u8 {
-    let done = args.wishes().and_then(|wishes| {
-        if shards::are_meant(&args.flags) {
-            shards::run(args, wishes, cluster)
-        } else {
-            whole(args, &wishes)
-        }
+    let done = args.settings().and_then(|settings| match settings.is_sharded() {
+        true => shards::run(&settings, cluster),
+        false => whole(&settings),
     });
     done.unwrap_or_else(|misuse| misuse.report())
 }
 
-fn whole(args: &Cp, wishes: &Wishes) -> Result<u8, Misuse> {
-    let (sources, target) = target::operands(&args.flags, wishes.target_directory.as_deref())?;
-    let watch = listen(args, wishes)?;
-    let report = watched(wishes, &sources, &watch, || {
-        copy(&wishes.options, &sources, &target, &watch)
+fn whole(settings: &Settings) -> Result<u8, Misuse> {
+    let (sources, target) = target::operands(settings)?;
+    let watch = listen(settings)?;
+    let report = watched(settings, &sources, &watch, || {
+        copy(&settings.options, &sources, &target, &watch)
     });
-    Ok(conclude(args, &report, &watch))
+    Ok(conclude(settings, &report, &watch))
 }
 
-fn listen(args: &Cp, wishes: &Wishes) -> Result<Watch, Misuse> {
+fn listen(settings: &Settings) -> Result<Watch, Misuse> {
     let signals = Signals::listen()
         .map_err(|error| Misuse::plain(format!("signals: {}", proactor_copy::reason(&error))))?;
-    let watch = Watch::new(&args.flags, progress::form(wishes.progress).is_some(), signals);
-    for warning in &wishes.warnings {
+    let watch = Watch::new(settings, form(settings.progress).is_some(), signals);
+    for warning in &settings.warnings {
         watch.screen().complain(&format!("warning: {warning}"));
     }
     Ok(watch)
 }
 
 /// Runs `work`, and shows its progress if that is wanted.
-fn watched<T>(wishes: &Wishes, sources: &[PathBuf], watch: &Watch, work: impl FnOnce() -> T) -> T {
-    let Some(form) = progress::form(wishes.progress) else {
+fn watched<T>(settings: &Settings, sources: &[PathBuf], watch: &Watch, work: impl FnOnce() -> T) -> T {
+    let Some(form) = form(settings.progress) else {
         return work();
     };
     thread::scope(|scope| {
@@ -84,28 +81,28 @@ fn watched<T>(wishes: &Wishes, sources: &[PathBuf], watch: &Watch, work: impl Fn
     })
 }
 
-fn conclude(args: &Cp, report: &Report, watch: &Watch) -> u8 {
+fn conclude(settings: &Settings, report: &Report, watch: &Watch) -> u8 {
     let mut screen = watch.screen();
     let status = match watch.signals.status() {
         Some(status) => {
             // A step of a plan cannot be repeated with another option.
-            let is_step = !args.flags.shard.is_empty() || args.flags.finish;
+            let is_step = settings.shard.is_some() || settings.finish;
             let again = if is_step { "the same command" } else { "--resume" };
-            screen.complain(&stats::interrupted(report, args.flags.dry_run, again));
+            screen.complain(&stats::interrupted(report, settings.options.dry_run, again));
             status
         }
         None => {
-            let of_patterns = stats::nothing(report).filter(|_| args.flags.shard.is_empty());
+            let of_patterns = stats::nothing(report).filter(|_| settings.shard.is_none());
             for line in stats::left(report).iter().chain(&of_patterns) {
                 screen.complain(line);
             }
             u8::from(report.failures > 0 || watch.declined.load(Relaxed))
         }
     };
-    if args.flags.json {
-        screen.say(&json::Event::report(report, status, args.flags.dry_run).line());
-    } else if args.flags.stats || args.flags.dry_run {
-        stats::lines(report, args.flags.dry_run)
+    if settings.json {
+        screen.say(&json::Event::report(report, status, settings.options.dry_run).line());
+    } else if settings.stats || settings.options.dry_run {
+        stats::lines(report, settings.options.dry_run)
             .iter()
             .for_each(|line| screen.say(line));
     }

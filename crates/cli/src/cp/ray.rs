@@ -1,12 +1,13 @@
 //! `--ray`: makes a plan, gives the shards to a cluster, and finishes.
 
 use super::json::Event;
+use super::settings::Settings;
 use super::shards::{failed, one_source, stored};
 use super::usage::{Misuse, FAILURE};
 use super::watch::Watch;
-use super::wishes::{Cp, Wishes};
-use super::{conclude, listen, units, watched};
+use super::{conclude, listen, watched};
 use crate::{Cluster, Ended, Tasks};
+use proactor_bench::units;
 use proactor_copy::quote;
 use proactor_copy::shards::{finish, plan, Error, Plan};
 use proactor_copy::Observer as _;
@@ -33,20 +34,15 @@ impl From<Error> for Halt {
     }
 }
 
-pub(super) fn run(
-    args: &Cp,
-    wishes: &Wishes,
-    address: &str,
-    cluster: Option<&dyn Cluster>,
-) -> Result<u8, Misuse> {
+pub(super) fn run(settings: &Settings, address: &str, cluster: Option<&dyn Cluster>) -> Result<u8, Misuse> {
     let begin = Instant::now();
-    let before = if args.flags.finish {
-        Some(stored(&args.flags, wishes)?)
+    let before = if settings.finish {
+        Some(stored(settings)?)
     } else {
         None
     };
     let operands = if before.is_none() {
-        Some(one_source(&args.flags, wishes)?)
+        Some(one_source(settings)?)
     } else {
         None
     };
@@ -54,10 +50,10 @@ pub(super) fn run(
         let text = "--ray needs the Python package: pip install 'proactor[ray]', and its proactor command";
         return Err(Misuse::plain(text));
     };
-    let jobs = wishes.options.jobs.max(1);
+    let jobs = settings.options.jobs.max(1);
     let connected = cluster.connect(address, jobs);
     // Not earlier: connecting may replace our signal handlers.
-    let watch = listen(args, wishes)?;
+    let watch = listen(settings)?;
     let mut tasks = match connected {
         Ok(tasks) => tasks,
         Err(text) => {
@@ -71,14 +67,14 @@ pub(super) fn run(
         let text = format!("warning: no machine of the cluster has {cpus} (--jobs): shards wait for one");
         watch.screen().complain(&text);
     }
-    let status = watched(wishes, &[], &watch, || {
+    let status = watched(settings, &[], &watch, || {
         let (file, plan) = match (before, operands) {
             (Some(before), _) => before,
             (None, Some((source, target))) => {
-                let shards = wishes
+                let shards = settings
                     .shards
                     .unwrap_or(tasks.workers().max(1) * SHARDS_PER_WORKER);
-                let mut options = wishes.options.clone();
+                let mut options = settings.options.clone();
                 options.jobs = jobs;
                 match plan(&options, &source, &target, shards, &watch) {
                     Ok(plan) => (plan.records().join("plan.json"), plan),
@@ -88,7 +84,7 @@ pub(super) fn run(
             (None, None) => unreachable!("one of them was asked for"),
         };
         Ok(distribute(
-            args,
+            settings,
             &plan,
             (&file, address),
             tasks.as_mut(),
@@ -100,7 +96,7 @@ pub(super) fn run(
 }
 
 fn distribute(
-    args: &Cp,
+    settings: &Settings,
     plan: &Plan,
     (file, address): (&PathBuf, &str),
     tasks: &mut dyn Tasks,
@@ -113,7 +109,7 @@ fn distribute(
             Ok(mut report) if !report.stopped => {
                 // All steps together, not the last one alone.
                 report.duration = begin.elapsed();
-                return conclude(args, &report, watch);
+                return conclude(settings, &report, watch);
             }
             Ok(_) => Halt::Stopped,
             Err(error) => Halt::Error(error),
@@ -198,7 +194,10 @@ fn tell(plan: &Plan, shard: usize, watch: &Watch) -> Result<(), Halt> {
         watch.screen().say(&line);
     } else if watch.verbose {
         let files = units::count(files, "file", "files");
-        let line = format!("shard {shard} of {shards}: {files}, {}", units::bytes(bytes));
+        let line = format!(
+            "shard {shard} of {shards}: {files}, {}",
+            units::decimal_bytes(bytes)
+        );
         watch.screen().say(&line);
     }
     Ok(())

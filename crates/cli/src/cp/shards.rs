@@ -1,12 +1,12 @@
 //! `--plan`, `--shard`, `--finish` and `--ray`: a copy in parts.
 
-use super::flags::Flags;
 use super::json::Event;
+use super::settings::Settings;
 use super::usage::{Misuse, FAILURE};
 use super::watch::Watch;
-use super::wishes::{Cp, Wishes};
-use super::{conclude, listen, ray, target, units, watched};
+use super::{conclude, listen, ray, target, watched};
 use crate::Cluster;
+use proactor_bench::units;
 use proactor_copy::quote;
 use proactor_copy::shards::{finish, plan, run_shard, Error, Plan};
 use proactor_copy::{Options, Target};
@@ -16,64 +16,43 @@ use std::path::{Path, PathBuf};
 /// Default number of shards: enough to keep some twenty machines busy until the end.
 const SHARDS: usize = 64;
 
-pub(super) fn are_meant(flags: &Flags) -> bool {
-    let numbers = !flags.shard.is_empty() || !flags.shards.is_empty();
-    !flags.plan.is_empty() || flags.finish || !flags.ray.is_empty() || numbers
-}
-
-pub(super) fn run(args: &Cp, wishes: Wishes, cluster: Option<&dyn Cluster>) -> Result<u8, Misuse> {
-    let flags = &args.flags;
-    let steps = [!flags.plan.is_empty(), flags.finish, wishes.shard.is_some()];
-    if flags.shard.len() > 1 {
-        return Err(Misuse::with_hint(
-            "--shard is given once: one shard is copied at a time",
-        ));
-    }
-    if flags.plan.len() > 1 {
-        return Err(Misuse::with_hint(
-            "--plan is given once: a plan is written to one file",
-        ));
-    }
-    if flags.ray.len() > 1 {
-        return Err(Misuse::with_hint(
-            "--ray is given once: one cluster copies the shards",
-        ));
-    }
+pub(super) fn run(settings: &Settings, cluster: Option<&dyn Cluster>) -> Result<u8, Misuse> {
+    let steps = [settings.plan.is_some(), settings.finish, settings.shard.is_some()];
     if steps.iter().filter(|step| **step).count() > 1 {
         return Err(Misuse::with_hint(
             "--plan, --shard and --finish are mutually exclusive",
         ));
     }
-    if let Some(address) = flags.ray.first() {
-        if !flags.plan.is_empty() || wishes.shard.is_some() {
+    if let Some(address) = &settings.ray {
+        if settings.plan.is_some() || settings.shard.is_some() {
             return Err(Misuse::with_hint("with --ray there is no --plan and no --shard"));
         }
-        return ray::run(args, &wishes, address, cluster);
+        return ray::run(settings, address, cluster);
     }
-    if let Some(file) = flags.plan.first() {
-        let (source, target) = one_source(flags, &wishes)?;
-        return write_plan(args, &wishes, Path::new(file), &source, &target);
+    if let Some(file) = &settings.plan {
+        let (source, target) = one_source(settings)?;
+        return write_plan(settings, Path::new(file), &source, &target);
     }
-    if wishes.shards.is_some() {
+    if settings.shards.is_some() {
         return Err(Misuse::with_hint("--shards goes with --plan or --ray"));
     }
-    let (_, plan) = stored(flags, &wishes)?;
-    let watch = listen(args, &wishes)?;
-    let done = watched(&wishes, &[], &watch, || match wishes.shard {
+    let (_, plan) = stored(settings)?;
+    let watch = listen(settings)?;
+    let done = watched(settings, &[], &watch, || match settings.shard {
         Some(shard) => run_shard(&plan, shard, &watch),
         None => finish(&plan, &watch),
     });
     Ok(match done {
-        Ok(report) => conclude(args, &report, &watch),
+        Ok(report) => conclude(settings, &report, &watch),
         Err(error) => failed(&watch, &error),
     })
 }
 
-fn write_plan(args: &Cp, wishes: &Wishes, file: &Path, source: &Path, target: &Path) -> Result<u8, Misuse> {
-    let watch = listen(args, wishes)?;
-    let shards = wishes.shards.unwrap_or(SHARDS);
-    let plan = match watched(wishes, &[], &watch, || {
-        plan(&wishes.options, source, target, shards, &watch)
+fn write_plan(settings: &Settings, file: &Path, source: &Path, target: &Path) -> Result<u8, Misuse> {
+    let watch = listen(settings)?;
+    let shards = settings.shards.unwrap_or(SHARDS);
+    let plan = match watched(settings, &[], &watch, || {
+        plan(&settings.options, source, target, shards, &watch)
     }) {
         Ok(plan) => plan,
         Err(error) => return Ok(failed(&watch, &error)),
@@ -87,7 +66,7 @@ fn write_plan(args: &Cp, wishes: &Wishes, file: &Path, source: &Path, target: &P
         return Ok(FAILURE);
     }
     let mut screen = watch.screen();
-    if args.flags.json {
+    if settings.json {
         screen.say(&Event::plan(&plan, file).line());
     } else {
         screen.say(&sentence(&plan));
@@ -101,18 +80,18 @@ fn sentence(plan: &Plan) -> String {
         "{}, {}, {}",
         units::count(shards.len() as u64, "shard", "shards"),
         units::count(shards.iter().map(|shard| shard.entries).sum(), "entry", "entries"),
-        units::bytes(shards.iter().map(|shard| shard.bytes).sum()),
+        units::decimal_bytes(shards.iter().map(|shard| shard.bytes).sum()),
     )
 }
 
 /// Returns the source and the name of the copy.
-pub(super) fn one_source(flags: &Flags, wishes: &Wishes) -> Result<(PathBuf, PathBuf), Misuse> {
-    if !flags.files_from.is_empty() {
+pub(super) fn one_source(settings: &Settings) -> Result<(PathBuf, PathBuf), Misuse> {
+    if !settings.files_from.is_empty() {
         return Err(Misuse::with_hint(
             "no --files-from here: one directory at a time is copied in shards",
         ));
     }
-    let (mut sources, target) = target::operands(flags, wishes.target_directory.as_deref())?;
+    let (mut sources, target) = target::operands(settings)?;
     let (Some(source), true) = (sources.pop(), sources.is_empty()) else {
         return Err(Misuse::with_hint("one directory at a time is copied in shards"));
     };
@@ -127,20 +106,21 @@ pub(super) fn one_source(flags: &Flags, wishes: &Wishes) -> Result<(PathBuf, Pat
 }
 
 /// Returns the plan that is the operand.
-pub(super) fn stored(flags: &Flags, wishes: &Wishes) -> Result<(PathBuf, Plan), Misuse> {
-    let [file] = flags.operands.as_slice() else {
+pub(super) fn stored(settings: &Settings) -> Result<(PathBuf, Plan), Misuse> {
+    let [file] = settings.operands.as_slice() else {
         return Err(Misuse::with_hint(
             "one operand, the plan, is needed with --shard and --finish",
         ));
     };
-    let jobs = wishes.options.jobs;
+    let jobs = settings.options.jobs;
     let others = Options {
         jobs: 0,
         through_dangling_link: false,
-        ..wishes.options.clone()
+        ..settings.options.clone()
     };
-    let sources = !flags.files_from.is_empty() || flags.strip_trailing_slashes || flags.no_target_directory;
-    let target = wishes.target_directory.is_some() || wishes.shards.is_some();
+    let sources =
+        !settings.files_from.is_empty() || settings.strip_trailing_slashes || settings.no_target_directory;
+    let target = settings.target_directory.is_some() || settings.shards.is_some();
     if others != Options::default() || sources || target {
         let text = "options on how files are copied belong to --plan, not to --shard or --finish";
         return Err(Misuse::with_hint(text));

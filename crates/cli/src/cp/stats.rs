@@ -1,6 +1,6 @@
 //! The report as text: `--stats`, and the lines after a signal ends the copy.
 
-use super::units;
+use proactor_bench::units;
 use proactor_copy::quote;
 use proactor_copy::Report;
 
@@ -11,10 +11,10 @@ pub(super) fn lines(report: &Report, dry_run: bool) -> Vec<String> {
     let rate = (total as f64 / seconds.max(1e-6)) as u64;
     let how = match dry_run {
         true => "would be copied".to_string(),
-        false => format!("in {seconds:.2} s ({}/s)", units::bytes(rate)),
+        false => format!("in {seconds:.2} s ({}/s)", units::decimal_bytes(rate)),
     };
     let files = units::count(report.files, "file", "files");
-    let mut lines = vec![format!("{files}, {} {how}", units::bytes(total))];
+    let mut lines = vec![format!("{files}, {} {how}", units::decimal_bytes(total))];
     let counts = [
         (report.directories, "directory", "directories"),
         (report.symlinks, "symbolic link", "symbolic links"),
@@ -33,7 +33,9 @@ pub(super) fn lines(report: &Report, dry_run: bool) -> Vec<String> {
         (report.hole_bytes, "in holes"),
     ];
     let not_written = not_written.into_iter().filter(|(bytes, _)| *bytes > 0);
-    lines.extend(not_written.map(|(bytes, where_from)| format!("{} {where_from}", units::bytes(bytes))));
+    lines.extend(
+        not_written.map(|(bytes, where_from)| format!("{} {where_from}", units::decimal_bytes(bytes))),
+    );
     lines
 }
 
@@ -65,7 +67,7 @@ pub(super) fn interrupted(report: &Report, dry_run: bool, again: &str) -> String
         "interrupted: {} and {} {done}, {}",
         units::count(report.files, "file", "files"),
         units::count(report.directories, "directory", "directories"),
-        units::bytes(report.bytes + report.shared_bytes + report.hole_bytes)
+        units::decimal_bytes(report.bytes + report.shared_bytes + report.hole_bytes)
     );
     for partial in &report.partial {
         let partial = quote::name(partial);

@@ -1,7 +1,7 @@
 //! Division of the operands into sources and target: the rules of cp.
 
-use super::flags::Flags;
 use super::lists;
+use super::settings::Settings;
 use super::usage::{missing_target, Misuse};
 use proactor_copy::quote;
 use proactor_copy::Target;
@@ -11,33 +11,33 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 /// Returns the sources and the target. Only checks whether the target is a directory.
-pub(super) fn operands(flags: &Flags, directory: Option<&OsStr>) -> Result<(Vec<PathBuf>, Target), Misuse> {
-    let mut operands = flags.operands.clone();
-    if !flags.files_from.is_empty() {
-        return listed(flags, operands, directory);
+pub(super) fn operands(settings: &Settings) -> Result<(Vec<PathBuf>, Target), Misuse> {
+    let mut operands = settings.operands.clone();
+    if !settings.files_from.is_empty() {
+        return listed(settings, operands);
     }
     if operands.is_empty() {
         return Err(Misuse::with_hint("missing file operand"));
     }
-    let target = match directory {
-        Some(_) if flags.no_target_directory => {
+    let target = match &settings.target_directory {
+        Some(_) if settings.no_target_directory => {
             let text = "cannot combine --target-directory (-t) and --no-target-directory (-T)";
             return Err(Misuse::plain(text));
         }
         Some(directory) => into("target directory", directory)?,
-        None => last(flags, &mut operands)?,
+        None => last(settings, &mut operands)?,
     };
-    if flags.parents && matches!(target, Target::As(_)) {
+    if settings.options.parents && matches!(target, Target::As(_)) {
         return Err(Misuse::with_hint(
             "with --parents, the destination must be a directory",
         ));
     }
-    Ok((paths(flags, operands), target))
+    Ok((paths(settings, operands), target))
 }
 
-fn paths(flags: &Flags, operands: Vec<OsString>) -> Vec<PathBuf> {
+fn paths(settings: &Settings, operands: Vec<OsString>) -> Vec<PathBuf> {
     let strip = |operand: OsString| {
-        if flags.strip_trailing_slashes {
+        if settings.strip_trailing_slashes {
             stripped(operand)
         } else {
             operand
@@ -51,36 +51,32 @@ fn paths(flags: &Flags, operands: Vec<OsString>) -> Vec<PathBuf> {
 
 /// Returns the sources and the target with `--files-from`: the target is a directory, whatever the number of
 /// sources.
-fn listed(
-    flags: &Flags,
-    mut operands: Vec<OsString>,
-    directory: Option<&OsStr>,
-) -> Result<(Vec<PathBuf>, Target), Misuse> {
-    if flags.no_target_directory {
+fn listed(settings: &Settings, mut operands: Vec<OsString>) -> Result<(Vec<PathBuf>, Target), Misuse> {
+    if settings.no_target_directory {
         return Err(Misuse::plain(
             "cannot combine --files-from and --no-target-directory (-T)",
         ));
     }
-    let target = match directory {
+    let target = match &settings.target_directory {
         Some(directory) => into("target directory", directory)?,
         None => match operands.pop() {
             Some(target) => into("target", &target)?,
-            None => return Err(missing_target(&flags.files_from[0])),
+            None => return Err(missing_target(&settings.files_from[0])),
         },
     };
-    for list in &flags.files_from {
+    for list in &settings.files_from {
         operands.extend(lists::names_in(&lists::read(list)?));
     }
-    Ok((paths(flags, operands), target))
+    Ok((paths(settings, operands), target))
 }
 
 /// Takes the last operand as the target.
-fn last(flags: &Flags, operands: &mut Vec<OsString>) -> Result<Target, Misuse> {
+fn last(settings: &Settings, operands: &mut Vec<OsString>) -> Result<Target, Misuse> {
     let target = operands.pop().expect("the caller has looked");
     if operands.is_empty() {
         return Err(missing_target(&target));
     }
-    if flags.no_target_directory {
+    if settings.no_target_directory {
         operands.push(target);
         if let Some(extra) = operands.get(2) {
             return Err(Misuse::with_hint(format!("extra operand {}", quote::name(extra))));

@@ -58,7 +58,7 @@ fn misuse(error: &clap::Error, arguments: &[OsString]) -> Misuse {
         _ => "",
     };
     let text = match error.kind() {
-        ErrorKind::UnknownArgument => unknown(flag, arguments),
+        ErrorKind::UnknownArgument => unknown(flag, arguments) + &suggestion(error),
         ErrorKind::TooManyValues => format!("option '{flag}' doesn't allow an argument"),
         ErrorKind::InvalidValue | ErrorKind::NoEquals => lacking(flag, arguments),
         _ => error.kind().as_str().unwrap_or("wrong usage").to_string(),
@@ -83,6 +83,14 @@ fn unknown(flag: &str, arguments: &[OsString]) -> String {
         .filter_map(|word| word.to_str())
         .find(|word| word.split('=').next() == Some(flag));
     format!("unrecognized option '{}'", whole.unwrap_or(flag))
+}
+
+/// Returns the flag that was probably meant, in parentheses.
+fn suggestion(error: &clap::Error) -> String {
+    match error.get(ContextKind::SuggestedArg) {
+        Some(ContextValue::String(flag)) => format!(" (did you mean '{flag}'?)"),
+        _ => String::new(),
+    }
 }
 
 fn long_flags() -> impl Iterator<Item = String> {

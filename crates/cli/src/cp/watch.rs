@@ -1,9 +1,9 @@
 //! The observer of the copier: passes its events to the screen, and asks its questions.
 
 use super::debug;
-use super::flags::Flags;
 use super::json::Event;
 use super::screen::Screen;
+use super::settings::Settings;
 use crate::signals::Signals;
 use proactor_copy::quote;
 use proactor_copy::{Copied, Diagnostic, Kind, Observer, Question};
@@ -34,12 +34,12 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub fn new(flags: &Flags, measures: bool, signals: Signals) -> Watch {
+    pub fn new(settings: &Settings, measures: bool, signals: Signals) -> Watch {
         Watch {
-            verbose: flags.verbose || flags.dry_run || flags.debug,
-            debug: flags.debug,
-            json: flags.json,
-            removes: flags.force || flags.remove_destination,
+            verbose: settings.verbose || settings.options.dry_run || settings.debug,
+            debug: settings.debug,
+            json: settings.json,
+            removes: settings.options.overwrite.force || settings.options.overwrite.remove,
             signals,
             files: AtomicU64::new(0),
             bytes: AtomicU64::new(0),

@@ -15,11 +15,15 @@ use std::io::{self, IsTerminal};
 
 #[derive(Args)]
 pub(crate) struct Doctor {
-    /// Print one JSON object instead of text (docs/doctor.md names its keys)
+    /// Print one JSON object instead of text
+    ///
+    /// docs/doctor.md names its keys.
     #[arg(long)]
     json: bool,
-    /// Report instead whether kernel workers (`proactor serve --kernel-workers`) make sense here, and how
-    /// many: looks at cores, siblings, cpuset and quota, and measures for a second
+    /// Report instead whether kernel workers make sense here
+    ///
+    /// And how many, for `proactor serve --kernel-workers`: looks at cores, siblings, cpuset and quota, and
+    /// measures for a second.
     #[arg(long)]
     workers: bool,
 }

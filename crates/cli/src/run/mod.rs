@@ -9,7 +9,7 @@ mod program;
 mod workers;
 
 use crate::kernel_workers::KernelWorkers;
-use crate::{complain, config, Host};
+use crate::{complain, config, suggestion, Host};
 use clap::{Args, Parser as _};
 use proactor_bench::units::parse_bytes;
 use std::ffi::OsString;
@@ -35,17 +35,24 @@ pub(crate) struct Run {
     /// Only connections to these local ports
     #[arg(long, value_name = "PORT,...", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
     only: Vec<u16>,
-    /// Initial number of receive buffers of a ring, 4 KiB each; a power of two up to 2048
+    /// Initial number of receive buffers of a ring, 4 KiB each
+    ///
+    /// A power of two up to 2048.
     #[arg(long, value_name = "COUNT", value_parser = parse_pool)]
     pool: Option<u16>,
-    /// Received bytes of one socket that may wait for the program, above which the peer is slowed down
-    /// [default: 64k]
+    /// Received bytes of one socket that may wait [default: 64k]
+    ///
+    /// Above it the peer is slowed down until the program has read them.
     #[arg(long, value_name = "BYTES", value_parser = parse_per_socket)]
     per_socket: Option<u32>,
-    /// Report at the end of each process what was handed back to epoll, how often, and why
+    /// Report what was handed back to epoll, how often, and why
+    ///
+    /// At the end of each process.
     #[arg(long)]
     explain: bool,
-    /// Write counts as a line of JSON at the end of each process, to stderr or appended to FILE
+    /// Write counts as a line of JSON at the end of each process
+    ///
+    /// To standard error, or appended to FILE.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     stats: Option<Option<PathBuf>>,
     /// Exit with 2 instead of running the program without a ring
@@ -54,11 +61,14 @@ pub(crate) struct Run {
     /// Do not load the library into programs that this one starts
     #[arg(long)]
     no_children: bool,
-    /// The library, instead of the one that came with this command (or PROACTOR_PRELOAD)
+    /// The library to load, instead of the one of this command
+    ///
+    /// PROACTOR_PRELOAD in the environment names one, too.
     #[arg(long, value_name = "PATH")]
     library: Option<PathBuf>,
-    /// Read options from a TOML file: each line is an option's name without its dashes, and its value. The
-    /// command line takes precedence
+    /// Read options from a TOML file
+    ///
+    /// Each line is an option's name without its dashes, and its value. The command line takes precedence.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -128,8 +138,15 @@ fn start(args: &Run, host: &Host<'_>) -> u8 {
     let name = &args.command[0];
     let shown = Path::new(name).display();
     if name.as_bytes().starts_with(b"-") {
+        let word = name.to_string_lossy();
+        let word = word.trim_start_matches('-');
+        let like = suggestion::like(
+            &Run::augment_args(clap::Command::new("run")),
+            word.split('=').next().unwrap_or(word),
+            &[],
+        );
         complain(&format!(
-            "proactor run: {shown}: no such option; `proactor run --help` lists them, a program of this name is ./{shown}"
+            "proactor run: {shown}: no such option{like}; `proactor run --help` lists them, a program of this name is ./{shown}"
         ));
         return MISUSE;
     }

@@ -8,12 +8,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub(crate) const AFTER_HELP: &str = "\
-The first line on standard output says where the server listens; --ready-file has the same for programs. Messages go to
-standard error.
+The first line on standard output says where the server listens; --ready-file has the same for programs. \
+Messages go to standard error.
 
-SIGTERM and SIGINT end the server in order: it accepts no connection any more and ends with its last one, or after --grace. A
-second signal ends it at once. Exits with 0 when it was ended in order, with 1 if it failed, with 2 if it was not started, with
-130 or 143 if a second signal ended it.";
+SIGTERM and SIGINT end the server in order: it accepts no connection any more and ends with its last one, \
+or after --grace. A second signal ends it at once. Exits with 0 when it was ended in order, with 1 if it \
+failed, with 2 if it was not started, with 130 or 143 if a second signal ended it.";
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Server {
@@ -79,7 +79,9 @@ pub(crate) struct Serve {
     #[arg(value_enum, required_unless_present = "import")]
     pub(super) server: Option<Server>,
 
-    /// Address or name to listen on; a name means all of its addresses
+    /// Address or name to listen on
+    ///
+    /// A name means all of its addresses.
     #[arg(
         long,
         value_name = "HOST",
@@ -91,13 +93,19 @@ pub(crate) struct Serve {
     /// The port; 0 lets the kernel choose one [default: 0]
     #[arg(long, value_name = "PORT", conflicts_with = "unix", help_heading = "Where")]
     pub(super) port: Option<u16>,
-    /// Listen on a Unix socket instead; @NAME is one without a file. The file is removed at the end
+    /// Listen on a Unix socket instead; @NAME is one without a file
+    ///
+    /// The file is removed at the end.
     #[arg(long, value_name = "PATH", help_heading = "Where")]
     pub(super) unix: Option<PathBuf>,
-    /// Connections that may wait to be accepted; the kernel takes at most net.core.somaxconn
+    /// Connections that may wait to be accepted
+    ///
+    /// The kernel takes at most net.core.somaxconn.
     #[arg(long, value_parser = backlog, default_value = "4096", value_name = "N", help_heading = "Where")]
     pub(super) backlog: u32,
-    /// When the server accepts connections, write the addresses to this file, one a line
+    /// Write the addresses to this file when the server is ready
+    ///
+    /// One a line.
     #[arg(long, value_name = "FILE", help_heading = "Where")]
     pub(super) ready_file: Option<PathBuf>,
 
@@ -109,49 +117,62 @@ pub(crate) struct Serve {
         help_heading = "How"
     )]
     pub(super) engine: EngineChoice,
-    /// User threads, which share the port (SO_REUSEPORT); a new connection goes to the one that has the
-    /// fewest
+    /// User threads, which share the port (SO_REUSEPORT)
+    ///
+    /// A new connection goes to the one that has the fewest.
     #[arg(long, visible_alias = "user-workers", value_parser = workers, default_value = "1", value_name = "N", help_heading = "How")]
     pub(super) workers: usize,
-    /// Processors of the user threads, one for each, as 0-3,8 [default: with kernel workers one core for
-    /// each, else any]
+    /// Processors of the user threads, one for each, as 0-3,8
+    ///
+    /// By default, with kernel workers one core for each, otherwise any.
     #[arg(long, value_parser = cpus, value_name = "LIST", help_heading = "How")]
     pub(super) user_cpus: Option<Cpus>,
-    /// Read options from a TOML file: each line is an option's name without its dashes, and its value. The
-    /// command line takes precedence
+    /// Read options from a TOML file
+    ///
+    /// Each line is an option's name without its dashes, and its value. The command line takes precedence.
     #[arg(long, value_name = "FILE", help_heading = "How")]
     pub(super) config: Option<PathBuf>,
-    /// Read options from a configuration of FastIO (fastio.conf) or SAIO, and report what each setting
-    /// becomes, and why some have no effect. Without a server, it ends then
+    /// Read options from fastio.conf, or a configuration of SAIO
+    ///
+    /// Reports what each setting becomes, and why some have no effect. Without a server, it ends then.
     #[arg(long, value_name = "FILE", conflicts_with = "config", help_heading = "How")]
     pub(super) import: Option<PathBuf>,
-    /// Entries of each ring's submission queue, 1 to 32,768, rounded up to a power of two
+    /// Entries of each ring's submission queue
+    ///
+    /// From 1 to 32,768, rounded up to a power of two.
     #[arg(long, value_parser = queue, default_value = "1024", value_name = "N", help_heading = "How")]
     pub(super) queue: u32,
 
-    /// Do not copy sends of at least this many bytes that wait for a TCP peer on another machine [default:
-    /// copy all]
+    /// Do not copy sends of at least this many bytes [default: copy all]
+    ///
+    /// Only those that wait for a TCP peer on another machine.
     #[arg(long, value_parser = some_bytes, value_name = "BYTES", help_heading = "How")]
     pub(super) zero_copy_above: Option<usize>,
 
     #[command(flatten)]
     pub(super) kernel: KernelWorkers,
 
-    /// Limit on connections at once, divided among the workers; more wait to be accepted
+    /// Limit on connections at once; more wait to be accepted
+    ///
+    /// Divided among the workers.
     #[arg(long, value_parser = connections, value_name = "N", help_heading = "Bounds")]
     pub(super) max_connections: Option<usize>,
     /// Close connections that neither received nor sent for this long
     #[arg(long, value_parser = some_time, value_name = "TIME", help_heading = "Bounds")]
     pub(super) idle_timeout: Option<Duration>,
-    /// Limit on unsent bytes of all connections, divided among the workers; above it nothing is accepted
-    /// until they are below 80 %
+    /// Limit on unsent bytes of all connections
+    ///
+    /// Divided among the workers. Above it nothing is accepted until they are below 80 %.
     #[arg(long, value_parser = some_bytes, default_value = "256m", value_name = "BYTES", help_heading = "Bounds")]
     pub(super) max_buffered: usize,
-    /// Limit on unsent bytes of one connection; above it nothing is received from it until they are below
-    /// half
+    /// Limit on unsent bytes of one connection
+    ///
+    /// Above it nothing is received from it until they are below half.
     #[arg(long, value_parser = some_bytes, default_value = "256k", value_name = "BYTES", help_heading = "Bounds")]
     pub(super) max_buffered_each: usize,
-    /// line: limit on bytes of a line; a connection that sends a longer one is closed [default: 64k]
+    /// line: limit on bytes of a line [default: 64k]
+    ///
+    /// A connection that sends a longer one is closed.
     #[arg(long, value_parser = some_bytes, value_name = "BYTES", help_heading = "Bounds")]
     pub(super) max_line: Option<usize>,
     /// resp: limit on bytes of keys and values [default: 1g]
@@ -161,8 +182,10 @@ pub(crate) struct Serve {
     #[arg(long, value_parser = parse_seconds, default_value = "5s", value_name = "TIME", help_heading = "Bounds")]
     pub(super) grace: Duration,
 
-    /// Each second report connections and requests, system calls and context switches per request, the
-    /// latency of requests in the server (p50, p99), and the CPU of each thread, the kernel's included
+    /// Each second report requests, calls, latency and CPU
+    ///
+    /// Connections and requests, system calls and context switches per request, the latency of requests in
+    /// the server (p50, p99), and the CPU of each thread, the kernel's included.
     #[arg(
         long,
         value_enum,
