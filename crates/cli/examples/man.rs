@@ -8,8 +8,10 @@ fn main() -> ExitCode {
         eprintln!("usage: man DIRECTORY");
         return ExitCode::from(2);
     };
-    let made = std::fs::create_dir_all(&directory)
-        .and_then(|()| clap_mangen::generate_to(proactor_cli::command(), &directory));
+    // The pages are named by it, and a name has no spaces.
+    let command = proactor_cli::command().mut_subcommand("cp", |cp| cp.display_name("proactor-cp"));
+    let made =
+        std::fs::create_dir_all(&directory).and_then(|()| clap_mangen::generate_to(command, &directory));
     match made {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
