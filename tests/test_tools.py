@@ -223,3 +223,27 @@ def test_each_library_says_the_oldest_rust_that_it_needs() -> None:
     found = release_check.oldest(release_check.crates())
     assert {name for names in found.values() for name in names} == set(release_check.LIBRARIES)
     assert found["1.82"] == ["proactor-engine", "proactor-net"]
+
+
+@pytest.mark.parametrize(
+    ("rust", "missing"),
+    [
+        ("    /// Of it.\n    pub fn new(file: &File) -> Self {", ["new"]),
+        ("    /// ```\n    /// go()\n    /// ```\n    pub fn new(file: &File) -> Self {", []),
+        ("    /// ```\n    #[must_use]\n    pub fn new() -> Self {", []),
+        ("    $(#[$new])*\n    pub fn new(\n        a: u8,\n    ) -> Self {", []),
+        ("    /// With it.\n    pub fn flags(mut self, flags: Flags) -> Self {", []),
+        ("    /// Its size.\n    pub fn size(&self) -> usize {", []),
+        (
+            "    /// ```\n    pub fn new() -> Self {\n    }\n\n"
+            "    /// Of a file.\n    pub fn of(file: impl Into<Handle>) -> Self {",
+            ["of"],
+        ),
+    ],
+)
+def test_constructors_of_ops_have_examples(tmp_path: Path, rust: str, missing: list[str]) -> None:
+    file = tidy.ENGINE + "op/a.rs"
+    (tmp_path / file).parent.mkdir(parents=True)
+    (tmp_path / file).write_text(rust + "\n    }\n")
+    found = [problem.rpartition("constructor ")[2].split()[0] for problem in tidy.examples(tmp_path, [file])]
+    assert found == missing

@@ -284,6 +284,27 @@ def fallible(root: Path, paths: list[str]) -> Iterator[str]:
             yield from allocations(path, (root / path).read_text())
 
 
+# What makes an op, a public function without `self` that gives one; with the comment and attributes above.
+CONSTRUCTOR = re.compile(
+    r"((?:^ *(?:///|#\[|\$\(#\[).*\n)*)"
+    r"^ *pub (?:const )?fn (\w+)(?:<[^>]*>)?"
+    r"\((?!\s*(?:&|mut )?(?:mut )?self\b)[^{]*-> Self\b",
+    re.MULTILINE,
+)
+# They make no op.
+NO_OPS = ("flags.rs", "handle.rs", "mod.rs", "name.rs")
+
+
+def examples(root: Path, paths: list[str]) -> Iterator[str]:
+    """Each constructor of an op has an example."""
+    for path in paths:
+        if not path.startswith(ENGINE + "op/") or path.endswith(NO_OPS):
+            continue
+        for comment, name in CONSTRUCTOR.findall(without_tests((root / path).read_text())):
+            if "```" not in comment and "$(#[$" not in comment:
+                yield f"{path}: the constructor {name} has no example"
+
+
 def problems(root: Path) -> list[str]:
     paths = tracked(root)
     found = [*walls_between_crates(root), *walls_in_crates(root, paths)]
@@ -293,6 +314,7 @@ def problems(root: Path) -> list[str]:
         *results(root, paths),
         *local_names(root, paths),
         *fallible(root, paths),
+        *examples(root, paths),
     ]
 
 

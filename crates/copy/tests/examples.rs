@@ -1,17 +1,14 @@
 //! The example copies, and says how far it is.
 
+#[path = "../../engine/tests/built/mod.rs"]
+mod built;
+
 use std::fs;
 use std::process::Command;
 
-/// `cargo test` builds the examples beside the folder of this test's own binary.
 #[test]
 fn tree_with_progress() {
-    let deps = std::env::current_exe().unwrap();
-    let example = deps
-        .ancestors()
-        .nth(2)
-        .unwrap()
-        .join("examples/tree_with_progress");
+    let example = built::example("tree_with_progress");
     let here = tempfile::tempdir().unwrap();
     let (source, target) = (here.path().join("a"), here.path().join("b"));
     fs::create_dir(&source).unwrap();

@@ -1,6 +1,6 @@
 //! A chain: write a file safely (write, sync, rename), the three ops in one submission.
 
-use proactor_engine::op::{Fsync, Open, Rename, Write};
+use proactor_engine::op::{Fsync, Open, OpenFlags, Rename, Write};
 use proactor_engine::Driver;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -8,7 +8,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (draft, target) = (dir.path().join("settings.new"), dir.path().join("settings"));
 
     let mut driver = Driver::new()?;
-    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
+    let flags = OpenFlags::WRITE_ONLY | OpenFlags::CREATE | OpenFlags::EXCLUSIVE;
     let file = driver.run(Open::new(&draft, flags))?;
 
     // Each op starts when the one before has succeeded: no rename without the data on the device.

@@ -1,7 +1,7 @@
 //! A log whose records are on the device when they count: `cargo run --release --example log_writer -- FILE RECORDS`. Each record is
 //! written and synced in one submission.
 
-use proactor_engine::op::{Fsync, Open, Write};
+use proactor_engine::op::{Fsync, Open, OpenFlags, Write};
 use proactor_engine::Driver;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -10,7 +10,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let records: u64 = args.next().ok_or("usage: log_writer FILE RECORDS")?.parse()?;
 
     let mut driver = Driver::new()?;
-    let log = driver.run(Open::new(path, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC))?;
+    let log = driver.run(Open::new(
+        path,
+        OpenFlags::WRITE_ONLY | OpenFlags::CREATE | OpenFlags::TRUNCATE,
+    ))?;
     let mut at = 0;
     for number in 0..records {
         let record = format!("record {number:>10} of {records:>10}: {:>96}\n", "on the device");

@@ -1,7 +1,7 @@
 //! Reads blocks of 4 KiB at random, past the page cache, with buffers and a file that the ring knows in advance:
 //! `cargo run --release --example random_reads -- FILE READS`.
 
-use proactor_engine::op::{Open, Read};
+use proactor_engine::op::{Open, OpenFlags, Read};
 use proactor_engine::Driver;
 use std::cell::RefCell;
 
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let size = std::fs::metadata(&path)?.len();
 
     let mut driver = Driver::new()?;
-    let file = driver.run(Open::new(path, libc::O_RDONLY | libc::O_DIRECT))?;
+    let file = driver.run(Open::new(path, OpenFlags::READ_ONLY | OpenFlags::DIRECT))?;
     let file = driver.register_file(&file)?;
     // Each read takes one of them, and each result gives one back.
     let free = RefCell::new(driver.register_buffers(AT_ONCE, BLOCK_BYTES)?);

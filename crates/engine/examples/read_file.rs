@@ -1,6 +1,6 @@
 //! Reads a file through the engine: `cargo run --example read_file -- Cargo.toml`.
 
-use proactor_engine::op::{Open, Read};
+use proactor_engine::op::{Open, OpenFlags, Read};
 use proactor_engine::Driver;
 use std::io::Write;
 
@@ -11,7 +11,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut driver = Driver::new()?;
     eprintln!("{}: {}", driver.chosen().engine, driver.chosen().reason);
 
-    let file = driver.run(Open::new(path, libc::O_RDONLY))?;
+    let file = driver.run(Open::new(path, OpenFlags::READ_ONLY))?;
 
     let mut buffer = Vec::with_capacity(CHUNK_BYTES);
     let mut offset = 0;

@@ -11,6 +11,7 @@ use std::time::Duration;
 ///
 /// It burns a core while there is work and for `idle` after; it is a choice for servers. Linux 5.13 without privilege.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SqPoll {
     /// How long the thread polls without work before it sleeps. Whole milliseconds; at least 1.
     pub idle: Duration,
@@ -18,8 +19,27 @@ pub struct SqPoll {
     pub cpu: Option<u32>,
 }
 
+impl SqPoll {
+    /// Polls for so long without work, on any processor.
+    pub fn new(idle: Duration) -> Self {
+        SqPoll { idle, cpu: None }
+    }
+
+    /// On this processor alone; `None`: on any.
+    pub fn cpu(mut self, cpu: impl Into<Option<u32>>) -> Self {
+        self.cpu = cpu.into();
+        self
+    }
+}
+
 /// How the simulator misbehaves. Rates are out of 256 per op.
+///
+/// ```
+/// # use proactor_engine::SimConfig;
+/// let sim = SimConfig::new(7).short_rate(64).error_rate(8);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct SimConfig {
     /// The same seed and program give the same run.
     pub seed: u64,
@@ -36,6 +56,52 @@ pub struct SimConfig {
     /// Offsets, from the first up to and without the second, at which no file can be read or written: a transfer stops
     /// before them, and one that begins there fails with EIO.
     pub bad_range: Option<(u64, u64)>,
+}
+
+impl SimConfig {
+    /// Does everything right, in the order of this seed.
+    pub fn new(seed: u64) -> Self {
+        SimConfig {
+            seed,
+            ..SimConfig::default()
+        }
+    }
+
+    /// Cuts so many of 256 transfers short.
+    pub fn short_rate(mut self, rate: u8) -> Self {
+        self.short_rate = rate;
+        self
+    }
+
+    /// Lets so many of 256 ops fail.
+    pub fn error_rate(mut self, rate: u8) -> Self {
+        self.error_rate = rate;
+        self
+    }
+
+    /// Lets so many of 256 cancellations come too late.
+    pub fn late_cancel_rate(mut self, rate: u8) -> Self {
+        self.late_cancel_rate = rate;
+        self
+    }
+
+    /// Whether completions come back out of order.
+    pub fn reorder(mut self, reorder: bool) -> Self {
+        self.reorder = reorder;
+        self
+    }
+
+    /// How many bytes writes may bring in all.
+    pub fn space_bytes(mut self, bytes: impl Into<Option<u64>>) -> Self {
+        self.space_bytes = bytes.into();
+        self
+    }
+
+    /// Offsets at which no file can be read or written: from the first up to and without the second.
+    pub fn bad_range(mut self, range: impl Into<Option<(u64, u64)>>) -> Self {
+        self.bad_range = range.into();
+        self
+    }
 }
 
 /// The builder of a [`Driver`].

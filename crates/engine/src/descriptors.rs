@@ -55,6 +55,7 @@ type Lines = [Vec<Place>; 2];
 
 /// What an op does with the descriptor that it opens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Opens {
     /// It closes the descriptor before it completes.
     Passing,

@@ -50,10 +50,10 @@ static NEXT_DRIVER_ID: AtomicU64 = AtomicU64::new(1);
 /// One queue of ops on one backend, used by one thread.
 ///
 /// ```
-/// use proactor_engine::{Driver, op::{Open, Read}};
+/// use proactor_engine::{Driver, op::{Open, OpenFlags, Read}};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let mut driver = Driver::new()?;
-/// let file = driver.run(Open::new("Cargo.toml", libc::O_RDONLY))?;
+/// let file = driver.run(Open::new("Cargo.toml", OpenFlags::READ_ONLY))?;
 /// let (count, bytes) = driver.run(Read::new(file, Vec::with_capacity(4096)))?;
 /// assert!(count > 0 && bytes.starts_with(b"["));
 /// # Ok(()) }

@@ -217,6 +217,7 @@ impl std::error::Error for Refusal {
 
 /// A refused op, handed back untouched.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct SubmitError {
     /// The op, with its buffer.
     pub op: Box<Op>,

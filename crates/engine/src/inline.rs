@@ -7,7 +7,10 @@ use crate::descriptors::{self, Opens};
 use crate::driver::complete::outcome;
 use crate::driver::Output;
 use crate::error::Error;
-use crate::op::{Call, Facts, File, FileKind, Handle, Op, Open, ReadFile, RwFlags, Statx, Step};
+use crate::op::{
+    AtFlags, Call, Facts, File, FileKind, Handle, Op, Open, OpenFlags, ReadFile, ResolveFlags, RwFlags,
+    Statx, StatxMask, Step,
+};
 use crate::sys::fifo::{has_writer, set_blocking};
 use crate::sys::mount::{self, UNIQUE_MOUNT};
 use crate::sys::older::Way;
@@ -15,12 +18,6 @@ use crate::sys::{self, perform};
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// `RESOLVE_CACHED`, Linux 5.12: fail with EAGAIN instead of reading directories from disk.
-const RESOLVE_CACHED: u64 = 0x20;
-
-/// `STATX_MNT_ID`, Linux 5.8: the id in mountinfo.
-const STATX_MNT_ID: u32 = 0x1000;
 
 /// Set when the kernel or a filter does not know `openat2` with RESOLVE_CACHED.
 static NO_CACHED_OPEN: AtomicBool = AtomicBool::new(false);
@@ -66,7 +63,7 @@ pub(crate) fn attempt(op: &mut Op, skip: &mut usize) -> Option<i32> {
             remember(&o.file, tried)
         }
         Op::Poll(o) if !o.multishot => {
-            let events = sys::poll_now(o.file.fd(), o.events as i16);
+            let events = sys::poll_now(o.file.fd(), o.events.bits() as i16);
             match events & libc::POLLNVAL {
                 0 if events == 0 => None,
                 0 => Some(events.into()),
@@ -77,7 +74,7 @@ pub(crate) fn attempt(op: &mut Op, skip: &mut usize) -> Option<i32> {
             Ok(file) => Some(file.into_fd().ok()?.into_raw_fd()),
             Err(e) => Some(-e.errno()),
         },
-        Op::Statx(o) => cached_statx(o.dir.fd(), &o.path, o.flags.bits(), o.mask, &mut o.stat),
+        Op::Statx(o) => cached_statx(o.dir.fd(), &o.path, o.flags, o.mask, &mut o.stat),
         Op::ReadFile(o) => read_file(o),
         _ => None,
     }
@@ -133,14 +130,19 @@ impl Open {
     /// Opens a file for reading, if its path is all in the cache and it is a regular file, a directory, or a FIFO that has a
     /// writer. `None`: submit it. As [`Op::attempt`], and what is learned of the file on the way need not be asked again.
     pub fn now(&self) -> Option<Result<File, Error>> {
-        // O_TMPFILE contains O_DIRECTORY, which is harmless.
-        let creates = libc::O_CREAT | libc::O_TRUNC | (libc::O_TMPFILE & !libc::O_DIRECTORY) | libc::O_PATH;
-        let flags = self.flags as i32;
-        if self.mode != 0 || flags & (creates | libc::O_NONBLOCK | libc::O_ACCMODE) != 0 {
+        // TMPFILE contains DIRECTORY, which is harmless.
+        const HARMFUL: OpenFlags = OpenFlags::TMPFILE
+            .without(OpenFlags::DIRECTORY)
+            .union(OpenFlags::CREATE)
+            .union(OpenFlags::TRUNCATE)
+            .union(OpenFlags::PATH)
+            .union(OpenFlags::NONBLOCK)
+            .union(OpenFlags::ACCESS);
+        if self.mode != 0 || self.flags.intersects(HARMFUL) {
             return None;
         }
         let permit = descriptors::take_at_once(Opens::Kept, 1)?;
-        let fd = cached_open(self.dir.fd(), self.path.as_ptr(), self.flags, self.resolve.bits())?;
+        let fd = cached_open(self.dir.fd(), self.path.as_ptr(), self.flags, self.resolve)?;
         if fd < 0 {
             return Some(Err(Error::new(-fd, "open")));
         }
@@ -148,8 +150,8 @@ impl Open {
         let stat = is_open(&fd)?;
         drop(permit); // the file counts from here on
                       // SAFETY: no pointers. Takes back the O_NONBLOCK that `cached_open` has added.
-        unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags) };
-        Some(Ok(File::known(fd, Facts::new(&stat, flags))))
+        unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, self.flags.bits()) };
+        Some(Ok(File::known(fd, Facts::new(&stat, self.flags.bits()))))
     }
 }
 
@@ -167,17 +169,18 @@ fn is_open(fd: &OwnedFd) -> Option<libc::stat> {
     open.then_some(stat)
 }
 
-fn cached_open(dir: i32, path: *const libc::c_char, flags: u64, resolve: u64) -> Option<i32> {
+fn cached_open(dir: i32, path: *const libc::c_char, flags: OpenFlags, resolve: ResolveFlags) -> Option<i32> {
     if NO_CACHED_OPEN.load(Ordering::Relaxed) {
         return None;
     }
     // With O_PATH nothing is opened that could block, and openat2 refuses the flag.
-    let never_block = if flags & libc::O_PATH as u64 == 0 {
-        libc::O_NONBLOCK as u64
-    } else {
-        0
+    let never_block = match flags.contains(OpenFlags::PATH) {
+        true => OpenFlags::NONE,
+        false => OpenFlags::NONBLOCK,
     };
-    let how = [flags | never_block, 0, resolve | RESOLVE_CACHED];
+    // Linux 5.12: EAGAIN instead of reading directories from disk.
+    let resolve = resolve | ResolveFlags::CACHED;
+    let how = [(flags | never_block).how(), 0, resolve.bits()];
     match perform::openat2(dir, path, how.as_ptr()) {
         e if e == -libc::EAGAIN => None,
         // ENOSYS: Linux before 5.6. EINVAL: before 5.12, or a bad flag, which the backend will say better. EPERM: a
@@ -196,8 +199,13 @@ fn cached_open(dir: i32, path: *const libc::c_char, flags: u64, resolve: u64) ->
 impl Statx {
     /// `statx` of a path or, if that is empty, of the descriptor `dir`, if it needs no waiting; `stat` is the answer. `None`:
     /// submit it. As [`Op::attempt`], without an op that would have to own the path.
-    pub fn now(dir: RawFd, path: &CStr, flags: i32, stat: &mut libc::statx) -> Option<Result<(), Error>> {
-        let res = cached_statx(dir, path, flags, libc::STATX_BASIC_STATS, stat)?;
+    pub fn now(
+        dir: &Handle,
+        path: &CStr,
+        flags: AtFlags,
+        stat: &mut libc::statx,
+    ) -> Option<Result<(), Error>> {
+        let res = cached_statx(dir.fd(), path, flags, StatxMask::BASIC, stat)?;
         Some(if res < 0 {
             Err(Error::new(-res, "statx"))
         } else {
@@ -209,23 +217,29 @@ impl Statx {
 /// What the kernel has in memory of a path that is all in its cache, or of an open file, on a local file system.
 ///
 /// (Before Linux 6.10 whoever watches the file by inotify sees it opened and closed.)
-fn cached_statx(dir: RawFd, path: &CStr, flags: i32, mask: u32, stat: &mut libc::statx) -> Option<i32> {
-    let known = libc::AT_SYMLINK_NOFOLLOW | libc::AT_NO_AUTOMOUNT | libc::AT_EMPTY_PATH;
-    if flags & !known != 0 {
+fn cached_statx(
+    dir: RawFd,
+    path: &CStr,
+    flags: AtFlags,
+    mask: StatxMask,
+    stat: &mut libc::statx,
+) -> Option<i32> {
+    const KNOWN: AtFlags = AtFlags::SYMLINK_NOFOLLOW
+        .union(AtFlags::NO_AUTOMOUNT)
+        .union(AtFlags::EMPTY_PATH);
+    if !KNOWN.contains(flags) {
         return None;
     }
     if path.is_empty() {
-        return (flags & libc::AT_EMPTY_PATH != 0 && dir >= 0)
+        return (flags.contains(AtFlags::EMPTY_PATH) && dir >= 0)
             .then(|| statx_of(dir, mask, stat))
             .flatten();
     }
-    let no_follow = if flags & libc::AT_SYMLINK_NOFOLLOW == 0 {
-        0
-    } else {
-        libc::O_NOFOLLOW
-    };
-    let open_flags = libc::O_PATH | libc::O_CLOEXEC | no_follow;
-    match cached_open(dir, path.as_ptr(), open_flags as u64, 0)? {
+    let mut open_flags = OpenFlags::PATH | OpenFlags::CLOEXEC;
+    if flags.contains(AtFlags::SYMLINK_NOFOLLOW) {
+        open_flags |= OpenFlags::NOFOLLOW;
+    }
+    match cached_open(dir, path.as_ptr(), open_flags, ResolveFlags::NONE)? {
         fd if fd >= 0 => statx_of(sys::owned(fd).as_raw_fd(), mask, stat),
         e if [libc::ENOENT, libc::ENOTDIR, libc::ELOOP, libc::EACCES].contains(&-e) => Some(e),
         // No room for a descriptor, which a plain statx needs not; or what the backend will say better.
@@ -233,11 +247,12 @@ fn cached_statx(dir: RawFd, path: &CStr, flags: i32, mask: u32, stat: &mut libc:
     }
 }
 
-fn statx_of(fd: RawFd, mask: u32, stat: &mut libc::statx) -> Option<i32> {
+fn statx_of(fd: RawFd, mask: StatxMask, stat: &mut libc::statx) -> Option<i32> {
     // The two ids of a mount have one place, and we ask for the other one.
-    if mask & STATX_MNT_ID != 0 {
+    if mask.contains(StatxMask::MNT_ID) {
         return None;
     }
+    let mask = mask.bits();
     // Without it a network file system would ask its server before we know that it is one.
     let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
     let res = perform::statx_only(fd, c"".as_ptr(), flags, mask | UNIQUE_MOUNT, stat);
@@ -256,7 +271,7 @@ const MAX_COPY_BYTES: usize = 1 << 20;
 /// result already.
 pub(crate) fn open_file(o: &mut ReadFile) -> Option<Result<(), i32>> {
     if let Call::Open { dir, path, .. } = o.call() {
-        let fd = cached_open(dir, path, (libc::O_RDONLY | libc::O_CLOEXEC) as u64, 0)?;
+        let fd = cached_open(dir, path, OpenFlags::CLOEXEC, ResolveFlags::NONE)?;
         if fd < 0 {
             return Some(Err(fd));
         }

@@ -92,6 +92,7 @@ pub(crate) enum Choice {
 
 /// How a backend does one kind of op.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Support {
     /// By the backend itself.
     Native,
@@ -125,6 +126,7 @@ impl Support {
 
 /// What one backend can do here.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Report {
     /// Which.
     pub engine: Engine,
@@ -141,6 +143,7 @@ pub const ENGINE_VARIABLE: &str = "PROACTOR_ENGINE";
 
 /// The outcome of choosing: the engine and the reason in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Chosen {
     /// Which.
     pub engine: Engine,

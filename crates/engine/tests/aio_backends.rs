@@ -5,7 +5,9 @@
 #![allow(clippy::incompatible_msrv)]
 
 use proactor_engine::buffer::{AlignedBuf, Buf};
-use proactor_engine::op::{File, Fsync, Handle, Nop, Op, OpKind, Poll, Read, ReadV, RwFlags, Write, WriteV};
+use proactor_engine::op::{
+    Events, File, Fsync, Handle, Nop, Op, OpKind, Poll, Read, ReadV, RwFlags, Write, WriteV,
+};
 use proactor_engine::{CancelOutcome, Completion, Config, Driver, Engine, Options, Support, Token};
 use std::io::Write as _;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -76,18 +78,11 @@ fn read(file: &File, i: usize) -> Read<AlignedBuf> {
 }
 
 fn queued() -> Options {
-    Options {
-        no_inline: true,
-        ..Options::default()
-    }
+    Options::default().no_inline(true)
 }
 
 fn notifying(fd: &Arc<OwnedFd>) -> Options {
-    Options {
-        notify: Some(Arc::clone(fd)),
-        no_inline: true,
-        ..Options::default()
-    }
+    Options::default().notify(Arc::clone(fd)).no_inline(true)
 }
 
 /// A whole block was read, and it was the right one.
@@ -184,11 +179,11 @@ fn direct_transfers_syncs_and_polls_start_no_worker() {
     }
     let (reader, mut writer) = std::io::pipe().unwrap();
     driver
-        .submit(Poll::new(OwnedFd::from(reader), libc::POLLIN))
+        .submit(Poll::new(OwnedFd::from(reader), Events::READABLE))
         .unwrap();
     driver.flush().unwrap();
     writer.write_all(b"x").unwrap();
-    assert_eq!(drain(&mut driver)[0].count().unwrap(), libc::POLLIN as usize);
+    assert_eq!(drain(&mut driver)[0].events().unwrap(), Events::READABLE);
     assert_eq!(workers(), 0, "all of these are native");
 
     driver.submit_with(read(&files.buffered, 5), queued()).unwrap();
@@ -228,7 +223,7 @@ fn one_refused_op_does_not_stop_the_batch() {
     let Some(files) = files() else { return };
     for engine in BOTH {
         let mut driver = driver(engine);
-        let bad_flags = read(&files.direct, 1).flags(RwFlags(1 << 30));
+        let bad_flags = read(&files.direct, 1).flags(RwFlags::from_bits(1 << 30));
         let bad_file = Read::at(Handle::NONE, 0, block());
         let misaligned = Read::at(&files.direct, 1, block());
         driver.submit(read(&files.direct, 0)).unwrap();
@@ -263,7 +258,7 @@ fn a_queued_op_and_a_poll_can_be_cancelled() {
     expect_notified(&notify, 1);
     let (reader, _writer) = std::io::pipe().unwrap();
     let poll = driver
-        .submit(Poll::new(OwnedFd::from(reader), libc::POLLIN))
+        .submit(Poll::new(OwnedFd::from(reader), Events::READABLE))
         .unwrap();
     driver.flush().unwrap();
     assert_eq!(driver.cancel(poll), CancelOutcome::Cancelled);
@@ -324,10 +319,10 @@ fn a_file_with_two_wait_queues_is_polled_by_the_reactor() {
         .unwrap();
     let mut driver = driver(Engine::LinuxAio);
     let file = File::new(fifo.try_clone().unwrap());
-    driver.submit(Poll::new(&file, libc::POLLIN)).unwrap();
+    driver.submit(Poll::new(&file, Events::READABLE)).unwrap();
     driver.flush().unwrap();
     fifo.write_all(b"x").unwrap();
-    assert_eq!(drain(&mut driver)[0].count().unwrap(), libc::POLLIN as usize);
+    assert_eq!(drain(&mut driver)[0].events().unwrap(), Events::READABLE);
     assert_eq!(workers(), 0);
 }
 
@@ -451,7 +446,7 @@ fn a_dropped_driver_leaves_nothing_behind() {
             };
             driver.submit_with(read(file, i), queued()).unwrap();
         }
-        driver.submit(Poll::new(&reader, libc::POLLIN)).unwrap();
+        driver.submit(Poll::new(&reader, Events::READABLE)).unwrap();
         driver.submit(Read::new(&reader, Vec::with_capacity(8))).unwrap();
         driver.flush().unwrap();
         drop(driver);

@@ -1,14 +1,9 @@
 //! The examples run, on every engine: they are what the documentation promises.
 
-use std::path::PathBuf;
-use std::process::Command;
+mod built;
 
-/// `cargo test` builds the examples beside the folder of this test's own binary.
-fn example(name: &str) -> PathBuf {
-    let deps = std::env::current_exe().expect("a test has a path");
-    let profile = deps.ancestors().nth(2).expect("it lies in PROFILE/deps");
-    profile.join("examples").join(name)
-}
+use built::example;
+use std::process::Command;
 
 fn run(name: &str) {
     run_with(name, &[]);
@@ -27,7 +22,7 @@ fn run_with(name: &str, args: &[&str]) {
             .env("PROACTOR_ENGINE", engine)
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .output()
-            .expect("cargo test has built the example");
+            .expect("it is built");
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{name} on {engine}: {errors}");
         assert!(!output.stdout.is_empty(), "{name} on {engine} says nothing");

@@ -309,7 +309,7 @@ fn draining_ends_all_entries_and_leaves_the_driver_usable() {
 #[test]
 fn a_polling_kernel_thread_needs_no_calls_while_it_is_awake() {
     let idle = Duration::from_secs(30);
-    let config = Config::default().sqpoll(SqPoll { idle, cpu: None });
+    let config = Config::default().sqpoll(SqPoll::new(idle));
     let Some(mut driver) = driver_of(config.user_spin(Duration::from_secs(10))) else {
         return;
     };
@@ -329,10 +329,7 @@ fn next_nop(driver: &mut Driver) {
 
 #[test]
 fn two_rings_share_one_polling_thread() {
-    let sqpoll = SqPoll {
-        idle: Duration::from_millis(10),
-        cpu: None,
-    };
+    let sqpoll = SqPoll::new(Duration::from_millis(10));
     let Some(mut first) = driver_of(Config::default().sqpoll(sqpoll)) else {
         return;
     };
@@ -441,10 +438,7 @@ fn a_ring_is_made_in_one_thread_and_used_in_another() {
     }
     for config in [
         Config::default(),
-        Config::default().sqpoll(SqPoll {
-            idle: Duration::from_millis(10),
-            cpu: None,
-        }),
+        Config::default().sqpoll(SqPoll::new(Duration::from_millis(10))),
     ] {
         let disabled = config.build_disabled().unwrap();
         let used = std::thread::spawn(move || {

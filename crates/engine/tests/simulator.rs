@@ -67,14 +67,11 @@ fn run((config, depth): (Config, u32), rules: Rules, seed: u64, parent: &str) ->
 }
 
 fn faulty(seed: u64) -> (Config, u32) {
-    let sim = SimConfig {
-        seed,
-        short_rate: 60,
-        error_rate: 30,
-        late_cancel_rate: 100,
-        reorder: true,
-        ..SimConfig::default()
-    };
+    let sim = SimConfig::new(seed)
+        .short_rate(60)
+        .error_rate(30)
+        .late_cancel_rate(100)
+        .reorder(true);
     let config = Config::default().engine(Engine::Sim).sim(sim);
     // Small queues too, so that much waits in the backlog.
     (config.inline(seed.is_multiple_of(4)), 1 << (seed % 7))
@@ -82,14 +79,11 @@ fn faulty(seed: u64) -> (Config, u32) {
 
 /// A disk with faults that stay: each op has to meet them, so none is tried in place.
 fn worn(seed: u64) -> (Config, u32) {
-    let sim = SimConfig {
-        seed,
-        late_cancel_rate: 100,
-        reorder: true,
-        space_bytes: Some(SPACE_BYTES),
-        bad_range: Some(BAD),
-        ..SimConfig::default()
-    };
+    let sim = SimConfig::new(seed)
+        .late_cancel_rate(100)
+        .reorder(true)
+        .space_bytes(SPACE_BYTES)
+        .bad_range(BAD);
     let config = Config::default().engine(Engine::Sim).sim(sim);
     (config.inline(false), 1 << (seed % 7))
 }

@@ -1,9 +1,8 @@
 //! O_DIRECT facts of a file: alignment, aligned memory, and a way to write unaligned bytes.
 
 use proactor_engine::buffer::AlignedBuf;
-use proactor_engine::op::{DirectAlignment, File, Open};
+use proactor_engine::op::{DirectAlignment, File, Open, OpenFlags};
 use rustix::fs::{fcntl_getfl, fcntl_setfl, fstat, OFlags};
-use std::ffi::CString;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -98,8 +97,7 @@ impl Direct {
     /// Returns the op whose descriptor `opened` takes.
     pub(crate) fn open_plain(file: &File) -> Open {
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-        // allocates: a number of a descriptor
-        Open::new(CString::new(path).expect("a number has no NUL"), libc::O_WRONLY)
+        Open::new(path, OpenFlags::WRITE_ONLY)
     }
 
     /// Stores the descriptor, unless another transfer was faster: one is enough.

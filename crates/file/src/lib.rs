@@ -6,11 +6,11 @@
 //! loses no bytes, and the next one finds them in the buffer.
 //!
 //! ```
-//! use proactor_engine::{op::{File, Open}, Driver};
+//! use proactor_engine::{op::{File, Open, OpenFlags}, Driver};
 //! use proactor_file::{Buffered, Options, Step};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut driver = Driver::new()?;
-//! let file = driver.run(Open::new(c"Cargo.toml", libc::O_RDONLY))?;
+//! let file = driver.run(Open::new(c"Cargo.toml", OpenFlags::READ_ONLY))?;
 //! let mut file = Buffered::new(file, Options::default());
 //! let line = loop {
 //!     match file.line(usize::MAX)? {

@@ -1,8 +1,11 @@
 //! The examples are servers that answer.
 
+#[path = "../../engine/tests/built/mod.rs"]
+mod built;
+
+use built::example;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 /// An example that cargo has built beside this test, and where it listens.
@@ -11,13 +14,7 @@ fn start_at(name: &str) -> (Child, String) {
 }
 
 fn start_with(name: &str, args: &[&str]) -> (Child, String) {
-    let test = std::env::current_exe().unwrap();
-    let folder: PathBuf = test
-        .parent()
-        .and_then(|deps| deps.parent())
-        .unwrap()
-        .join("examples");
-    let mut child = Command::new(folder.join(name))
+    let mut child = Command::new(example(name))
         .args(args)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -1,17 +1,18 @@
 //! The example is a server that answers.
 
+#[path = "../../engine/tests/built/mod.rs"]
+mod built;
+
+use built::example;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
-/// `cargo test` builds the examples beside the folder of this test's own binary.
 #[test]
 fn serve_files() {
-    let deps = std::env::current_exe().unwrap();
-    let example = deps.ancestors().nth(2).unwrap().join("examples/serve_files");
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a"), "contents").unwrap();
-    let mut child = Command::new(example)
+    let mut child = Command::new(example("serve_files"))
         .arg(folder.path())
         .stdout(Stdio::piped())
         .spawn()

@@ -2,7 +2,7 @@
 
 use futures_core::Stream;
 use proactor_engine::fs::{self, File};
-use proactor_engine::op::{Fsync, Nop, Poll, Read, ReadFile, Timeout, Write};
+use proactor_engine::op::{Events, Fsync, Nop, Poll, Read, ReadFile, Timeout, Write};
 use proactor_engine::{Config, Driver, Engine, Io};
 use std::cell::Cell;
 use std::future::{poll_fn, Future};
@@ -77,7 +77,7 @@ fn ops_chains_events_and_files() {
         assert_eq!(chain.await.unwrap().0 .0, 2);
         assert_eq!(file.read_exact_at(vec![0; 4], 0).await.unwrap(), b"ab23");
         let (reader, _keep, mut writer) = pipe();
-        let mut events = io.events(Poll::new(&reader, libc::POLLIN));
+        let mut events = io.events(Poll::new(&reader, Events::READABLE));
         for _ in 0..3 {
             writer.write_all(b"!").unwrap();
             assert!(events.next().await.unwrap().unwrap().is_readable());
@@ -179,7 +179,7 @@ fn streams() {
         }
         assert_eq!(seen, 50);
         let (reader, _keep, mut writer) = pipe();
-        let mut events = io.events(Poll::new(&reader, libc::POLLIN));
+        let mut events = io.events(Poll::new(&reader, Events::READABLE));
         writer.write_all(b"!").unwrap();
         assert!(next(&mut events).await.unwrap().unwrap().is_readable());
     });
@@ -231,7 +231,7 @@ fn the_end_of_a_runtime_with_ops_in_flight() {
                     spawn_local(fs::write(&io, path.clone(), vec![7; 1 << 20]));
                 }
                 yield_now().await;
-                let mut events = io.events(Poll::new(&reader, libc::POLLIN));
+                let mut events = io.events(Poll::new(&reader, Events::READABLE));
                 spawn_local(async move { while events.next().await.is_some() {} });
                 io.run(Nop).await?;
                 Ok::<_, std::io::Error>(())

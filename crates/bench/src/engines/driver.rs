@@ -66,10 +66,7 @@ pub(crate) fn config(cell: &Cell) -> Config {
         .max_threads(cell.reachable_depth() as usize)
         .iopoll(cell.engine.iopoll);
     if cell.engine.sqpoll {
-        config = config.sqpoll(SqPoll {
-            idle: SQPOLL_IDLE,
-            cpu: None,
-        });
+        config = config.sqpoll(SqPoll::new(SQPOLL_IDLE));
     }
     config
 }

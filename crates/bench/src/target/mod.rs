@@ -320,7 +320,7 @@ fn check_direct(file: &File, granule: u64, place: &Path) -> Result<(), String> {
         Some(libc::EINVAL) => format!("{place}: this file system has no O_DIRECT: --direct 0"),
         _ => format!("{place}: {e}"),
     })?;
-    let alignment = direct_alignment(reopened.as_raw_fd()).map_err(|e| format!("{place}: O_DIRECT: {e}"))?;
+    let alignment = direct_alignment(&reopened).map_err(|e| format!("{place}: O_DIRECT: {e}"))?;
     if granule.is_multiple_of(alignment.offset as u64) {
         return Ok(());
     }

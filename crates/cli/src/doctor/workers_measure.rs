@@ -37,10 +37,7 @@ impl fmt::Display for Measured {
 
 /// Measures without a kernel worker, and with one.
 pub(super) fn measure(placement: &Placement) -> Result<(Measured, Measured), String> {
-    let worker = SqPoll {
-        idle: Duration::from_millis(100),
-        cpu: placement.kernel.first().copied(),
-    };
+    let worker = SqPoll::new(Duration::from_millis(100)).cpu(placement.kernel.first().copied());
     let without = Config::default().require_ring(true);
     let with_one = without.clone().kernel_worker(worker).user_spin(USER_SPIN);
     let cpu = placement.user.first().copied();

@@ -40,10 +40,10 @@ pub(super) fn check(args: &KernelWorkers) -> Result<(), String> {
 pub(super) fn no_ring(args: &KernelWorkers) -> Option<String> {
     let mut config = Config::default();
     if args.kernel_workers.is_some() {
-        config = config.kernel_worker(SqPoll {
-            idle: args.sqpoll_idle,
-            cpu: args.kernel_cpus.as_ref().and_then(|cpus| cpus.0.first().copied()),
-        });
+        config = config.kernel_worker(
+            SqPoll::new(args.sqpoll_idle)
+                .cpu(args.kernel_cpus.as_ref().and_then(|cpus| cpus.0.first().copied())),
+        );
     }
     match config.build() {
         Ok(sockets) => match sockets.chosen() {

@@ -30,10 +30,9 @@ pub(super) fn plan(args: &Serve, config: impl Fn(usize, usize) -> Config) -> Res
                 let config = config(number - 1, all);
                 match (kernel, &placement) {
                     (Some(kernel), Some(placement)) => config
-                        .kernel_worker(SqPoll {
-                            idle: args.kernel.sqpoll_idle,
-                            cpu: Some(placement.kernel[kernel]),
-                        })
+                        .kernel_worker(
+                            SqPoll::new(args.kernel.sqpoll_idle).cpu(Some(placement.kernel[kernel])),
+                        )
                         .user_spin(args.kernel.user_spin),
                     _ => config,
                 }

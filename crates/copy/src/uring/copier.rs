@@ -125,10 +125,7 @@ impl<'a> RingCopier<'a> {
     /// Hands an op to the ring; `flight` goes on with its completion.
     pub(super) fn launch(&mut self, flight: Flight, op: impl Into<Op>) {
         // Trying an op inline first would take as many calls as copying without a ring.
-        let options = proactor_engine::Options {
-            no_inline: true,
-            ..proactor_engine::Options::default()
-        };
+        let options = proactor_engine::Options::default().no_inline(true);
         let ring = self.ring();
         match ring.driver.submit_with(op, options) {
             Ok(token) => {

@@ -21,7 +21,7 @@ use crate::pair::Source;
 use crate::resume::journal::Begun;
 use crate::sys::{self, Stat};
 use proactor_engine::buffer::AlignedBuf;
-use proactor_engine::op::{self, Close, File, Handle, Op, Open, Read, ResolveFlags, Write};
+use proactor_engine::op::{self, Close, File, Handle, Op, Open, OpenFlags, Read, ResolveFlags, Write};
 use proactor_engine::Output;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::OFlags;
@@ -32,7 +32,7 @@ use std::path::PathBuf;
 
 /// Makes an op that opens a name: never through a link, and never out of the directory.
 fn open(at: BorrowedFd<'_>, name: &std::ffi::CStr, flags: OFlags) -> Open {
-    Open::new(name, flags.bits() as i32)
+    Open::new(name, OpenFlags::from_bits(flags.bits() as i32))
         .dir(handle(at))
         .resolve(ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS)
 }

@@ -5,7 +5,7 @@ use crate::backend::Raw;
 use crate::descriptors;
 use crate::error::Error;
 use crate::inflight::{Ended, Slot, State, Token};
-use crate::op::{Events, File, Op, Step};
+use crate::op::{Events, File, Op, OpKind, Step};
 use crate::sys::{self, perform};
 use std::os::fd::{AsRawFd, IntoRawFd};
 
@@ -24,6 +24,7 @@ pub enum Output {
 /// The end of one op, or one event of a multishot op.
 #[derive(Debug)]
 #[must_use]
+#[non_exhaustive]
 pub struct Completion {
     /// Which op.
     pub token: Token,
@@ -53,37 +54,61 @@ impl Ready {
 }
 
 impl Completion {
-    /// The number of bytes, or the event mask of a poll.
+    /// An op that has failed, for who hands completions on and will get none for it.
+    pub fn lost(token: Token, error: Error) -> Self {
+        Completion {
+            token,
+            data: 0,
+            result: Err(error),
+            op: None,
+            more: false,
+        }
+    }
+
+    /// The number of bytes.
     ///
     /// # Errors
-    /// The op's own; EBADMSG for an `Open`.
+    /// The op's own; EINVAL for an op that gives something else.
     #[inline(always)]
     pub fn count(&self) -> Result<usize, Error> {
         match &self.result {
             Ok(Output::Count(count)) => Ok(*count),
-            _ => self.other_count(),
+            _ => Err(self.error_or("the result is not a number of bytes: it is in `result`")),
         }
     }
 
-    #[inline(never)]
-    fn other_count(&self) -> Result<usize, Error> {
+    /// What a `Poll` has found.
+    ///
+    /// # Errors
+    /// The op's own; EINVAL for an op that gives something else.
+    pub fn events(&self) -> Result<Events, Error> {
         match &self.result {
-            Ok(Output::Count(count)) => Ok(*count),
-            Ok(Output::Events(events)) => Ok(usize::from(events.bits())),
-            Ok(Output::File(_)) => Err(Error::new(libc::EBADMSG, "open").with_hint("the result is a file")),
-            Err(error) => Err(error.clone()),
+            Ok(Output::Events(events)) => Ok(*events),
+            _ => Err(self.error_or("the result is no events: it is in `result`")),
         }
     }
 
     /// The file that an `Open` has opened.
     ///
     /// # Errors
-    /// The op's own; EBADMSG for any other op.
+    /// The op's own; EINVAL for an op that gives something else.
     pub fn into_file(self) -> Result<File, Error> {
         match self.result {
             Ok(Output::File(file)) => Ok(file),
-            Ok(_) => Err(Error::new(libc::EBADMSG, "open").with_hint("the result is not a file")),
-            Err(error) => Err(error),
+            _ => Err(self.error_or("the result is no file: it is in `result`")),
+        }
+    }
+
+    /// The op's own error, or that somebody asks it for what it does not give.
+    #[inline(never)]
+    fn error_or(&self, hint: &'static str) -> Error {
+        match &self.result {
+            Err(error) => error.clone(),
+            Ok(_) => {
+                // A multishot op that goes on is a poll.
+                let op = self.op.as_ref().map_or(OpKind::Poll.name(), Op::name);
+                Error::new(libc::EINVAL, op).with_hint(hint)
+            }
         }
     }
 }

@@ -112,10 +112,10 @@ impl Driver {
     /// Submits one op, waits for it, and gives its result by its type. Others that complete meanwhile stay ready.
     ///
     /// ```
-    /// use proactor_engine::{Driver, op::{Open, Read}};
+    /// use proactor_engine::{Driver, op::{Open, OpenFlags, Read}};
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let mut driver = Driver::new()?;
-    /// let file = driver.run(Open::new("Cargo.toml", libc::O_RDONLY))?;
+    /// let file = driver.run(Open::new("Cargo.toml", OpenFlags::READ_ONLY))?;
     /// let (count, bytes) = driver.run(Read::at(&file, 0, Vec::with_capacity(4096)))?;
     /// assert_eq!(count, bytes.len());
     /// # Ok(()) }

@@ -4,7 +4,7 @@ use super::calls::blocking;
 use super::metadata::FileType;
 use crate::error::Error;
 use crate::io::{Io, Runner};
-use crate::op::{self, directory::entries, Blocking, Name, Open};
+use crate::op::{self, directory::entries, Blocking, Name, Open, OpenFlags};
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -47,7 +47,7 @@ pub fn read_dir<R: Runner>(io: &R, path: impl Into<Name>) -> impl Future<Output 
     let (io, name) = (io.clone(), path.into());
     async move {
         let dir = io
-            .run(Open::new(&name, libc::O_RDONLY | libc::O_DIRECTORY))
+            .run(Open::new(&name, OpenFlags::READ_ONLY | OpenFlags::DIRECTORY))
             .await?;
         Ok(ReadDir {
             io,

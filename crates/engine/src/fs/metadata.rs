@@ -1,6 +1,6 @@
 //! What statx says of a file.
 
-use crate::op::Statx;
+use crate::op::{Statx, StatxMask};
 use std::fmt;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -47,7 +47,7 @@ impl Metadata {
 
     /// The op that asks for it.
     pub(super) fn of(mut statx: Statx) -> Statx {
-        statx.mask |= libc::STATX_BTIME;
+        statx.mask |= StatxMask::BTIME;
         statx
     }
 

@@ -3,7 +3,7 @@
 use super::File;
 use crate::error::Error;
 use crate::io::Runner;
-use crate::op::{Name, Open};
+use crate::op::{Name, Open, OpenFlags};
 use std::future::Future;
 
 /// How a file is opened, as [`std::fs::OpenOptions`] says it.
@@ -27,7 +27,7 @@ pub struct OpenOptions {
     create: bool,
     create_new: bool,
     mode: u32,
-    custom_flags: i32,
+    custom_flags: OpenFlags,
 }
 
 impl Default for OpenOptions {
@@ -47,7 +47,7 @@ impl OpenOptions {
             create: false,
             create_new: false,
             mode: 0o666,
-            custom_flags: 0,
+            custom_flags: OpenFlags::NONE,
         }
     }
 
@@ -93,8 +93,8 @@ impl OpenOptions {
         self
     }
 
-    /// More `O_*` flags, such as `libc::O_DIRECT`. Those of the access mode are left out.
-    pub fn custom_flags(&mut self, flags: i32) -> &mut Self {
+    /// More flags, such as [`OpenFlags::DIRECT`]. Those that say for what the file is opened are left out.
+    pub fn custom_flags(&mut self, flags: OpenFlags) -> &mut Self {
         self.custom_flags = flags;
         self
     }
@@ -124,18 +124,18 @@ impl OpenOptions {
         let mut op = Open::new(path, flags);
         // The kernel refuses a mode where nothing is made.
         if op.mode != 0 {
-            op.mode = self.mode.into();
+            op.mode = self.mode;
         }
         Ok(op)
     }
 
-    fn flags(&self) -> Result<i32, &'static str> {
+    fn flags(&self) -> Result<OpenFlags, &'static str> {
         let access = match (self.read, self.write, self.append) {
-            (true, false, false) => libc::O_RDONLY,
-            (false, true, false) => libc::O_WRONLY,
-            (true, true, false) => libc::O_RDWR,
-            (false, _, true) => libc::O_WRONLY | libc::O_APPEND,
-            (true, _, true) => libc::O_RDWR | libc::O_APPEND,
+            (true, false, false) => OpenFlags::READ_ONLY,
+            (false, true, false) => OpenFlags::WRITE_ONLY,
+            (true, true, false) => OpenFlags::READ_WRITE,
+            (false, _, true) => OpenFlags::WRITE_ONLY | OpenFlags::APPEND,
+            (true, _, true) => OpenFlags::READ_WRITE | OpenFlags::APPEND,
             (false, false, false) => return Err("ask for read, write or append"),
         };
         let makes = self.truncate || self.create || self.create_new;
@@ -146,12 +146,12 @@ impl OpenOptions {
             return Err("append and truncate exclude each other");
         }
         let creation = match (self.create, self.truncate, self.create_new) {
-            (_, _, true) => libc::O_CREAT | libc::O_EXCL,
-            (true, true, _) => libc::O_CREAT | libc::O_TRUNC,
-            (true, false, _) => libc::O_CREAT,
-            (false, true, _) => libc::O_TRUNC,
-            (false, false, _) => 0,
+            (_, _, true) => OpenFlags::CREATE | OpenFlags::EXCLUSIVE,
+            (true, true, _) => OpenFlags::CREATE | OpenFlags::TRUNCATE,
+            (true, false, _) => OpenFlags::CREATE,
+            (false, true, _) => OpenFlags::TRUNCATE,
+            (false, false, _) => OpenFlags::NONE,
         };
-        Ok(access | creation | (self.custom_flags & !libc::O_ACCMODE))
+        Ok(access | creation | self.custom_flags.without(OpenFlags::ACCESS))
     }
 }

@@ -5,13 +5,13 @@
 //! calls [`Io::turn`]; [`Io::block_on`] is the smallest one.
 //!
 //! ```
-//! use proactor_engine::op::{Open, Read};
+//! use proactor_engine::op::{Open, OpenFlags, Read};
 //! use proactor_engine::Io;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let io = Io::new()?;
 //! let text = io.block_on(async {
-//!     let file = io.run(Open::new("Cargo.toml", libc::O_RDONLY)).await?;
+//!     let file = io.run(Open::new("Cargo.toml", OpenFlags::READ_ONLY)).await?;
 //!     let (_, bytes) = io.run(Read::at(&file, 0, Vec::with_capacity(64))).await?;
 //!     Ok::<_, proactor_engine::Error>(bytes)
 //! })??;

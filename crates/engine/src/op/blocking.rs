@@ -19,6 +19,7 @@ use std::sync::{Mutex, PoisonError};
 /// When the op is cancelled, a system call in which the function is blocked fails with EINTR, and [`Stop::is_set`] says
 /// so from then on. A function that returns EINTR is called again, unless the op was cancelled, and so is one that returns
 /// EMFILE or ENFILE, when there may be a descriptor: what it has done so far it keeps to itself.
+#[non_exhaustive]
 pub struct Blocking {
     name: &'static str,
     work: Box<Work>,
@@ -54,6 +55,16 @@ impl Stop<'_> {
 
 impl Blocking {
     /// Runs `work`; `name` is the op's name in errors.
+    ///
+    /// ```
+    /// # use proactor_engine::{Driver, op::{Blocking}};
+    /// # let mut driver = Driver::new()?;
+    /// let count = driver.run(Blocking::new("users", |_| {
+    ///     Ok(std::fs::read_to_string("/etc/passwd")?.lines().count())
+    /// }))?;
+    /// assert!(count > 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn new(
         name: &'static str,
         work: impl FnMut(&Stop<'_>) -> io::Result<usize> + Send + Sync + 'static,
@@ -72,6 +83,22 @@ impl Blocking {
     }
 
     /// As `new`, for work that may wait for somebody else.
+    ///
+    /// ```
+    /// # use proactor_engine::{Driver, op::Blocking};
+    /// # use std::sync::mpsc::channel;
+    /// # use std::sync::Mutex;
+    /// # let mut driver = Driver::new()?;
+    /// let (sender, receiver) = channel();
+    /// let receiver = Mutex::new(receiver);
+    /// let received = Blocking::waiting("receive", move |_| {
+    ///     let receiver = receiver.lock().expect("nobody has panicked");
+    ///     receiver.recv().map_err(std::io::Error::other)
+    /// });
+    /// sender.send(7)?;
+    /// assert_eq!(driver.run(received)?, 7);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn waiting(
         name: &'static str,
         work: impl FnMut(&Stop<'_>) -> io::Result<usize> + Send + Sync + 'static,
@@ -80,6 +107,12 @@ impl Blocking {
             waits: true,
             ..Self::new(name, work)
         }
+    }
+
+    /// Opens a descriptor, for which the op then waits; says what becomes of it.
+    pub fn opens(mut self, opens: Opens) -> Self {
+        self.opens = Some(opens);
+        self
     }
 
     pub(crate) fn name(&self) -> &'static str {

@@ -36,16 +36,14 @@ impl Op {
             Op::Read(o) => {
                 self.check_range(o.offset, o.buffer.capacity())?;
                 self.check_writable(std::slice::from_ref(&o.buffer))?;
-                if matches!(&o.buffer, Buf::Vec(vec) if vec.capacity() == 0) {
-                    // Its 0 bytes would look like the end of the file.
-                    return Err(self.invalid("the vector has no capacity to read into"));
-                }
+                self.check_capacity(std::slice::from_ref(&o.buffer))?;
             }
             Op::Write(o) => self.check_range(o.offset, o.buffer.len())?,
             Op::ReadV(o) => {
                 self.check_range(o.offset, o.total_len())?;
                 self.check_vector(o.buffers.len(), ReadV::total_len(o))?;
                 self.check_writable(&o.buffers)?;
+                self.check_capacity(&o.buffers)?;
             }
             Op::WriteV(o) => {
                 self.check_range(o.offset, o.total_len())?;
@@ -117,6 +115,15 @@ impl Op {
         }
         if total > isize::MAX as usize {
             return Err(self.invalid("the buffers add up to more than 2^63 - 1 bytes"));
+        }
+        Ok(())
+    }
+
+    /// The 0 bytes of a read into vectors without capacity would look like the end of the file.
+    fn check_capacity(&self, buffers: &[Buf]) -> Result<(), Error> {
+        let empty = |buffer: &Buf| matches!(buffer, Buf::Vec(vec) if vec.capacity() == 0);
+        if !buffers.is_empty() && buffers.iter().all(empty) {
+            return Err(self.invalid("the vector has no capacity to read into"));
         }
         Ok(())
     }

@@ -1,7 +1,6 @@
 //! Ops that wait for something other than data.
 
-use super::Handle;
-use std::fmt;
+use super::{Events, Handle};
 use std::time::Duration;
 
 /// `struct __kernel_timespec`: 64-bit seconds on every architecture, unlike libc's `timespec`.
@@ -12,31 +11,53 @@ pub(crate) struct KernelTimespec {
     pub(crate) nanoseconds: i64,
 }
 
-/// Waits until a descriptor has one of these `POLL*` events. The result is the event mask.
+/// Waits until a descriptor has one of these events, and gives those that it has.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Poll {
     /// The descriptor.
     pub file: Handle,
-    /// `POLLIN`, `POLLOUT` and so on. POLLERR, POLLHUP and POLLNVAL are always reported. (A ring also ends a poll of a
-    /// socket whose peer has shut down its side, with POLLRDHUP if nothing else is to be told.)
-    pub events: u16,
+    /// What it waits for. (A ring also ends a poll of a socket whose peer has shut down its side, with `READ_HANG_UP` if
+    /// nothing else is to be told.)
+    pub events: Events,
     /// Complete again and again until cancelled. [`Completion::more`](crate::Completion) says whether there will be
     /// another. Linux 5.13 for the ring.
     pub multishot: bool,
 }
 
 impl Poll {
-    /// One event.
-    pub fn new(file: impl Into<Handle>, events: i16) -> Self {
+    /// Once.
+    ///
+    /// ```
+    /// # use proactor_engine::{Driver, op::{Events, File, Poll}};
+    /// # let mut driver = Driver::new()?;
+    /// let (reader, writer) = std::io::pipe()?;
+    /// let found = driver.run(Poll::new(writer, Events::WRITABLE))?;
+    /// assert!(found.is_writable() && !found.is_error());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn new(file: impl Into<Handle>, events: Events) -> Self {
         Poll {
             file: file.into(),
-            events: events as u16,
+            events,
             multishot: false,
         }
     }
 
     /// One completion for each wake-up, until cancelled.
-    pub fn multishot(file: impl Into<Handle>, events: i16) -> Self {
+    ///
+    /// ```
+    /// # use proactor_engine::{Io, op::{Events, Poll}};
+    /// # use std::io::{Read, Write};
+    /// # let io = Io::new()?;
+    /// let (mut reader, mut writer) = std::io::pipe()?;
+    /// let mut events = io.events(Poll::multishot(reader.try_clone()?, Events::READABLE));
+    /// writer.write_all(b"a")?;
+    /// let found = io.block_on(events.next())?.expect("it goes on");
+    /// assert!(found?.is_readable());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn multishot(file: impl Into<Handle>, events: Events) -> Self {
         Poll {
             multishot: true,
             ..Self::new(file, events)
@@ -45,77 +66,18 @@ impl Poll {
 
     /// What of the kernel's answer was asked for. A ring adds POLLRDHUP unasked (Linux 6.18).
     pub(crate) fn asked_for(&self, res: i32) -> Events {
-        const ALWAYS: u16 = (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) as u16;
-        match res as u16 & (self.events | ALWAYS) {
-            0 => Events(res as u16),
-            events => Events(events),
+        const ALWAYS: Events = Events::ERROR.union(Events::HANG_UP).union(Events::INVALID);
+        let found = res as u16;
+        match found & (self.events | ALWAYS).bits() {
+            0 => Events::from_bits(found),
+            events => Events::from_bits(events),
         }
     }
 }
 
-/// The `POLL*` events that a [`Poll`] has found.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Events(u16);
-
-impl Events {
-    /// Events from the bits that `poll(2)` knows.
-    pub const fn from_bits(bits: u16) -> Self {
-        Events(bits)
-    }
-
-    /// The bits, as in `poll(2)`.
-    pub const fn bits(self) -> u16 {
-        self.0
-    }
-
-    /// Whether there is any of these events (`libc::POLLIN` and so on).
-    pub const fn contains(self, events: i16) -> bool {
-        self.0 & events as u16 != 0
-    }
-
-    /// POLLIN: a read will not block.
-    pub const fn is_readable(self) -> bool {
-        self.contains(libc::POLLIN)
-    }
-
-    /// POLLOUT: a write will not block.
-    pub const fn is_writable(self) -> bool {
-        self.contains(libc::POLLOUT)
-    }
-
-    /// POLLHUP: the peer is gone. There may be bytes left to read.
-    pub const fn is_hang_up(self) -> bool {
-        self.contains(libc::POLLHUP)
-    }
-
-    /// POLLERR or POLLNVAL.
-    pub const fn is_error(self) -> bool {
-        self.contains(libc::POLLERR | libc::POLLNVAL)
-    }
-}
-
-impl fmt::Debug for Events {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [(i16, &str); 7] = [
-            (libc::POLLIN, "IN"),
-            (libc::POLLPRI, "PRI"),
-            (libc::POLLOUT, "OUT"),
-            (libc::POLLERR, "ERR"),
-            (libc::POLLHUP, "HUP"),
-            (libc::POLLNVAL, "NVAL"),
-            (libc::POLLRDHUP, "RDHUP"),
-        ];
-        let names: Vec<&str> = NAMES
-            .iter()
-            .filter(|(event, _)| self.contains(*event))
-            .map(|(_, name)| *name)
-            .collect(); // allocates: at most a name for each bit
-        write!(f, "Events({:#x} {})", self.0, names.join("|"))
-    }
-}
-
-/// Completes with 0 when the time has passed (CLOCK_MONOTONIC).
+/// Ends when the time has passed (CLOCK_MONOTONIC).
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Timeout {
     /// From the submission on.
     pub after: Duration,
@@ -124,6 +86,14 @@ pub struct Timeout {
 
 impl Timeout {
     /// After this long.
+    ///
+    /// ```
+    /// # use proactor_engine::{Driver, op::Timeout};
+    /// # use std::time::Duration;
+    /// # let mut driver = Driver::new()?;
+    /// driver.run(Timeout::new(Duration::from_millis(1)))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn new(after: Duration) -> Self {
         Timeout {
             after,
@@ -146,6 +116,13 @@ pub struct Nop;
 
 impl Nop {
     /// A nop.
+    ///
+    /// ```
+    /// # use proactor_engine::{Driver, op::Nop};
+    /// # let mut driver = Driver::new()?;
+    /// driver.run(Nop::new())?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn new() -> Self {
         Nop
     }

@@ -4,6 +4,7 @@ use super::{Advice, AllocateMode, Handle, SpliceFlags, SyncRangeFlags};
 
 /// `fsync(2)` or `fdatasync(2)`.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Fsync {
     /// The file.
     pub file: Handle,
@@ -13,6 +14,14 @@ pub struct Fsync {
 
 impl Fsync {
     /// Data and metadata.
+    ///
+    /// ```
+    /// # use proactor_engine::{Driver, op::{File, Fsync}};
+    /// # let mut driver = Driver::new()?;
+    /// # let file = File::new(tempfile::tempfile()?);
+    /// driver.run(Fsync::new(&file))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn new(file: impl Into<Handle>) -> Self {
         Fsync {
             file: file.into(),
@@ -21,6 +30,14 @@ impl Fsync {
     }
 
     /// Data, and the metadata needed to find it.
+    ///
+    /// ```
+    /// # use proactor_engine::{Driver, op::{File, Fsync, Write}};
+    /// # let mut driver = Driver::new()?;
+    /// # let file = File::new(tempfile::tempfile()?);
+    /// driver.chain((Write::at(&file, 0, "a record\n"), Fsync::data(&file)))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn data(file: impl Into<Handle>) -> Self {
         Fsync {
             file: file.into(),
@@ -31,6 +48,7 @@ impl Fsync {
 
 /// `sync_file_range(2)`.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct SyncRange {
     /// The file.
     pub file: Handle,
@@ -44,6 +62,15 @@ pub struct SyncRange {
 
 impl SyncRange {
     /// Starts or awaits the write-back of `len` bytes from `offset` (0: to the end of the file), as `flags` say.
+    ///
+    /// ```
+    /// # use proactor_engine::{Driver, op::{File, SyncRange, SyncRangeFlags}};
+    /// # let mut driver = Driver::new()?;
+    /// # let file = File::new(tempfile::tempfile()?);
+    /// // Begins to write the first MiB back, and does not wait for it.
+    /// driver.run(SyncRange::new(&file, 0, 1 << 20, SyncRangeFlags::WRITE))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn new(file: impl Into<Handle>, offset: u64, len: u32, flags: SyncRangeFlags) -> Self {
         SyncRange {
             file: file.into(),
@@ -56,6 +83,7 @@ impl SyncRange {
 
 /// `fallocate(2)`.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Allocate {
     /// The file.
     pub file: Handle,
@@ -69,6 +97,15 @@ pub struct Allocate {
 
 impl Allocate {
     /// Reserves `len` bytes from `offset`; the file grows if they reach beyond its end.
+    ///
+    /// ```
+    /// # use proactor_engine::{Driver, op::{Allocate, AllocateMode, File}};
+    /// # let mut driver = Driver::new()?;
+    /// # let file = File::new(tempfile::tempfile()?);
+    /// driver.run(Allocate::new(&file, 0, 1 << 20).mode(AllocateMode::KEEP_SIZE))?;
+    /// assert_eq!(file.size()?, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn new(file: impl Into<Handle>, offset: u64, len: u64) -> Self {
         Allocate {
             file: file.into(),
@@ -87,6 +124,7 @@ impl Allocate {
 
 /// `posix_fadvise(2)`.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Advise {
     /// The file.
     pub file: Handle,
@@ -100,6 +138,14 @@ pub struct Advise {
 
 impl Advise {
     /// Announces `advice` for `len` bytes from `offset` (0: to the end of the file).
+    ///
+    /// ```
+    /// # use proactor_engine::{Driver, op::{Advice, Advise, File}};
+    /// # let mut driver = Driver::new()?;
+    /// # let file = File::new(tempfile::tempfile()?);
+    /// driver.run(Advise::new(&file, 0, 0, Advice::Sequential))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn new(file: impl Into<Handle>, offset: u64, len: u32, advice: Advice) -> Self {
         Advise {
             file: file.into(),
@@ -112,6 +158,7 @@ impl Advise {
 
 /// `ftruncate(2)`.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Truncate {
     /// The file, open for writing.
     pub file: Handle,
@@ -121,6 +168,15 @@ pub struct Truncate {
 
 impl Truncate {
     /// Sets the length to `len` bytes; what is added reads as zeros.
+    ///
+    /// ```
+    /// # use proactor_engine::{Driver, op::{File, Truncate}};
+    /// # let mut driver = Driver::new()?;
+    /// # let file = File::new(tempfile::tempfile()?);
+    /// driver.run(Truncate::new(&file, 100))?;
+    /// assert_eq!(file.size()?, 100);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn new(file: impl Into<Handle>, len: u64) -> Self {
         Truncate {
             file: file.into(),
@@ -131,6 +187,7 @@ impl Truncate {
 
 /// `splice(2)`: move bytes between two descriptors of which one at least is a pipe.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Splice {
     /// From here.
     pub from: Handle,
@@ -148,6 +205,17 @@ pub struct Splice {
 
 impl Splice {
     /// Moves at most `len` bytes from one to the other, each at its own position.
+    ///
+    /// ```
+    /// # use proactor_engine::{Driver, op::{File, Splice, Write}};
+    /// # let mut driver = Driver::new()?;
+    /// # let file = File::new(tempfile::tempfile()?);
+    /// driver.run(Write::at(&file, 0, "content"))?;
+    /// let (_reader, writer) = std::io::pipe()?;
+    /// let moved = driver.run(Splice::new(&file, File::new(writer), 4).from_offset(3))?;
+    /// assert_eq!(moved, 4);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn new(from: impl Into<Handle>, to: impl Into<Handle>, len: u32) -> Self {
         Splice {
             from: from.into(),
@@ -160,14 +228,14 @@ impl Splice {
     }
 
     /// From this offset of a file, whose position does not move.
-    pub fn from_offset(mut self, offset: u64) -> Self {
-        self.from_offset = Some(offset);
+    pub fn from_offset(mut self, offset: impl Into<Option<u64>>) -> Self {
+        self.from_offset = offset.into();
         self
     }
 
     /// To this offset of a file, whose position does not move.
-    pub fn to_offset(mut self, offset: u64) -> Self {
-        self.to_offset = Some(offset);
+    pub fn to_offset(mut self, offset: impl Into<Option<u64>>) -> Self {
+        self.to_offset = offset.into();
         self
     }
 

@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 /// What kind of file a descriptor refers to, as far as scheduling cares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FileKind {
     /// A regular file or block device: always "ready", may wait for the device.
     Disk,
@@ -77,11 +78,19 @@ struct FileInner {
 
 /// The alignment that O_DIRECT demands of a file, in bytes. See [`File::direct_alignment`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DirectAlignment {
     /// The buffer's address must be a multiple of this.
     pub memory: usize,
     /// Offset and length must be multiples of this.
     pub offset: usize,
+}
+
+impl DirectAlignment {
+    /// One that the caller knows.
+    pub fn new(memory: usize, offset: usize) -> Self {
+        DirectAlignment { memory, offset }
+    }
 }
 
 impl File {
@@ -127,7 +136,7 @@ impl File {
     /// # Errors
     /// EINVAL if the file cannot be used with O_DIRECT at all.
     pub fn direct_alignment(&self) -> io::Result<DirectAlignment> {
-        direct_alignment(self.as_raw_fd())
+        direct_alignment(self.as_fd())
     }
 
     /// The descriptor, if nobody else shares the file: no clone of it, and no op in flight.
@@ -177,7 +186,8 @@ impl AsFd for File {
 }
 
 /// The alignment that O_DIRECT needs on a descriptor. See [`File::direct_alignment`].
-pub fn direct_alignment(fd: RawFd) -> io::Result<DirectAlignment> {
+pub fn direct_alignment(file: impl AsFd) -> io::Result<DirectAlignment> {
+    let fd = file.as_fd().as_raw_fd();
     // SAFETY: zero is a valid value of this plain struct.
     let mut stat: libc::statx = unsafe { std::mem::zeroed() };
     let mask = libc::STATX_BASIC_STATS | libc::STATX_DIOALIGN;

@@ -18,15 +18,17 @@ mod path;
 mod read_cached;
 mod read_file;
 mod read_write;
+mod write_file;
 mod xattr;
 
 pub use blocking::{Blocking, Stop};
 pub(crate) use event::KernelTimespec;
-pub use event::{Events, Nop, Poll, Timeout};
+pub use event::{Nop, Poll, Timeout};
 pub use fd::{Advise, Allocate, Fsync, Splice, SyncRange, Truncate};
 pub use file::{Close, Open};
 pub use flags::{
-    Advice, AllocateMode, AtFlags, RenameFlags, ResolveFlags, SpliceFlags, SyncRangeFlags, XattrFlags,
+    Advice, AllocateMode, AtFlags, Events, OpenFlags, RenameFlags, ResolveFlags, RwFlags, SpliceFlags,
+    StatxMask, SyncRangeFlags, XattrFlags,
 };
 pub(crate) use handle::Facts;
 pub use handle::{direct_alignment, DirectAlignment, File, FileKind, FixedFile, Handle};
@@ -34,9 +36,10 @@ pub use name::Name;
 pub use operation::Operation;
 pub use path::{Link, Mkdir, Rename, Statx, Symlink, Unlink};
 pub use read_cached::ReadCached;
-pub use read_file::{Allocator, ReadFile, WriteFile};
+pub use read_file::{Allocator, ReadFile};
 pub(crate) use read_file::{Call, Step};
-pub use read_write::{Read, ReadV, RwFlags, Write, WriteV};
+pub use read_write::{Read, ReadV, Write, WriteV};
+pub use write_file::WriteFile;
 pub use xattr::{GetXattr, ListXattr, RemoveXattr, SetXattr, XattrTarget};
 
 use crate::descriptors::Opens;
@@ -327,8 +330,15 @@ impl Priority {
     }
 }
 
-/// How one op is to be submitted.
+/// How one op is to be submitted, by [`Driver::submit_with`](crate::Driver::submit_with).
+///
+/// ```
+/// # use proactor_engine::{Options, Priority, PriorityClass};
+/// let idle = Priority::new(PriorityClass::Idle, 0).expect("it has no other value");
+/// let options = Options::default().priority(idle).data(7);
+/// ```
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Options {
     /// I/O priority, for reads, writes and syncs.
     pub priority: Priority,
@@ -338,4 +348,30 @@ pub struct Options {
     pub no_inline: bool,
     /// A number of the caller's, which comes back in each [`Completion::data`](crate::Completion::data) of this op.
     pub data: u64,
+}
+
+impl Options {
+    /// With this I/O priority.
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// Adds one to this eventfd when the op completes.
+    pub fn notify(mut self, eventfd: impl Into<Arc<OwnedFd>>) -> Self {
+        self.notify = Some(eventfd.into());
+        self
+    }
+
+    /// Whether it goes to the backend even if it could be finished at once.
+    pub fn no_inline(mut self, no_inline: bool) -> Self {
+        self.no_inline = no_inline;
+        self
+    }
+
+    /// With a number that comes back in its completions.
+    pub fn data(mut self, data: u64) -> Self {
+        self.data = data;
+        self
+    }
 }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 /// about as long. Every backend does it in a worker thread, one file after the other as by [`ReadFile::attempt`], so that
 /// is where a file's `allocate` is called.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct ReadCached {
     /// The files.
     pub files: Vec<ReadFile>,
@@ -26,6 +27,17 @@ pub struct ReadCached {
 
 impl ReadCached {
     /// Of these files.
+    ///
+    /// ```
+    /// # use proactor_engine::{Driver, op::{ReadCached, ReadFile}};
+    /// # let mut driver = Driver::new()?;
+    /// let files = ["Cargo.toml", "README.md"].map(ReadFile::new);
+    /// let read = driver.run(ReadCached::new(files.into()))?;
+    /// for (file, answer) in read.files.iter().zip(&read.answers) {
+    ///     println!("{:?}: {answer:?}", file.path);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn new(files: Vec<ReadFile>) -> Self {
         ReadCached {
             answers: Vec::new(),

@@ -1,10 +1,10 @@
-//! Whole files in one op: open, size, read (or write), close.
+//! Whole files in one op: open, size, read, close.
 //!
 //! One op instead of four saves three wake-ups per file. A backend that queues single calls drives the read through
 //! [`ReadFile::advance`]; a worker thread does all of it at once.
 
-use super::{Handle, Name, Op, OpKind};
-use crate::buffer::{Buf, Buffer, IntoBuffer, Memory};
+use super::{Handle, Name, OpKind, OpenFlags};
+use crate::buffer::{Buf, Memory};
 use crate::descriptors::{self, Opens, Permit};
 use crate::error::Error;
 use crate::{inline, memory, sys};
@@ -21,6 +21,7 @@ const PIECE_BYTES: usize = 32 << 20;
 ///
 /// A file that states a size is read up to that size, as it was when the file was opened; one that states none (`/proc`)
 /// to its end.
+#[non_exhaustive]
 pub struct ReadFile {
     /// The directory that a relative path starts from.
     pub dir: Handle,
@@ -85,6 +86,14 @@ pub(crate) enum Step {
 
 impl ReadFile {
     /// Reads the file at `path`.
+    ///
+    /// ```
+    /// # use proactor_engine::{Driver, op::{ReadFile}};
+    /// # let mut driver = Driver::new()?;
+    /// let text = driver.run(ReadFile::new("Cargo.toml").limit(1 << 20))?;
+    /// assert!(text.starts_with(b"[package]"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn new(path: impl Into<Name>) -> Self {
         ReadFile {
             dir: Handle::CWD,
@@ -101,6 +110,30 @@ impl ReadFile {
             is_closed_later: false,
             spent: None,
         }
+    }
+
+    /// Relative to this directory.
+    pub fn dir(mut self, dir: impl Into<Handle>) -> Self {
+        self.dir = dir.into();
+        self
+    }
+
+    /// EFBIG beyond this many bytes.
+    pub fn limit(mut self, limit: usize) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Reads into a spent vector, which is emptied first: that saves an allocation.
+    pub fn data(mut self, spent: Vec<u8>) -> Self {
+        self.data = spent;
+        self
+    }
+
+    /// Asks for memory when the size is known.
+    pub fn allocate(mut self, allocator: impl Allocator + 'static) -> Self {
+        self.allocate = Some(Box::new(allocator));
+        self
     }
 
     /// Reads the file now, if that needs no waiting: all of it is cached, and at most 1 MiB. `None`: submit the op, which
@@ -237,7 +270,7 @@ impl ReadFile {
         let (fd, filled) = match &self.stage {
             Stage::Read { fd, filled, .. } => (fd.as_raw_fd(), *filled),
             Stage::Open | Stage::Done => {
-                self.how = [(libc::O_RDONLY | libc::O_CLOEXEC) as u64, 0, 0];
+                self.how = [(OpenFlags::READ_ONLY | OpenFlags::CLOEXEC).how(), 0, 0];
                 return Call::Open {
                     dir: self.dir.fd(),
                     path: self.path.as_ptr(),
@@ -330,59 +363,6 @@ impl ReadFile {
         }
         self.stage = Stage::Read { fd, size, filled };
         Step::Again
-    }
-}
-
-/// Creates or replaces the contents of a whole file. The result is the number of bytes written. A short write is gone
-/// on with; after an error the file holds what had been written by then.
-#[derive(Debug)]
-pub struct WriteFile<B = Buf> {
-    /// The directory that a relative path starts from.
-    pub dir: Handle,
-    /// The path.
-    pub path: Name,
-    /// The bytes.
-    pub data: B,
-    /// `O_*`. Default: O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC.
-    pub flags: i32,
-    /// Permission bits of a new file before the umask. Default: 0o666.
-    pub mode: u32,
-    /// Bring data and size to the device before completing.
-    pub sync: bool,
-}
-
-impl<B: Buffer> WriteFile<B> {
-    /// Writes `data` to `path`.
-    pub fn new(path: impl Into<Name>, data: impl IntoBuffer<Buffer = B>) -> Self {
-        WriteFile {
-            dir: Handle::CWD,
-            path: path.into(),
-            data: data.into_buffer(),
-            flags: libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC,
-            mode: 0o666,
-            sync: false,
-        }
-    }
-}
-
-impl<B: Buffer> From<WriteFile<B>> for Op {
-    fn from(op: WriteFile<B>) -> Op {
-        let WriteFile {
-            dir,
-            path,
-            data,
-            flags,
-            mode,
-            sync,
-        } = op;
-        Op::WriteFile(WriteFile {
-            dir,
-            path,
-            data: data.into(),
-            flags,
-            mode,
-            sync,
-        })
     }
 }
 

@@ -1,37 +1,9 @@
 //! Reads and writes, plain and vectored.
 
-use super::{Handle, Op};
+use super::{Handle, Op, RwFlags};
 use crate::buffer::{Buf, Buffer, IntoBuffer};
 use crate::sys::MAX_RW_BYTES;
 use std::collections::TryReserveError;
-
-/// Flags of one read or write, as in `preadv2(2)`. What a file system refuses comes back as EOPNOTSUPP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct RwFlags(pub i32);
-
-impl RwFlags {
-    /// No flags.
-    pub const NONE: RwFlags = RwFlags(0);
-    /// Poll for the completion (O_DIRECT on a device with poll queues). Linux 4.6.
-    pub const HIPRI: RwFlags = RwFlags(0x1);
-    /// As if the file were open with O_DSYNC. Linux 4.7.
-    pub const DSYNC: RwFlags = RwFlags(0x2);
-    /// As if the file were open with O_SYNC. Linux 4.7.
-    pub const SYNC: RwFlags = RwFlags(0x4);
-    /// EAGAIN instead of waiting. Linux 4.14.
-    pub const NOWAIT: RwFlags = RwFlags(0x8);
-    /// Write at the end of the file, whatever the offset. Linux 4.16.
-    pub const APPEND: RwFlags = RwFlags(0x10);
-
-    /// Bits that came after Linux 4.16, or that no kernel knows.
-    pub(crate) fn has_unknown(self) -> bool {
-        self.0 & !0x1f != 0
-    }
-
-    pub(crate) fn contains(self, other: RwFlags) -> bool {
-        self.0 & other.0 == other.0
-    }
-}
 
 impl Op {
     /// Takes a transfer's offset away. False if there is none.
@@ -44,13 +16,6 @@ impl Op {
             _ => return false,
         };
         offset.take().is_some()
-    }
-}
-
-impl std::ops::BitOr for RwFlags {
-    type Output = RwFlags;
-    fn bitor(self, other: RwFlags) -> RwFlags {
-        RwFlags(self.0 | other.0)
     }
 }
 
@@ -71,9 +36,10 @@ const NO_BYTES: libc::iovec = libc::iovec {
 };
 
 macro_rules! single {
-    ($(#[$doc:meta])* $name:ident) => {
+    ($(#[$doc:meta])* $name:ident { $(#[$new:meta])* new, $(#[$at:meta])* at }) => {
         $(#[$doc])*
         #[derive(Debug)]
+        #[non_exhaustive]
         pub struct $name<B = Buf> {
             /// The file.
             pub file: Handle,
@@ -87,11 +53,13 @@ macro_rules! single {
 
         impl<B: Buffer> $name<B> {
             /// At the file's position.
+            $(#[$new])*
             pub fn new(file: impl Into<Handle>, buffer: impl IntoBuffer<Buffer = B>) -> Self {
                 $name { file: file.into(), offset: None, buffer: buffer.into_buffer(), flags: RwFlags::NONE }
             }
 
             /// At `offset` bytes from the start; the file's position does not move.
+            $(#[$at])*
             pub fn at(file: impl Into<Handle>, offset: u64, buffer: impl IntoBuffer<Buffer = B>) -> Self {
                 $name { offset: Some(offset), ..Self::new(file, buffer) }
             }
@@ -113,9 +81,10 @@ macro_rules! single {
 }
 
 macro_rules! vectored {
-    ($(#[$doc:meta])* $name:ident) => {
+    ($(#[$doc:meta])* $name:ident { $(#[$new:meta])* new, $(#[$at:meta])* at }) => {
         $(#[$doc])*
         #[derive(Debug)]
+        #[non_exhaustive]
         pub struct $name {
             /// The file.
             pub file: Handle,
@@ -136,11 +105,13 @@ macro_rules! vectored {
 
         impl $name {
             /// At the file's position.
+            $(#[$new])*
             pub fn new(file: impl Into<Handle>, buffers: Vec<Buf>) -> Self {
                 $name { file: file.into(), offset: None, buffers, flags: RwFlags::NONE, iovecs: Box::default() }
             }
 
             /// At `offset` bytes from the start; the file's position does not move.
+            $(#[$at])*
             pub fn at(file: impl Into<Handle>, offset: u64, buffers: Vec<Buf>) -> Self {
                 $name { offset: Some(offset), ..Self::new(file, buffers) }
             }
@@ -196,19 +167,108 @@ macro_rules! vectored {
 
 single!(
     /// Read at most `buffer.capacity()` bytes into `buffer`. The result is the number of bytes; 0 is the end of the file.
-    Read
+    Read {
+        ///
+        /// ```
+        /// # use proactor_engine::{Driver, op::{File, Read, Write}};
+        /// # let mut driver = Driver::new()?;
+        /// let (reader, writer) = std::io::pipe()?;
+        /// driver.run(Write::new(writer, "some bytes"))?;
+        /// let (count, bytes) = driver.run(Read::new(reader, Vec::with_capacity(64)))?;
+        /// assert_eq!((count, &*bytes), (10, &b"some bytes"[..]));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        new,
+        ///
+        /// ```
+        /// # use proactor_engine::{Driver, op::{File, Read, Write}};
+        /// # let mut driver = Driver::new()?;
+        /// # let file = File::new(tempfile::tempfile()?);
+        /// driver.run(Write::at(&file, 0, "some bytes"))?;
+        /// let (count, bytes) = driver.run(Read::at(&file, 5, Vec::with_capacity(64)))?;
+        /// assert_eq!((count, &*bytes), (5, &b"bytes"[..]));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        at
+    }
 );
 single!(
     /// Write `buffer.len()` bytes. The result is the number of bytes written, which may be fewer.
-    Write
+    Write {
+        ///
+        /// ```
+        /// # use proactor_engine::{Driver, op::{File, Write}};
+        /// # let mut driver = Driver::new()?;
+        /// let (_reader, writer) = std::io::pipe()?;
+        /// let (count, sent) = driver.run(Write::new(writer, vec![7; 100]))?;
+        /// assert_eq!((count, sent.len()), (100, 100));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        new,
+        ///
+        /// ```
+        /// # use proactor_engine::{Driver, op::{File, RwFlags, Write}};
+        /// # let mut driver = Driver::new()?;
+        /// # let file = File::new(tempfile::tempfile()?);
+        /// // As if the file were open with O_DSYNC.
+        /// let write = Write::at(&file, 4096, "a record\n").flags(RwFlags::DSYNC);
+        /// assert_eq!(driver.run(write)?.0, 9);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        at
+    }
 );
 vectored!(
     /// Read into several buffers, each to its capacity, in order.
-    ReadV
+    ReadV {
+        ///
+        /// ```
+        /// # use proactor_engine::{Driver, op::{File, ReadV, Write}};
+        /// # let mut driver = Driver::new()?;
+        /// let (reader, writer) = std::io::pipe()?;
+        /// driver.run(Write::new(writer, "headbody"))?;
+        /// let parts = vec![Vec::with_capacity(4).into(), Vec::with_capacity(64).into()];
+        /// let (count, parts) = driver.run(ReadV::new(reader, parts))?;
+        /// assert_eq!((count, &*parts[0], &*parts[1]), (8, &b"head"[..], &b"body"[..]));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        new,
+        ///
+        /// ```
+        /// # use proactor_engine::{Driver, op::{File, ReadV}};
+        /// # let mut driver = Driver::new()?;
+        /// # let file = File::new(tempfile::tempfile()?);
+        /// let (count, parts) = driver.run(ReadV::at(&file, 0, vec![Vec::with_capacity(64).into()]))?;
+        /// assert_eq!((count, parts.len()), (0, 1), "the end of the file");
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        at
+    }
 );
 vectored!(
     /// Write several buffers in order.
-    WriteV
+    WriteV {
+        ///
+        /// ```
+        /// # use proactor_engine::{Driver, op::{File, WriteV}};
+        /// # let mut driver = Driver::new()?;
+        /// let (_reader, writer) = std::io::pipe()?;
+        /// let (count, _) = driver.run(WriteV::new(writer, vec![b"head".into(), b"body".into()]))?;
+        /// assert_eq!(count, 8);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        new,
+        ///
+        /// ```
+        /// # use proactor_engine::{Driver, op::{File, WriteV}};
+        /// # let mut driver = Driver::new()?;
+        /// # let file = File::new(tempfile::tempfile()?);
+        /// let parts = vec![b"head".into(), vec![7; 100].into()];
+        /// assert_eq!(driver.run(WriteV::at(&file, 0, parts))?.0, 104);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        at
+    }
 );
 
 impl Read {

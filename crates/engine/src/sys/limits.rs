@@ -14,6 +14,7 @@ pub enum Resource {
 
 /// The two values of a limit. `None`: there is no limit, or a seccomp filter refuses the call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Limit {
     /// What counts now.
     pub soft: Option<u64>,

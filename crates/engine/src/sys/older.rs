@@ -25,8 +25,8 @@ impl Way {
         // SAFETY: as promised by the caller.
         raw(unsafe {
             match self {
-                Way::Read => libc::preadv2(fd, ptr, count, offset, flags.0),
-                Way::Write => libc::pwritev2(fd, ptr, count, offset, flags.0),
+                Way::Read => libc::preadv2(fd, ptr, count, offset, flags.bits()),
+                Way::Write => libc::pwritev2(fd, ptr, count, offset, flags.bits()),
             }
         } as i64)
     }

@@ -67,11 +67,17 @@ fn plain(op: &mut Op) -> i32 {
             }
             // posix_fadvise returns the error instead of setting errno.
             Op::Advise(o) => {
-                return -libc::posix_fadvise(o.file.fd(), o.offset as i64, o.len.into(), o.advice.bits());
+                return -libc::posix_fadvise(o.file.fd(), o.offset as i64, o.len.into(), o.advice as i32);
             }
             Op::Truncate(o) => libc::ftruncate(o.file.fd(), o.len as i64).into(),
             Op::Statx(o) => {
-                return statx(o.dir.fd(), o.path.as_ptr(), o.flags.bits(), o.mask, &mut o.stat);
+                return statx(
+                    o.dir.fd(),
+                    o.path.as_ptr(),
+                    o.flags.bits(),
+                    o.mask.bits(),
+                    &mut o.stat,
+                );
             }
             // Older than the call with flags, and than filters that do not know that.
             Op::Rename(o) if o.flags == RenameFlags::NONE => {
@@ -119,7 +125,7 @@ fn plain(op: &mut Op) -> i32 {
             Op::Poll(o) => {
                 let mut entry = libc::pollfd {
                     fd: o.file.fd(),
-                    events: o.events as i16,
+                    events: o.events.bits() as i16,
                     revents: 0,
                 };
                 match libc::poll(&raw mut entry, 1, -1) {
@@ -165,7 +171,7 @@ fn open(o: &mut Open) -> i32 {
                 libc::openat(
                     o.dir.fd(),
                     o.path.as_ptr(),
-                    o.flags as i32,
+                    o.flags.bits(),
                     o.mode as libc::mode_t,
                 )
             }
@@ -311,7 +317,7 @@ fn read_file(o: &mut ReadFile, stop: &AtomicBool) -> i32 {
 /// Whether it is a poll for what is not so, which poll(2) would wait for.
 pub(crate) fn is_poll_in_vain(op: &Op) -> bool {
     // (No descriptor is a negative one, for which poll(2) has nothing to say either.)
-    matches!(op, Op::Poll(o) if o.file.fd() >= 0 && super::poll_now(o.file.fd(), o.events as i16) == 0)
+    matches!(op, Op::Poll(o) if o.file.fd() >= 0 && super::poll_now(o.file.fd(), o.events.bits() as i16) == 0)
 }
 
 /// Whether it polls a file or a directory, which have no events.
@@ -338,7 +344,14 @@ pub(crate) fn writes_to_stream(o: &WriteFile) -> bool {
 fn write_file(o: &mut WriteFile, stop: &AtomicBool) -> i32 {
     let fd = loop {
         // SAFETY: the path is NUL-terminated and outlives the call.
-        let fd = unsafe { libc::openat(o.dir.fd(), o.path.as_ptr(), o.flags, o.mode as libc::mode_t) };
+        let fd = unsafe {
+            libc::openat(
+                o.dir.fd(),
+                o.path.as_ptr(),
+                o.flags.bits(),
+                o.mode as libc::mode_t,
+            )
+        };
         match errno() {
             _ if fd >= 0 => break fd,
             libc::EINTR if !stop.load(Ordering::Relaxed) => {}

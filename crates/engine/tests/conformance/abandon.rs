@@ -2,7 +2,7 @@
 
 use crate::testkit::{descriptors, outcomes, pipe, run, threads, wait_for_threads, Case, LONG};
 use proactor_engine::buffer::{Buf, Memory};
-use proactor_engine::op::{Nop, Open, Poll, Read, ReadFile, Timeout, Write};
+use proactor_engine::op::{Events, Nop, Open, OpenFlags, Poll, Read, ReadFile, Timeout, Write};
 use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -55,8 +55,8 @@ fn no_completion(t: &Case) {
     let (reader, writer) = pipe();
     let tokens = [
         d.submit(Read::new(&reader, Vec::with_capacity(9))).unwrap(),
-        d.submit(Poll::new(&reader, libc::POLLIN)).unwrap(),
-        d.submit(Poll::multishot(&reader, libc::POLLIN)).unwrap(),
+        d.submit(Poll::new(&reader, Events::READABLE)).unwrap(),
+        d.submit(Poll::multishot(&reader, Events::READABLE)).unwrap(),
         d.submit(Timeout::new(LONG)).unwrap(),
     ];
     d.flush().unwrap();
@@ -143,9 +143,9 @@ fn opened_files_are_closed(t: &Case) {
         run(&mut d, Nop::new()).unwrap();
         for round in 0..50 {
             let flags = if round % 2 == 0 {
-                libc::O_RDONLY
+                OpenFlags::READ_ONLY
             } else {
-                libc::O_RDWR | libc::O_CREAT
+                OpenFlags::READ_WRITE | OpenFlags::CREATE
             };
             let token = d.submit(Open::new(t.c_path("f"), flags)).unwrap();
             if round % 3 == 0 {
@@ -157,7 +157,7 @@ fn opened_files_are_closed(t: &Case) {
         }
         d.drain().unwrap();
         // A completion that is dropped unread closes its file too.
-        drop(d.run(Open::new(t.c_path("f"), libc::O_RDONLY)).unwrap());
+        drop(d.run(Open::new(t.c_path("f"), OpenFlags::READ_ONLY)).unwrap());
         drop(d);
         assert_eq!(descriptors(), before, "inline {inline}");
     }

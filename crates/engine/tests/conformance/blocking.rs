@@ -1,7 +1,7 @@
 //! Functions of the caller's on a worker.
 
 use crate::testkit::{collect, outcome, outcomes, pipe, run, Case, LONG};
-use proactor_engine::op::{Blocking, Nop, Op, OpKind, Open, Stop, Write};
+use proactor_engine::op::{Blocking, Nop, Op, OpKind, Open, OpenFlags, Stop, Write};
 use proactor_engine::{CancelOutcome, Config, Engine, Error};
 use std::error::Error as _;
 use std::io;
@@ -96,7 +96,7 @@ fn an_error_keeps_its_words(t: &Case) {
     let error = Error::from(d.run(broken()).unwrap_err());
     assert_eq!(error.to_string(), "work: the disk is on fire");
     assert_eq!(error.source().unwrap().to_string(), "the disk is on fire");
-    let missing = Open::new(c"/nowhere/at all", libc::O_RDONLY);
+    let missing = Open::new(c"/nowhere/at all", OpenFlags::READ_ONLY);
     let error = Error::from(d.run(missing).unwrap_err());
     let as_io = io::Error::from(error.clone());
     assert_eq!(as_io.kind(), io::ErrorKind::NotFound);

@@ -1,7 +1,7 @@
 //! Cancelling: before, during, after. The completion always comes, and with it the buffer.
 
 use crate::testkit::{collect, outcome, outcomes, pipe, run, Case, LONG};
-use proactor_engine::op::{Nop, Op, Open, Poll, Read, ReadFile, Timeout, Write};
+use proactor_engine::op::{Events, Nop, Op, Open, OpenFlags, Poll, Read, ReadFile, Timeout, Write};
 use proactor_engine::{CancelOutcome, Config, Driver};
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ fn reads_polls_and_timeouts(t: &Case) {
     for flush_first in [false, true] {
         let tokens = [
             d.submit(Read::new(&reader, Vec::with_capacity(1))).unwrap(),
-            d.submit(Poll::new(&reader, libc::POLLIN)).unwrap(),
+            d.submit(Poll::new(&reader, Events::READABLE)).unwrap(),
             d.submit(Timeout::new(LONG)).unwrap(),
         ];
         if flush_first {
@@ -133,7 +133,7 @@ fn twice(t: &Case) {
 fn opening_a_fifo(t: &Case) {
     let mut d = t.driver();
     let path = t.fifo("fifo");
-    for flags in [libc::O_RDONLY, libc::O_WRONLY] {
+    for flags in [OpenFlags::READ_ONLY, OpenFlags::WRITE_ONLY] {
         let token = d.submit(Open::new(path.clone(), flags)).unwrap();
         d.flush().unwrap();
         let answer = d.cancel(token);
@@ -177,7 +177,7 @@ fn one_of_many(t: &Case) {
 fn multishot_then_abandon(t: &Case) {
     let mut d = t.driver();
     let (reader, writer) = pipe();
-    let token = d.submit(Poll::multishot(&reader, libc::POLLIN)).unwrap();
+    let token = d.submit(Poll::multishot(&reader, Events::READABLE)).unwrap();
     d.flush().unwrap();
     assert_eq!(run(&mut d, Write::new(&writer, b"x")), Ok(1));
     while d.ready() == 0 {

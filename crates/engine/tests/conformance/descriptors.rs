@@ -1,7 +1,7 @@
 //! Ops that open a descriptor wait for one where there are too few, and keep no other op waiting.
 
 use crate::testkit::{collect, outcome, run, Case, LONG};
-use proactor_engine::op::{Blocking, File, Nop, Open, ReadFile, Statx, Truncate, WriteFile};
+use proactor_engine::op::{Blocking, File, Nop, Open, OpenFlags, ReadFile, Statx, Truncate, WriteFile};
 use proactor_engine::{CancelOutcome, Driver, Error, Opens, Output, Reservation, Token};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -119,7 +119,7 @@ fn files_opened_and_closed(t: &Case) {
     limit(LIMIT);
     let mut d = driver(t, LONG);
     for _ in 0..300 {
-        d.submit(Open::new(t.c_path("f"), libc::O_RDONLY)).unwrap();
+        d.submit(Open::new(t.c_path("f"), OpenFlags::READ_ONLY)).unwrap();
     }
     let mut held: Vec<File> = Vec::new();
     let mut opened = 0;
@@ -145,7 +145,7 @@ fn the_reserve_holds(t: &Case) {
     limit(LIMIT);
     let mut d = driver(t, LONG);
     for _ in 0..200 {
-        d.submit(Open::new(t.c_path("f"), libc::O_RDONLY)).unwrap();
+        d.submit(Open::new(t.c_path("f"), OpenFlags::READ_ONLY)).unwrap();
     }
     let mut done = Vec::new();
     d.wait(
@@ -169,7 +169,7 @@ fn fails_at_last(t: &Case) {
     let taken = take_all();
     let start = Instant::now();
     d.submit(ReadFile::new(t.c_path("f"))).unwrap();
-    d.submit(Open::new(t.c_path("f"), libc::O_RDONLY)).unwrap();
+    d.submit(Open::new(t.c_path("f"), OpenFlags::READ_ONLY)).unwrap();
     d.submit(WriteFile::new(t.c_path("new"), b"x")).unwrap();
     let errors: Vec<Error> = collect(&mut d, 3)
         .into_iter()
@@ -199,27 +199,11 @@ fn keeps_no_other_op_waiting(t: &Case) {
     limit(LIMIT);
     let mut d = driver(t, LONG);
     let file = t.open("f", libc::O_RDWR);
-    run(
-        &mut d,
-        Truncate {
-            file: (&file).into(),
-            len: 2,
-        },
-    )
-    .unwrap();
+    run(&mut d, Truncate::new(&file, 2)).unwrap();
     let mut taken = take_all();
     let waits = d.submit(ReadFile::new(t.c_path("f"))).unwrap();
     for _ in 0..3 {
-        assert_eq!(
-            run(
-                &mut d,
-                Truncate {
-                    file: (&file).into(),
-                    len: 3
-                }
-            ),
-            Ok(0)
-        );
+        assert_eq!(run(&mut d, Truncate::new(&file, 3)), Ok(0));
         assert_eq!(run(&mut d, Statx::new(t.c_path("f"))), Ok(0));
         assert_eq!(run(&mut d, Nop::new()), Ok(0));
     }
@@ -282,7 +266,7 @@ fn dropped_with_ops_that_wait(t: &Case) {
     let taken = take_all();
     for _ in 0..20 {
         d.submit(ReadFile::new(t.c_path("f"))).unwrap();
-        d.submit(Open::new(t.c_path("f"), libc::O_RDONLY)).unwrap();
+        d.submit(Open::new(t.c_path("f"), OpenFlags::READ_ONLY)).unwrap();
         d.submit(WriteFile::new(t.c_path("new"), b"x")).unwrap();
     }
     soon(&mut d);
@@ -369,7 +353,7 @@ fn a_chain_goes_on(t: &Case) {
         Nop::new().into(),
         WriteFile::new(t.c_path("a"), b"abc").into(),
         ReadFile::new(t.c_path("a")).into(),
-        Open::new(t.c_path("a"), libc::O_RDONLY).into(),
+        Open::new(t.c_path("a"), OpenFlags::READ_ONLY).into(),
     ];
     let tokens = d.submit_linked(chain).map_err(|(_, refusal)| refusal).unwrap();
     assert_eq!(soon(&mut d), 1);
@@ -386,7 +370,7 @@ fn read_while_opens_wait(t: &Case) {
     limit(LIMIT);
     let mut d = driver(t, LONG);
     for _ in 0..200 {
-        d.submit(Open::new(t.c_path("f"), libc::O_RDONLY)).unwrap();
+        d.submit(Open::new(t.c_path("f"), OpenFlags::READ_ONLY)).unwrap();
     }
     let mut done = Vec::new();
     d.wait(

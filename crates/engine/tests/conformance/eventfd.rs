@@ -1,7 +1,7 @@
 //! The driver's descriptor for other event loops.
 
 use crate::testkit::{pipe, polls, run, Case, LONG};
-use proactor_engine::op::{Nop, Open, Read, Timeout, Write, WriteFile};
+use proactor_engine::op::{Nop, Open, OpenFlags, Read, Timeout, Write, WriteFile};
 use proactor_engine::Driver;
 use std::io::Write as _;
 use std::os::fd::{AsFd, AsRawFd};
@@ -80,7 +80,7 @@ fn inline_completions(t: &Case) {
     let mut d = t.driver();
     let fd = d.eventfd().unwrap();
     t.file("f", b"content");
-    d.submit(Open::new(t.c_path("f"), libc::O_RDONLY)).unwrap();
+    d.submit(Open::new(t.c_path("f"), OpenFlags::READ_ONLY)).unwrap();
     d.flush().unwrap();
     by_eventfd(&mut d, fd, 1);
 }

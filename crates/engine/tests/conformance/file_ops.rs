@@ -28,12 +28,7 @@ fn sync(t: &Case) {
         Ok(0),
         "a directory"
     );
-    let range = |offset, flags| SyncRange {
-        file: (&file).into(),
-        offset,
-        len: 4,
-        flags,
-    };
+    let range = |offset, flags| SyncRange::new(&file, offset, 4, flags);
     assert_eq!(run(&mut d, range(0, SyncRangeFlags::WRITE)), Ok(0));
     assert_eq!(
         run(&mut d, range(0, SyncRangeFlags::from_bits(1 << 20))),
@@ -48,15 +43,7 @@ fn sync(t: &Case) {
 fn truncate(t: &Case) {
     let mut d = t.driver();
     let file = t.file("f", b"0123456789");
-    let mut to = |file: &proactor_engine::op::File, len| {
-        run(
-            &mut d,
-            Truncate {
-                file: file.into(),
-                len,
-            },
-        )
-    };
+    let mut to = |file: &proactor_engine::op::File, len| run(&mut d, Truncate::new(file, len));
     assert_eq!(to(&file, 4), Ok(0));
     assert_eq!(std::fs::read(t.path("f")).unwrap(), b"0123");
     assert_eq!(to(&file, 6), Ok(0));
@@ -77,12 +64,7 @@ fn truncate(t: &Case) {
 fn allocate(t: &Case) {
     let mut d = t.driver();
     let file = t.file("f", b"0123456789");
-    let op = |mode, offset, len| Allocate {
-        file: (&file).into(),
-        mode,
-        offset,
-        len,
-    };
+    let op = |mode, offset, len| Allocate::new(&file, offset, len).mode(mode);
     assert_eq!(run(&mut d, op(AllocateMode::NONE, 0, 100)), Ok(0));
     assert_eq!(std::fs::metadata(t.path("f")).unwrap().len(), 100);
     assert_eq!(run(&mut d, op(AllocateMode::KEEP_SIZE, 0, 1 << 16)), Ok(0));
@@ -106,34 +88,21 @@ fn allocate(t: &Case) {
         "needs KEEP_SIZE"
     );
     let read_only = t.open("f", libc::O_RDONLY);
-    assert_eq!(
-        run(
-            &mut d,
-            Allocate {
-                file: (&read_only).into(),
-                ..op(AllocateMode::NONE, 0, 1)
-            }
-        ),
-        Err(libc::EBADF)
-    );
+    assert_eq!(run(&mut d, Allocate::new(&read_only, 0, 1)), Err(libc::EBADF));
 }
 
 fn advise(t: &Case) {
     let mut d = t.driver();
     let file = t.file("f", b"0123456789");
-    for (advice, expected) in [
-        (libc::POSIX_FADV_SEQUENTIAL, Ok(0)),
-        (libc::POSIX_FADV_WILLNEED, Ok(0)),
-        (libc::POSIX_FADV_DONTNEED, Ok(0)),
-        (99, Err(libc::EINVAL)),
+    for advice in [
+        Advice::Normal,
+        Advice::Random,
+        Advice::Sequential,
+        Advice::WillNeed,
+        Advice::DontNeed,
+        Advice::NoReuse,
     ] {
-        let op = Advise {
-            file: (&file).into(),
-            offset: 0,
-            len: 0,
-            advice: Advice::from_bits(advice),
-        };
-        assert_eq!(run(&mut d, op), expected, "{advice}");
+        assert_eq!(run(&mut d, Advise::new(&file, 0, 0, advice)), Ok(0), "{advice:?}");
     }
 }
 
@@ -142,28 +111,10 @@ fn each_on(handle: &Handle) -> Vec<Op> {
     vec![
         Fsync::new(file()).into(),
         Fsync::data(file()).into(),
-        SyncRange {
-            file: file(),
-            offset: 0,
-            len: 1,
-            flags: SyncRangeFlags::NONE,
-        }
-        .into(),
-        Allocate {
-            file: file(),
-            mode: AllocateMode::NONE,
-            offset: 0,
-            len: 1,
-        }
-        .into(),
-        Advise {
-            file: file(),
-            offset: 0,
-            len: 0,
-            advice: Advice::NONE,
-        }
-        .into(),
-        Truncate { file: file(), len: 1 }.into(),
+        SyncRange::new(file(), 0, 1, SyncRangeFlags::NONE).into(),
+        Allocate::new(file(), 0, 1).into(),
+        Advise::new(file(), 0, 0, Advice::Normal).into(),
+        Truncate::new(file(), 1).into(),
     ]
 }
 

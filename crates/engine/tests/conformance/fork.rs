@@ -1,7 +1,7 @@
 //! fork() in mid-flight: the child's copy is dead and harmless, the parent's goes on.
 
 use crate::testkit::{bytes_of, collect, descriptors, outcome, pipe, run, Case, LONG};
-use proactor_engine::op::{Nop, Open, Poll, Read, Timeout, Write, WriteFile};
+use proactor_engine::op::{Events, Nop, Open, OpenFlags, Poll, Read, Timeout, Write, WriteFile};
 use proactor_engine::{CancelOutcome, Config, Driver, Refusal};
 use std::io::Write as _;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -43,7 +43,7 @@ fn busy(t: &Case) -> (Driver, proactor_engine::op::File, proactor_engine::Token)
     let mut d = t.driver();
     let (reader, writer) = pipe();
     let token = d.submit(Read::new(&reader, Vec::with_capacity(64))).unwrap();
-    d.submit(Poll::new(&reader, libc::POLLHUP)).unwrap();
+    d.submit(Poll::new(&reader, Events::HANG_UP)).unwrap();
     d.submit(Timeout::new(Duration::from_secs(3600))).unwrap();
     d.flush().unwrap();
     (d, writer, token)
@@ -110,7 +110,7 @@ fn makes_its_own(t: &Case) {
     let path = t.c_path("f");
     in_child(|| {
         let mut own = Config::default().engine(engine).inline(false).build().unwrap();
-        let file = own.run(Open::new(path, libc::O_RDONLY)).unwrap();
+        let file = own.run(Open::new(path, OpenFlags::READ_ONLY)).unwrap();
         assert_eq!(run(&mut own, Read::new(&file, Vec::with_capacity(9))), Ok(7));
         let (reader, writer) = pipe();
         own.submit(Read::new(&reader, Vec::with_capacity(9))).unwrap();

@@ -4,7 +4,7 @@ use crate::testkit::{pipe, put, Case, Place};
 use proactor_engine::buffer::{AlignedBuf, Slice};
 use proactor_engine::fs::{self, File, OpenOptions};
 use proactor_engine::io::{Remote, Runner};
-use proactor_engine::op::Timeout;
+use proactor_engine::op::{OpenFlags, Timeout};
 use proactor_engine::{Driver, Engine, Error, Io, SimConfig};
 use std::ffi::OsStr;
 use std::future::{poll_fn, Future};
@@ -167,7 +167,7 @@ fn options_are_those_of_std(t: &Case) {
             .write(true)
             .create_new(true)
             .mode(0o600)
-            .custom_flags(libc::O_SYNC);
+            .custom_flags(OpenFlags::SYNC);
         let made = options.open(io, &path).await.unwrap();
         assert_eq!(made.metadata().await.unwrap().mode() & 0o777, 0o600);
         let failed = options.open(io, &path).await.unwrap_err();
@@ -339,7 +339,7 @@ fn nothing_beyond_the_end(t: &Case) {
             let mut options = OpenOptions::new();
             let direct = options
                 .read(true)
-                .custom_flags(libc::O_DIRECT)
+                .custom_flags(OpenFlags::DIRECT)
                 .open(io, t.path("f"));
             let direct = direct.await.unwrap();
             let failed = direct
@@ -402,12 +402,9 @@ fn short_and_interrupted_transfers() {
     let bytes: Vec<u8> = (0..3000_u32).map(|i| (i % 251) as u8).collect();
     let (mut whole, mut failures) = (0, 0);
     for seed in 0..200 {
-        let sim = SimConfig {
-            seed,
-            short_rate: 150,
-            error_rate: if seed < 100 { 0 } else { 30 },
-            ..SimConfig::default()
-        };
+        let sim = SimConfig::new(seed)
+            .short_rate(150)
+            .error_rate(if seed < 100 { 0 } else { 30 });
         let driver = Driver::builder()
             .engine(Engine::Sim)
             .inline(false)

@@ -3,7 +3,7 @@
 use crate::fork::in_child;
 use crate::testkit::{descriptors, pipe, Case};
 use proactor_engine::op::{
-    Blocking, File, Fsync, Nop, Open, Poll, Read, ReadFile, Rename, Timeout, Unlink, Write,
+    Blocking, Events, File, Fsync, Nop, Open, OpenFlags, Poll, Read, ReadFile, Rename, Timeout, Unlink, Write,
 };
 use proactor_engine::{Driver, Io, Refusal};
 use std::cell::RefCell;
@@ -73,7 +73,9 @@ fn an_awaited_op_gives_its_result(t: &Case) {
     let path = t.c_path("f");
     let bytes = io
         .block_on(async {
-            let file = io.run(Open::new(path, libc::O_RDWR | libc::O_CREAT)).await?;
+            let file = io
+                .run(Open::new(path, OpenFlags::READ_WRITE | OpenFlags::CREATE))
+                .await?;
             let (written, _) = io.run(Write::at(&file, 0, "content")).await?;
             assert_eq!(written, 7);
             let (_, bytes) = io.run(Read::at(&file, 3, Vec::with_capacity(9))).await?;
@@ -89,7 +91,7 @@ fn errors_come_back(t: &Case) {
     let io = io(t);
     io.block_on(async {
         let failed = io
-            .run(Open::new(t.c_path("missing"), libc::O_RDONLY))
+            .run(Open::new(t.c_path("missing"), OpenFlags::READ_ONLY))
             .await
             .unwrap_err();
         assert_eq!(
@@ -102,7 +104,10 @@ fn errors_come_back(t: &Case) {
             (failed.errno(), failed.into_op().unwrap().buffer),
             (libc::EINVAL, b"mine".to_vec())
         );
-        let failed = io.run(Poll::multishot(&file, libc::POLLIN)).await.unwrap_err();
+        let failed = io
+            .run(Poll::multishot(&file, Events::READABLE))
+            .await
+            .unwrap_err();
         assert_eq!(failed.errno(), libc::EINVAL);
         let failed = io
             .run(Blocking::new("work", |_| panic!("words")))
@@ -157,7 +162,7 @@ fn events_come_again_and_again(t: &Case) {
     let io = io(t);
     let (reader, writer) = pipe();
     io.block_on(async {
-        let mut events = io.events(Poll::new(&reader, libc::POLLIN));
+        let mut events = io.events(Poll::new(&reader, Events::READABLE));
         for _ in 0..3 {
             io.run(Write::new(&writer, b"!")).await.unwrap();
             assert!(events.next().await.unwrap().unwrap().is_readable());
@@ -348,7 +353,7 @@ fn what_nobody_collects_does_not_spin(t: &Case) {
     let io = io(t);
     let (reader, writer) = pipe();
     let counter = Arc::new(Counter::default());
-    let mut events = io.events(Poll::new(&reader, libc::POLLIN));
+    let mut events = io.events(Poll::new(&reader, Events::READABLE));
     assert!(poll_once(&mut pin!(events.next()), &counter).is_pending());
     let token = io.with(|driver| driver.submit(Nop)).unwrap();
     io.block_on(io.run(Write::new(&writer, b"!"))).unwrap().unwrap();
@@ -375,7 +380,7 @@ fn dropped_futures_leave_nothing(t: &Case) {
         {
             let mut read = pin!(io.run(Read::new(&reader, vec![0; 1 << 20])));
             let mut chain = pin!(io.chain((Read::new(&reader, vec![0; 9]), Nop, Nop)));
-            let mut events = io.events(Poll::new(&reader, libc::POLLIN));
+            let mut events = io.events(Poll::new(&reader, Events::READABLE));
             let mut next = pin!(events.next());
             assert!(poll_once(&mut read, &counter).is_pending());
             assert!(poll_once(&mut chain, &counter).is_pending());
@@ -383,7 +388,7 @@ fn dropped_futures_leave_nothing(t: &Case) {
             io.turn(Some(Duration::ZERO)).unwrap();
         }
         for _ in 0..20 {
-            let mut open = pin!(io.run(Open::new(t.c_path("f"), libc::O_RDONLY)));
+            let mut open = pin!(io.run(Open::new(t.c_path("f"), OpenFlags::READ_ONLY)));
             let opened: task::Poll<Result<File, _>> = poll_once(&mut open, &counter);
             io.turn(Some(Duration::ZERO)).unwrap();
             drop(opened);

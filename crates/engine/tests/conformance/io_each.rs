@@ -2,7 +2,7 @@
 
 use crate::futures::{poll_once, Counter};
 use crate::testkit::{descriptors, pipe, put, Case};
-use proactor_engine::op::{Nop, Open, Poll, Read, ReadFile, Timeout, Write};
+use proactor_engine::op::{Events, Nop, Open, OpenFlags, Poll, Read, ReadFile, Timeout, Write};
 use proactor_engine::Io;
 use std::io::Error;
 use std::pin::pin;
@@ -48,7 +48,7 @@ fn each_op_ends_once(t: &Case) {
     assert_eq!(seen, (0..42).collect::<Vec<_>>());
     io.block_on(async {
         assert!(io.each(0, Vec::<Nop>::new()).next().await.is_none());
-        let polls = (0..3).map(|_| Poll::multishot(t.file("f", b""), libc::POLLIN));
+        let polls = (0..3).map(|_| Poll::multishot(t.file("f", b""), Events::READABLE));
         let mut refused = io.each(2, polls);
         let mut count = 0;
         while let Some((at, result)) = refused.next().await {
@@ -143,7 +143,7 @@ fn an_unfinished_each_leaves_nothing(t: &Case) {
         let (reader, _writer) = pipe();
         let counter = Arc::new(Counter::default());
         let mut reads = io.each(8, (0..20).map(|_| Read::new(&reader, vec![0; 1 << 16])));
-        let mut opens = io.each(8, (0..20).map(|_| Open::new(t.c_path("f"), libc::O_RDONLY)));
+        let mut opens = io.each(8, (0..20).map(|_| Open::new(t.c_path("f"), OpenFlags::READ_ONLY)));
         assert!(poll_once(&mut pin!(reads.next()), &counter).is_pending());
         let opened = poll_once(&mut pin!(opens.next()), &counter);
         io.turn(Some(Duration::ZERO)).unwrap();
@@ -162,7 +162,7 @@ fn a_failure_ends_all_that_is_awaited(t: &Case) {
     let counter = Arc::new(Counter::default());
     let mut read = pin!(io.run(idle()));
     let mut chain = pin!(io.chain((idle(), Nop)));
-    let mut events = io.events(Poll::new(&reader, libc::POLLIN));
+    let mut events = io.events(Poll::new(&reader, Events::READABLE));
     let mut each = io.each(2, [idle(), idle(), idle()]);
     assert!(poll_once(&mut read, &counter).is_pending());
     assert!(poll_once(&mut chain, &counter).is_pending());
@@ -196,7 +196,7 @@ fn a_failure_ends_all_that_is_awaited(t: &Case) {
             io.chain((Nop, Nop)).await.unwrap_err().error().errno(),
             libc::ENOMEM
         );
-        let late = io.events(Poll::new(&reader, libc::POLLIN)).next().await;
+        let late = io.events(Poll::new(&reader, Events::READABLE)).next().await;
         assert_eq!(late.unwrap().unwrap_err().errno(), libc::ENOMEM);
     })
     .unwrap();

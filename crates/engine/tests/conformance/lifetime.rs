@@ -2,8 +2,8 @@
 
 use crate::testkit::{descriptors, pipe, run, threads, wait_for_threads, Case, LONG};
 use proactor_engine::op::{
-    Allocate, AllocateMode, Close, Fsync, Mkdir, Nop, Op, Open, Poll, Read, ReadFile, Rename, Splice,
-    SpliceFlags, Timeout, Write, WriteFile,
+    Allocate, Close, Events, Fsync, Mkdir, Nop, Op, Open, OpenFlags, Poll, Read, ReadFile, Rename, Splice,
+    Timeout, Write, WriteFile,
 };
 use proactor_engine::Options;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -39,29 +39,15 @@ fn with_everything_in_flight(t: &Case) {
         run(&mut d, Write::new(&sink, vec![0; 65_536])).unwrap();
         let ops: Vec<Op> = vec![
             Read::new(&reader, Vec::with_capacity(9)).into(),
-            Poll::new(&reader, libc::POLLIN).into(),
-            Poll::multishot(&reader, libc::POLLIN).into(),
+            Poll::new(&reader, Events::READABLE).into(),
+            Poll::multishot(&reader, Events::READABLE).into(),
             Timeout::new(Duration::from_secs(3600)).into(),
             Write::new(&sink, b"no room").into(),
-            Splice {
-                from: (&reader).into(),
-                from_offset: None,
-                to: (&sink).into(),
-                to_offset: None,
-                len: 9,
-                flags: SpliceFlags::NONE,
-            }
-            .into(),
-            Open::new(path.clone(), libc::O_RDONLY).into(),
+            Splice::new(&reader, &sink, 9).into(),
+            Open::new(path.clone(), OpenFlags::READ_ONLY).into(),
             ReadFile::new(path.clone()).into(),
             Write::at(&file, 0, b"lands").into(),
-            Allocate {
-                file: (&file).into(),
-                mode: AllocateMode::NONE,
-                offset: 0,
-                len: 64,
-            }
-            .into(),
+            Allocate::new(&file, 0, 64).into(),
             Fsync::new(&file).into(),
             Mkdir::new(t.c_path("dir"), 0o700).into(),
             WriteFile::new(t.c_path("g"), b"whole").into(),
@@ -71,10 +57,7 @@ fn with_everything_in_flight(t: &Case) {
         for op in ops {
             d.submit(op).unwrap();
         }
-        let notify = Options {
-            notify: Some(Arc::clone(&event)),
-            ..Default::default()
-        };
+        let notify = Options::default().notify(Arc::clone(&event));
         d.submit_with(Read::new(&reader, Vec::with_capacity(9)), notify)
             .unwrap();
         d.eventfd().unwrap();
@@ -146,7 +129,7 @@ fn with_a_stuck_worker(t: &Case) {
     leaves_nothing(|| {
         let mut d = t.config().max_threads(2).build().unwrap();
         for _ in 0..5 {
-            d.submit(Open::new(path.clone(), libc::O_WRONLY)).unwrap();
+            d.submit(Open::new(path.clone(), OpenFlags::WRITE_ONLY)).unwrap();
             d.submit(ReadFile::new(path.clone())).unwrap();
         }
         let mut done = Vec::new();
@@ -166,7 +149,7 @@ fn with_all_signals_blocked(t: &Case) {
                 libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
             }
             let mut d = t.driver();
-            d.submit(Open::new(path.clone(), libc::O_WRONLY)).unwrap();
+            d.submit(Open::new(path.clone(), OpenFlags::WRITE_ONLY)).unwrap();
             let mut done = Vec::new();
             d.wait(1, 1, Some(Duration::from_millis(5)), &mut done).unwrap();
         });
@@ -180,12 +163,8 @@ fn writing_to_a_stuck_fifo(t: &Case) {
     let path = t.fifo("fifo");
     leaves_nothing(|| {
         let mut d = t.driver();
-        let flags = libc::O_WRONLY;
-        d.submit(WriteFile {
-            flags,
-            ..WriteFile::new(path.clone(), b"x")
-        })
-        .unwrap();
+        let flags = OpenFlags::WRITE_ONLY;
+        d.submit(WriteFile::new(path.clone(), b"x").flags(flags)).unwrap();
         let mut done = Vec::new();
         d.wait(1, 1, Some(Duration::from_millis(5)), &mut done).unwrap();
     });
@@ -196,12 +175,9 @@ fn writing_to_a_stuck_fifo(t: &Case) {
     leaves_nothing(|| {
         let mut d = t.driver();
         let reader = crate::testkit::open(&t.path("fifo"), libc::O_RDONLY | libc::O_NONBLOCK);
-        let flags = libc::O_WRONLY;
-        d.submit(WriteFile {
-            flags,
-            ..WriteFile::new(path.clone(), vec![1; 1 << 20])
-        })
-        .unwrap();
+        let flags = OpenFlags::WRITE_ONLY;
+        d.submit(WriteFile::new(path.clone(), vec![1; 1 << 20]).flags(flags))
+            .unwrap();
         d.flush().unwrap();
         assert!(
             crate::testkit::polls(reader.as_raw_fd(), libc::POLLIN, LONG),

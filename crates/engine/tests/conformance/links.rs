@@ -1,11 +1,10 @@
 //! Chains: in order, and no further than the first that fails or falls short.
 
 use crate::testkit::{collect, outcome, pipe, run, Case};
-use proactor_engine::buffer::Buf;
 use proactor_engine::op::{
-    Advice, AllocateMode, Close, Fsync, GetXattr, Handle, Link, ListXattr, Mkdir, Nop, Op, Open, Poll, Read,
-    ReadFile, Rename, SetXattr, Splice, SpliceFlags, Statx, Symlink, SyncRangeFlags, Timeout, Truncate,
-    Unlink, Write, WriteFile, XattrFlags, XattrTarget,
+    Advice, Close, Events, Fsync, GetXattr, Handle, Link, ListXattr, Mkdir, Nop, Op, Open, OpenFlags, Poll,
+    Read, ReadFile, Rename, SetXattr, Splice, Statx, Symlink, SyncRangeFlags, Timeout, Truncate, Unlink,
+    Write, WriteFile, XattrTarget,
 };
 use proactor_engine::{CancelOutcome, Driver, Refusal, Token};
 use std::os::fd::FromRawFd;
@@ -53,7 +52,7 @@ fn while_the_driver_is_watched(t: &Case) {
     // What comes after a chain is not a part of it.
     let ops = vec![
         Fsync::new(Handle::NONE).into(),
-        Poll::new(&bell, libc::POLLIN).into(),
+        Poll::new(&bell, Events::READABLE).into(),
     ];
     let mut tokens = d.submit_linked(ops).expect("accepted");
     tokens.push(d.submit(Write::at(&file, 0, b"none of it")).unwrap());
@@ -69,11 +68,7 @@ fn in_order(t: &Case) {
     let ops = vec![
         Write::at(&file, 0, b"0123456789").into(),
         Fsync::data(&file).into(),
-        Truncate {
-            file: (&file).into(),
-            len: 4,
-        }
-        .into(),
+        Truncate::new(&file, 4).into(),
         Read::at(&file, 0, Vec::with_capacity(4)).into(),
         Rename::new(t.c_path("f"), t.c_path("g")).into(),
     ];
@@ -103,63 +98,22 @@ fn every_failure_breaks_the_chain(t: &Case) {
     let bad = || Handle::NONE;
     let target = || XattrTarget::Path(missing().into());
     let ops: Vec<Op> = vec![
-        Open::new(missing(), libc::O_RDONLY).into(),
+        Open::new(missing(), OpenFlags::READ_ONLY).into(),
         Statx::new(missing()).into(),
         Rename::new(missing(), t.c_path("x")).into(),
         Unlink::new(missing()).into(),
         Mkdir::new(missing(), 0o700).into(),
         Link::new(missing(), t.c_path("x")).into(),
         Symlink::new(c"x", missing()).into(),
-        Truncate { file: bad(), len: 1 }.into(),
-        proactor_engine::op::Allocate {
-            file: bad(),
-            mode: AllocateMode::NONE,
-            offset: 0,
-            len: 1,
-        }
-        .into(),
-        proactor_engine::op::Advise {
-            file: bad(),
-            offset: 0,
-            len: 1,
-            advice: Advice::NONE,
-        }
-        .into(),
-        proactor_engine::op::SyncRange {
-            file: bad(),
-            offset: 0,
-            len: 1,
-            flags: SyncRangeFlags::NONE,
-        }
-        .into(),
-        GetXattr {
-            target: target(),
-            name: c"user.x".into(),
-            buffer: Buf::from(Vec::with_capacity(9)),
-        }
-        .into(),
-        SetXattr {
-            target: target(),
-            name: c"user.x".into(),
-            value: Buf::from(b"x"),
-            flags: XattrFlags::NONE,
-        }
-        .into(),
-        ListXattr {
-            target: target(),
-            buffer: Buf::from(Vec::with_capacity(9)),
-        }
-        .into(),
-        Splice {
-            from: bad(),
-            from_offset: None,
-            to: bad(),
-            to_offset: None,
-            len: 1,
-            flags: SpliceFlags::NONE,
-        }
-        .into(),
-        Poll::new(bad(), libc::POLLIN).into(),
+        Truncate::new(bad(), 1).into(),
+        proactor_engine::op::Allocate::new(bad(), 0, 1).into(),
+        proactor_engine::op::Advise::new(bad(), 0, 1, Advice::Normal).into(),
+        proactor_engine::op::SyncRange::new(bad(), 0, 1, SyncRangeFlags::NONE).into(),
+        GetXattr::new(target(), c"user.x", Vec::with_capacity(9)).into(),
+        SetXattr::new(target(), c"user.x", b"x").into(),
+        ListXattr::new(target(), Vec::with_capacity(9)).into(),
+        Splice::new(bad(), bad(), 1).into(),
+        Poll::new(bad(), Events::READABLE).into(),
         Read::at(bad(), 0, Vec::with_capacity(1)).into(),
         Write::at(bad(), 0, b"x").into(),
         ReadFile::new(missing()).into(),
@@ -200,19 +154,11 @@ fn what_succeeds_goes_on(t: &Case) {
     let (_reader, writer) = pipe();
     let ops = vec![
         Timeout::new(Duration::from_millis(2)).into(),
-        Poll::new(&writer, libc::POLLOUT).into(),
+        Poll::new(&writer, Events::WRITABLE).into(),
         Statx::of(&file).into(),
-        Open::new(t.c_path("f"), libc::O_RDONLY).into(),
+        Open::new(t.c_path("f"), OpenFlags::READ_ONLY).into(),
         Close::new(crate::testkit::open(&t.path("f"), libc::O_RDONLY)).into(),
-        Splice {
-            from: (&file).into(),
-            from_offset: Some(0),
-            to: (&writer).into(),
-            to_offset: None,
-            len: 4,
-            flags: SpliceFlags::NONE,
-        }
-        .into(),
+        Splice::new(&file, &writer, 4).from_offset(0).into(),
         Nop::new().into(),
     ];
     let res = chain(&mut d, ops);
@@ -330,7 +276,7 @@ fn refused_whole(t: &Case) {
     assert_eq!((ops.len(), refusal), (5, Refusal::Full { bound: 4 }));
     let ops = vec![
         Write::at(&file, 0, b"x").into(),
-        Poll::multishot(&file, libc::POLLIN).into(),
+        Poll::multishot(&file, Events::READABLE).into(),
     ];
     let (ops, refusal) = d.submit_linked(ops).unwrap_err();
     assert!(matches!(refusal, Refusal::Invalid(_)));

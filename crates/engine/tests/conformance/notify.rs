@@ -1,7 +1,7 @@
 //! A notification eventfd per op: it counts completions, whether or not anybody waits on the driver.
 
 use crate::testkit::{collect, outcomes, pipe, polls, Case, LONG};
-use proactor_engine::op::{Fsync, Handle, Nop, Op, Poll, Read, Timeout, Write};
+use proactor_engine::op::{Events, Fsync, Handle, Nop, Op, Poll, Read, Timeout, Write};
 use proactor_engine::{Driver, Options, Token};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -31,14 +31,8 @@ fn expect(event: &OwnedFd, count: u64) {
 }
 
 fn submit(d: &mut Driver, op: impl Into<Op>, event: &Arc<OwnedFd>) -> Token {
-    d.submit_with(
-        op,
-        Options {
-            notify: Some(Arc::clone(event)),
-            ..Default::default()
-        },
-    )
-    .unwrap()
+    d.submit_with(op, Options::default().notify(Arc::clone(event)))
+        .unwrap()
 }
 
 fn counts(t: &Case) {
@@ -70,7 +64,7 @@ fn before_anybody_waits(t: &Case) {
     let (reader, writer) = pipe();
     let event = Arc::new(crate::testkit::event());
     submit(&mut d, Read::new(&reader, Vec::with_capacity(9)), &event);
-    submit(&mut d, Poll::new(&reader, libc::POLLIN), &event);
+    submit(&mut d, Poll::new(&reader, Events::READABLE), &event);
     submit(&mut d, Timeout::new(Duration::from_millis(1)), &event);
     d.flush().unwrap();
     crate::testkit::put(&writer, b"xy");
@@ -115,7 +109,7 @@ fn beside_many_that_wait(t: &Case) {
     let pipes: Vec<_> = (0..4).map(|_| pipe()).collect();
     for (reader, _) in &pipes {
         submit(&mut d, Read::new(reader, Vec::with_capacity(9)), &event);
-        submit(&mut d, Poll::new(reader, libc::POLLIN), &event);
+        submit(&mut d, Poll::new(reader, Events::READABLE), &event);
     }
     submit(&mut d, Timeout::new(Duration::from_secs(3600)), &event);
     let token = submit(&mut d, Nop::new(), &event);
@@ -128,12 +122,9 @@ fn beside_many_that_wait(t: &Case) {
 fn refused(t: &Case) {
     let mut d = t.driver();
     let (reader, _writer) = pipe();
-    let options = Options {
-        notify: Some(Arc::new(crate::testkit::event())),
-        ..Default::default()
-    };
+    let options = Options::default().notify(Arc::new(crate::testkit::event()));
     assert!(d
-        .submit_with(Poll::multishot(&reader, libc::POLLIN), options)
+        .submit_with(Poll::multishot(&reader, Events::READABLE), options)
         .is_err());
 }
 
@@ -142,7 +133,7 @@ fn a_poll_in_vain(t: &Case) {
     let mut d = t.driver();
     let file = t.file("f", b"");
     let event = Arc::new(crate::testkit::event());
-    let token = submit(&mut d, Poll::new(&file, libc::POLLPRI), &event);
+    let token = submit(&mut d, Poll::new(&file, Events::PRIORITY), &event);
     assert_eq!(outcomes(&mut d, 1)[&token], Err(libc::EINVAL));
     expect(&event, 1);
 }

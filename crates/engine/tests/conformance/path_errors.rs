@@ -2,7 +2,7 @@
 
 use crate::paths::open;
 use crate::testkit::{c_path, collect, outcome, run, Case};
-use proactor_engine::op::{Link, Mkdir, Op, Open, Rename, RenameFlags, Statx, Symlink, Unlink};
+use proactor_engine::op::{Link, Mkdir, Op, Open, OpenFlags, Rename, RenameFlags, Statx, Symlink, Unlink};
 use std::ffi::CString;
 
 conformance! {
@@ -17,18 +17,27 @@ fn open_errors(t: &Case) {
     t.file("f", b"");
     std::os::unix::fs::symlink("f", t.path("link")).unwrap();
     let mut errno = |name: &str, flags| open(t, &mut d, name, flags).map(drop).unwrap_err();
-    assert_eq!(errno("missing", libc::O_RDONLY), libc::ENOENT);
-    assert_eq!(errno("missing/f", libc::O_RDONLY), libc::ENOENT);
-    assert_eq!(errno("", libc::O_RDWR), libc::EISDIR);
-    assert_eq!(errno(".", libc::O_WRONLY), libc::EISDIR);
-    assert_eq!(errno("f/x", libc::O_RDONLY), libc::ENOTDIR);
-    assert_eq!(errno("f", libc::O_RDONLY | libc::O_DIRECTORY), libc::ENOTDIR);
+    assert_eq!(errno("missing", OpenFlags::READ_ONLY), libc::ENOENT);
+    assert_eq!(errno("missing/f", OpenFlags::READ_ONLY), libc::ENOENT);
+    assert_eq!(errno("", OpenFlags::READ_WRITE), libc::EISDIR);
+    assert_eq!(errno(".", OpenFlags::WRITE_ONLY), libc::EISDIR);
+    assert_eq!(errno("f/x", OpenFlags::READ_ONLY), libc::ENOTDIR);
     assert_eq!(
-        errno("f", libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL),
+        errno("f", OpenFlags::READ_ONLY | OpenFlags::DIRECTORY),
+        libc::ENOTDIR
+    );
+    assert_eq!(
+        errno(
+            "f",
+            OpenFlags::WRITE_ONLY | OpenFlags::CREATE | OpenFlags::EXCLUSIVE
+        ),
         libc::EEXIST
     );
-    assert_eq!(errno("link", libc::O_RDONLY | libc::O_NOFOLLOW), libc::ELOOP);
-    let empty = d.run(Open::new(c"", libc::O_RDONLY));
+    assert_eq!(
+        errno("link", OpenFlags::READ_ONLY | OpenFlags::NOFOLLOW),
+        libc::ELOOP
+    );
+    let empty = d.run(Open::new(c"", OpenFlags::READ_ONLY));
     assert_eq!(empty.unwrap_err().errno(), libc::ENOENT);
 }
 
@@ -39,14 +48,7 @@ fn rename_errors(t: &Case) {
     std::fs::create_dir_all(t.path("full/sub")).unwrap();
     std::fs::create_dir(t.path("dir")).unwrap();
     let mut errno = |from: &str, to: &str, flags| {
-        run(
-            &mut d,
-            Rename {
-                flags,
-                ..Rename::new(t.c_path(from), t.c_path(to))
-            },
-        )
-        .unwrap_err()
+        run(&mut d, Rename::new(t.c_path(from), t.c_path(to)).flags(flags)).unwrap_err()
     };
     assert_eq!(errno("missing", "b", RenameFlags::NONE), libc::ENOENT);
     assert_eq!(errno("a", "b", RenameFlags::NO_REPLACE), libc::EEXIST);
@@ -63,7 +65,7 @@ fn loops(t: &Case) {
     std::os::unix::fs::symlink("b", t.path("a")).unwrap();
     std::os::unix::fs::symlink("a", t.path("b")).unwrap();
     assert_eq!(
-        open(t, &mut d, "a", libc::O_RDONLY).map(drop).unwrap_err(),
+        open(t, &mut d, "a", OpenFlags::READ_ONLY).map(drop).unwrap_err(),
         libc::ELOOP
     );
     assert_eq!(run(&mut d, Statx::new(t.c_path("a/x"))), Err(libc::ELOOP));
@@ -74,7 +76,9 @@ fn names_too_long(t: &Case) {
     let mut d = t.driver();
     let long = "x".repeat(256);
     assert_eq!(
-        open(t, &mut d, &long, libc::O_RDONLY).map(drop).unwrap_err(),
+        open(t, &mut d, &long, OpenFlags::READ_ONLY)
+            .map(drop)
+            .unwrap_err(),
         libc::ENAMETOOLONG
     );
     assert_eq!(
@@ -117,7 +121,7 @@ fn errors_name_the_path(t: &Case) {
     let mut d = t.driver();
     let path = t.c_path("missing");
     let ops: Vec<Op> = vec![
-        Open::new(path.clone(), libc::O_RDONLY).into(),
+        Open::new(path.clone(), OpenFlags::READ_ONLY).into(),
         Statx::new(path.clone()).into(),
         Rename::new(path.clone(), t.c_path("x")).into(),
         Unlink::new(path.clone()).into(),

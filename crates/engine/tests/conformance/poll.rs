@@ -1,7 +1,7 @@
 //! Polls, timeouts, nops.
 
 use crate::testkit::{bare, collect, outcome, outcomes, pipe, run, Case, LONG};
-use proactor_engine::op::{Nop, OpKind, Poll, Read, Timeout, Write};
+use proactor_engine::op::{Events, Nop, OpKind, Poll, Read, Timeout, Write};
 use proactor_engine::{CancelOutcome, Config, Driver};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ fn ready_at_once(t: &Case) {
     let mut d = t.driver();
     let (_reader, writer) = pipe();
     assert_eq!(
-        run(&mut d, Poll::new(&writer, libc::POLLOUT | libc::POLLIN)),
+        run(&mut d, Poll::new(&writer, Events::WRITABLE | Events::READABLE)),
         Ok(OUT)
     );
 }
@@ -36,7 +36,7 @@ fn ready_at_once(t: &Case) {
 fn becomes_ready(t: &Case) {
     let mut d = t.driver();
     let (reader, writer) = pipe();
-    let token = d.submit(Poll::new(&reader, libc::POLLIN)).unwrap();
+    let token = d.submit(Poll::new(&reader, Events::READABLE)).unwrap();
     assert_eq!(run(&mut d, Write::new(&writer, b"x")), Ok(1));
     assert_eq!(outcomes(&mut d, 1)[&token], Ok(IN));
 }
@@ -44,7 +44,7 @@ fn becomes_ready(t: &Case) {
 fn hang_up(t: &Case) {
     let mut d = t.driver();
     let (reader, writer) = pipe();
-    let token = d.submit(Poll::new(&reader, libc::POLLIN)).unwrap();
+    let token = d.submit(Poll::new(&reader, Events::READABLE)).unwrap();
     d.flush().unwrap();
     drop(writer);
     assert_eq!(outcomes(&mut d, 1)[&token], Ok(libc::POLLHUP as usize));
@@ -55,9 +55,11 @@ fn socket_hang_up(t: &Case) {
     const EVENTS: usize = (libc::POLLIN | libc::POLLHUP) as usize;
     let mut d = t.driver();
     let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
-    let once = d.submit(Poll::new(bare(ours.as_raw_fd()), libc::POLLIN)).unwrap();
+    let once = d
+        .submit(Poll::new(bare(ours.as_raw_fd()), Events::READABLE))
+        .unwrap();
     let many = d
-        .submit(Poll::multishot(bare(ours.as_raw_fd()), libc::POLLIN))
+        .submit(Poll::multishot(bare(ours.as_raw_fd()), Events::READABLE))
         .unwrap();
     d.flush().unwrap();
     drop(theirs);
@@ -67,7 +69,7 @@ fn socket_hang_up(t: &Case) {
         assert_eq!(first, Some(Ok(EVENTS)));
     }
     assert_eq!(
-        run(&mut d, Poll::new(bare(ours.as_raw_fd()), libc::POLLIN)),
+        run(&mut d, Poll::new(bare(ours.as_raw_fd()), Events::READABLE)),
         Ok(EVENTS)
     );
 }
@@ -77,24 +79,27 @@ fn polling_a_file(t: &Case) {
     let mut d = t.driver();
     let file = t.file("f", b"");
     assert_eq!(
-        run(&mut d, Poll::new(&file, libc::POLLIN | libc::POLLOUT)),
+        run(&mut d, Poll::new(&file, Events::READABLE | Events::WRITABLE)),
         Ok(IN | OUT)
     );
     // Nothing would ever tell.
-    assert_eq!(run(&mut d, Poll::new(&file, libc::POLLPRI)), Err(libc::EINVAL));
+    assert_eq!(run(&mut d, Poll::new(&file, Events::PRIORITY)), Err(libc::EINVAL));
 }
 
 fn bad_descriptor(t: &Case) {
     let mut d = t.driver();
     assert_eq!(
-        run(&mut d, Poll::new(bare(1_000_000), libc::POLLIN)),
+        run(&mut d, Poll::new(bare(1_000_000), Events::READABLE)),
         Err(libc::EBADF)
     );
     assert_eq!(
-        run(&mut d, Poll::multishot(bare(1_000_000), libc::POLLIN)),
+        run(&mut d, Poll::multishot(bare(1_000_000), Events::READABLE)),
         Err(libc::EBADF)
     );
-    assert_eq!(run(&mut d, Poll::new(bare(-1), libc::POLLIN)), Err(libc::EBADF));
+    assert_eq!(
+        run(&mut d, Poll::new(bare(-1), Events::READABLE)),
+        Err(libc::EBADF)
+    );
 }
 
 fn timeout_passes(t: &Case) {
@@ -128,7 +133,7 @@ fn endless_timeout(t: &Case) {
 fn multishot(t: &Case) {
     let mut d = t.driver();
     let (reader, writer) = pipe();
-    let token = d.submit(Poll::multishot(&reader, libc::POLLIN)).unwrap();
+    let token = d.submit(Poll::multishot(&reader, Events::READABLE)).unwrap();
     d.flush().unwrap();
     for _ in 0..3 {
         assert_eq!(run(&mut d, Write::new(&writer, b"x")), Ok(1));
@@ -151,7 +156,7 @@ fn multishot(t: &Case) {
 fn multishot_of_a_closed_peer(t: &Case) {
     let mut d = t.driver();
     let (reader, writer) = pipe();
-    let token = d.submit(Poll::multishot(&reader, libc::POLLIN)).unwrap();
+    let token = d.submit(Poll::multishot(&reader, Events::READABLE)).unwrap();
     d.flush().unwrap();
     drop(writer);
     let event = collect(&mut d, 1).remove(0);
@@ -173,8 +178,8 @@ fn multishot_of_a_closed_peer(t: &Case) {
 fn two_polls_on_one_descriptor(t: &Case) {
     let mut d = t.driver();
     let (reader, writer) = pipe();
-    d.submit(Poll::new(&reader, libc::POLLIN)).unwrap();
-    d.submit(Poll::new(&reader, libc::POLLIN)).unwrap();
+    d.submit(Poll::new(&reader, Events::READABLE)).unwrap();
+    d.submit(Poll::new(&reader, Events::READABLE)).unwrap();
     assert_eq!(run(&mut d, Write::new(&writer, b"x")), Ok(1));
     assert!(outcomes(&mut d, 2).values().all(|res| *res == Ok(IN)));
 }
@@ -192,7 +197,7 @@ fn more_events_than_the_queue_holds(t: &Case) {
         .unwrap();
     let events: Vec<OwnedFd> = (0..POLLS).map(|_| crate::testkit::event()).collect();
     for event in &events {
-        d.submit(Poll::multishot(bare(event.as_raw_fd()), libc::POLLIN))
+        d.submit(Poll::multishot(bare(event.as_raw_fd()), Events::READABLE))
             .unwrap();
     }
     d.flush().unwrap();

@@ -1,7 +1,7 @@
 //! The queue, what stands behind it, and how much `wait` hands out.
 
 use crate::testkit::{bare, collect, drop_capabilities, outcomes, pipe, run, Case, LONG};
-use proactor_engine::op::{Nop, Op, Open, Poll, Read, Timeout, Write};
+use proactor_engine::op::{Events, Nop, Op, Open, OpenFlags, Poll, Read, Timeout, Write};
 use proactor_engine::{Priority, PriorityClass, Refusal};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -42,7 +42,7 @@ fn the_callers_number_comes_back(t: &Case) {
         d.flush().unwrap();
         d.submit_with_data(Read::at(&file, 0, vec![0; 9]), round + 1)
             .unwrap();
-        d.submit_with_data(Open::new("/nowhere/at all", libc::O_RDONLY), round + 2)
+        d.submit_with_data(Open::new("/nowhere/at all", OpenFlags::READ_ONLY), round + 2)
             .unwrap();
         d.submit_with_data(Nop, round + 3).unwrap();
         let waiting = d.submit_with_data(idle(), round + 4).unwrap();
@@ -56,7 +56,7 @@ fn the_callers_number_comes_back(t: &Case) {
         assert_eq!(collect(&mut d, 1)[0].data, 0, "none was given");
     }
     let token = d
-        .submit_with_data(Poll::multishot(&reader, libc::POLLIN), 42)
+        .submit_with_data(Poll::multishot(&reader, Events::READABLE), 42)
         .unwrap();
     d.flush().unwrap();
     run(&mut d, Write::new(&writer, b"!")).unwrap();
@@ -239,10 +239,7 @@ fn run_leaves_others_alone(t: &Case) {
 }
 
 fn options(priority: Priority) -> proactor_engine::Options {
-    proactor_engine::Options {
-        priority,
-        ..Default::default()
-    }
+    proactor_engine::Options::default().priority(priority)
 }
 
 fn priorities(t: &Case) {

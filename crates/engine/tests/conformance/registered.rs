@@ -2,7 +2,7 @@
 
 use crate::testkit::{bytes_of, finish, run, Case};
 use proactor_engine::buffer::Buf;
-use proactor_engine::op::{Fsync, Op, Poll, Read, Statx, Truncate, Write, WriteV};
+use proactor_engine::op::{Events, Fsync, Op, Poll, Read, Statx, Truncate, Write, WriteV};
 
 conformance! { files { another_drivers, files, buffers, both, foreign, a_place_used_again, a_place_used_again_while_ops_wait } inline { table_is_full, errors } }
 
@@ -32,18 +32,9 @@ fn files(t: &Case) {
     assert_eq!(run(&mut d, Write::at(&fixed, 0, b"content")), Ok(7));
     assert_eq!(run(&mut d, WriteV::at(&fixed, 7, vec![b"!".into()])), Ok(1));
     assert_eq!(run(&mut d, Fsync::new(&fixed)), Ok(0));
-    assert_eq!(
-        run(
-            &mut d,
-            Truncate {
-                file: (&fixed).into(),
-                len: 4
-            }
-        ),
-        Ok(0)
-    );
+    assert_eq!(run(&mut d, Truncate::new(&fixed, 4)), Ok(0));
     assert_eq!(run(&mut d, Statx::of(&fixed)), Ok(0));
-    assert!(run(&mut d, Poll::new(&fixed, libc::POLLIN)).is_ok());
+    assert!(run(&mut d, Poll::new(&fixed, Events::READABLE)).is_ok());
     let (res, op) = finish(&mut d, Read::at(&fixed, 0, Vec::with_capacity(9)));
     assert_eq!((res, bytes_of(op)), (Ok(4), b"cont".to_vec()));
     let clone = fixed.clone();

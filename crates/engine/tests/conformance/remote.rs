@@ -3,7 +3,7 @@
 use crate::futures::{join, poll_once, Counter};
 use crate::testkit::{descriptors, pipe, Case};
 use proactor_engine::io::Remote;
-use proactor_engine::op::{Nop, Open, Poll, Read, Timeout, Write};
+use proactor_engine::op::{Events, Nop, Open, OpenFlags, Poll, Read, Timeout, Write};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::mpsc::{channel, Sender};
@@ -51,7 +51,7 @@ fn a_remote_runs_ops_of_other_threads(t: &Case) {
             });
         }
     });
-    let failed = park_on(remote.run(Open::new("/nowhere/at all", libc::O_RDONLY))).unwrap_err();
+    let failed = park_on(remote.run(Open::new("/nowhere/at all", OpenFlags::READ_ONLY))).unwrap_err();
     assert_eq!((failed.errno(), failed.into_op().is_some()), (libc::ENOENT, true));
     let refused = park_on(remote.run(Write::at(&file, u64::MAX, b"mine"))).unwrap_err();
     assert_eq!(
@@ -59,7 +59,7 @@ fn a_remote_runs_ops_of_other_threads(t: &Case) {
         (libc::EINVAL, b"mine".to_vec())
     );
     assert_eq!(
-        park_on(remote.run(Poll::multishot(&file, libc::POLLIN)))
+        park_on(remote.run(Poll::multishot(&file, Events::READABLE)))
             .unwrap_err()
             .errno(),
         libc::EINVAL
@@ -101,7 +101,7 @@ fn a_remote_leaves_nothing(t: &Case) {
         for _ in 0..20 {
             let mut read = pin!(remote.run(Read::new(&reader, vec![0; 1 << 16])));
             assert!(poll_once(&mut read, &counter).is_pending());
-            let mut open = pin!(remote.run(Open::new(t.c_path("."), libc::O_RDONLY)));
+            let mut open = pin!(remote.run(Open::new(t.c_path("."), OpenFlags::READ_ONLY)));
             let _ = poll_once(&mut open, &counter);
         }
         // What was dropped takes no bytes.

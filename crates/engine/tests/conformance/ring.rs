@@ -2,9 +2,9 @@
 
 use crate::testkit::{bytes_of, finish, outcomes, pipe, run, Case};
 use proactor_engine::buffer::AlignedBuf;
-use proactor_engine::buffer::Buf;
 use proactor_engine::op::{
-    GetXattr, Mkdir, Nop, Open, Poll, Read, ReadFile, Timeout, Write, WriteFile, XattrTarget,
+    Events, GetXattr, Mkdir, Nop, Open, OpenFlags, Poll, Read, ReadFile, Timeout, Write, WriteFile,
+    XattrTarget,
 };
 use proactor_engine::{CancelOutcome, Driver, Engine, SqPoll};
 use std::time::Duration;
@@ -17,10 +17,7 @@ conformance! {
 fn sqpoll(t: &Case) -> Driver {
     t.config()
         .depth(8)
-        .sqpoll(SqPoll {
-            idle: Duration::from_millis(1),
-            cpu: None,
-        })
+        .sqpoll(SqPoll::new(Duration::from_millis(1)))
         .build()
         .unwrap()
 }
@@ -83,7 +80,7 @@ fn polled_submission_cancels(t: &Case) {
     let (reader, _writer) = pipe();
     for _ in 0..20 {
         let read = d.submit(Read::new(&reader, Vec::with_capacity(1))).unwrap();
-        let poll = d.submit(Poll::new(&reader, libc::POLLIN)).unwrap();
+        let poll = d.submit(Poll::new(&reader, Events::READABLE)).unwrap();
         d.flush().unwrap();
         assert_eq!(
             (d.cancel(read), d.cancel(poll)),
@@ -160,14 +157,10 @@ fn polled_device_and_others(t: &Case) {
     assert_eq!(run(&mut d, Nop::new()), Ok(0));
     assert_eq!(run(&mut d, Mkdir::new(t.c_path("dir"), 0o700)), Ok(0));
     assert_eq!(run(&mut d, ReadFile::new(t.c_path("f"))), Ok(10));
-    d.run(Open::new(t.c_path("f"), libc::O_RDONLY)).unwrap();
+    d.run(Open::new(t.c_path("f"), OpenFlags::READ_ONLY)).unwrap();
     if t.require("user_xattr") {
         let target = XattrTarget::Path(t.c_path("f").into());
-        let get = GetXattr {
-            target,
-            name: c"user.none".into(),
-            buffer: Buf::from(Vec::with_capacity(9)),
-        };
+        let get = GetXattr::new(target, c"user.none", Vec::with_capacity(9));
         assert_eq!(run(&mut d, get), Err(libc::ENODATA));
     }
     let (reader, writer) = pipe();

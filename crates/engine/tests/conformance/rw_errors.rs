@@ -155,7 +155,7 @@ fn read_only_memory(t: &Case) {
 fn unknown_flag(t: &Case) {
     let mut d = t.driver();
     let file = t.file("f", b"0123456789");
-    let unknown = RwFlags(0x4000_0000);
+    let unknown = RwFlags::from_bits(0x4000_0000);
     assert_eq!(
         run(&mut d, Read::at(&file, 0, Vec::with_capacity(1)).flags(unknown)),
         Err(libc::EOPNOTSUPP)
@@ -226,13 +226,7 @@ fn file_size_limit(t: &Case) {
     );
     assert_eq!(run(&mut d, Write::at(&file, 4096, b"x")), Err(libc::EFBIG));
     assert_eq!(
-        run(
-            &mut d,
-            proactor_engine::op::Truncate {
-                file: (&file).into(),
-                len: 5000
-            }
-        ),
+        run(&mut d, proactor_engine::op::Truncate::new(&file, 5000)),
         Err(libc::EFBIG)
     );
 }

@@ -2,7 +2,7 @@
 
 use crate::testkit::{bare, bytes_of, collect, finish, outcome, outcomes, pipe, run, Case};
 use proactor_engine::op::{
-    File, Handle, Nop, Op, OpKind, Read, ReadV, RwFlags, Splice, SpliceFlags, Write, WriteV,
+    Events, File, Handle, Nop, Op, OpKind, Read, ReadV, RwFlags, Splice, SpliceFlags, Write, WriteV,
 };
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -101,10 +101,7 @@ fn nonblocking_descriptor(t: &Case) {
     let (reader, writer) = pipe();
     // SAFETY: no pointers.
     unsafe { libc::fcntl(reader.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
-    let notify = proactor_engine::Options {
-        notify: Some(std::sync::Arc::new(crate::testkit::event())),
-        ..Default::default()
-    };
+    let notify = proactor_engine::Options::default().notify(std::sync::Arc::new(crate::testkit::event()));
     for options in [proactor_engine::Options::default(), notify] {
         let read = Read::new(&reader, Vec::with_capacity(9));
         let token = d.submit_with(read, options).unwrap();
@@ -249,7 +246,7 @@ fn closed_descriptor_in_flight(t: &Case) {
     let poll = d
         .submit(proactor_engine::op::Poll::new(
             bare(poll_reader.as_raw_fd()),
-            libc::POLLIN,
+            Events::READABLE,
         ))
         .unwrap();
     d.flush().unwrap();
@@ -278,14 +275,7 @@ fn two_readers(t: &Case) {
 }
 
 fn splice_op(from: &File, from_offset: Option<u64>, to: &File, len: u32) -> Splice {
-    Splice {
-        from: from.into(),
-        from_offset,
-        to: to.into(),
-        to_offset: None,
-        len,
-        flags: SpliceFlags::NONE,
-    }
+    Splice::new(from, to, len).from_offset(from_offset)
 }
 
 fn splice(t: &Case) {
@@ -294,16 +284,7 @@ fn splice(t: &Case) {
     let (reader, writer) = pipe();
     assert_eq!(run(&mut d, splice_op(&file, Some(2), &writer, 4)), Ok(4));
     let to = t.file("g", b"");
-    assert_eq!(
-        run(
-            &mut d,
-            Splice {
-                to_offset: Some(1),
-                ..splice_op(&reader, None, &to, 99)
-            }
-        ),
-        Ok(4)
-    );
+    assert_eq!(run(&mut d, splice_op(&reader, None, &to, 99).to_offset(1)), Ok(4));
     assert_eq!(std::fs::read(t.path("g")).unwrap(), b"\x002345");
     assert_eq!(
         run(&mut d, splice_op(&file, Some(10), &writer, 4)),
@@ -327,10 +308,7 @@ fn splice_waits(t: &Case) {
     assert_eq!(run(&mut d, Write::new(&writer, b"late")), Ok(4));
     assert_eq!(outcomes(&mut d, 1)[&token], Ok(4));
     assert_eq!(run(&mut d, Read::new(&sink_reader, Vec::with_capacity(9))), Ok(4));
-    let none = Splice {
-        flags: SpliceFlags::NONBLOCK,
-        ..splice_op(&reader, None, &sink, 9)
-    };
+    let none = splice_op(&reader, None, &sink, 9).flags(SpliceFlags::NONBLOCK);
     assert_eq!(run(&mut d, none), Err(libc::EAGAIN));
 }
 
@@ -345,32 +323,14 @@ fn splice_errors(t: &Case) {
     );
     assert_eq!(run(&mut d, splice_op(&reader, Some(0), &g, 4)), Err(libc::ESPIPE));
     assert_eq!(
-        run(
-            &mut d,
-            Splice {
-                from: Handle::NONE,
-                ..splice_op(&f, None, &writer, 4)
-            }
-        ),
+        run(&mut d, Splice::new(Handle::NONE, &writer, 4)),
         Err(libc::EBADF)
     );
+    assert_eq!(run(&mut d, Splice::new(&f, Handle::NONE, 4)), Err(libc::EBADF));
     assert_eq!(
         run(
             &mut d,
-            Splice {
-                to: Handle::NONE,
-                ..splice_op(&f, None, &writer, 4)
-            }
-        ),
-        Err(libc::EBADF)
-    );
-    assert_eq!(
-        run(
-            &mut d,
-            Splice {
-                flags: SpliceFlags::from_bits(1 << 20),
-                ..splice_op(&f, None, &writer, 4)
-            }
+            splice_op(&f, None, &writer, 4).flags(SpliceFlags::from_bits(1 << 20))
         ),
         Err(libc::EINVAL)
     );

@@ -4,9 +4,9 @@ use crate::rw_errors::Constant;
 use crate::testkit::{descriptors, outcome, pipe, Case};
 use proactor_engine::buffer::{AlignedBuf, Buf, Buffer, Memory, Slice};
 use proactor_engine::op::{
-    Allocate, Blocking, Close, File, Fsync, GetXattr, Link, ListXattr, Mkdir, Name, Nop, Op, Open, Poll,
-    Read, ReadFile, ReadV, RemoveXattr, Rename, SetXattr, Splice, Statx, Symlink, Timeout, Truncate, Unlink,
-    Write, WriteFile, WriteV, XattrTarget,
+    Allocate, Blocking, Close, Events, File, Fsync, GetXattr, Link, ListXattr, Mkdir, Name, Nop, Op, Open,
+    OpenFlags, Poll, Read, ReadFile, ReadV, RemoveXattr, Rename, SetXattr, Splice, Statx, Symlink, Timeout,
+    Truncate, Unlink, Write, WriteFile, WriteV, XattrTarget,
 };
 use proactor_engine::{Driver, Error, Output};
 use std::fmt::Debug;
@@ -16,7 +16,8 @@ use std::time::Duration;
 conformance! {
     inline {
         each_op_has_its_output, buffers_come_back_as_they_went_in, a_failed_op_comes_back, a_chain_gives_all_results,
-        a_chain_says_which_op_has_failed, a_short_transfer_ends_a_chain, a_refused_chain_starts_nothing, names_convert, what_cannot_succeed_is_refused, each_op_ends,
+        a_chain_says_which_op_has_failed, a_short_transfer_ends_a_chain, a_refused_chain_starts_nothing, names_convert, what_cannot_succeed_is_refused,
+        a_completion_gives_what_its_op_gives, each_op_ends,
         each_goes_on_after_an_error, each_leaves_others_alone, each_fits_a_small_queue,
     }
     isolated { an_unfinished_each_leaves_nothing, a_full_queue_says_so }
@@ -24,7 +25,7 @@ conformance! {
 
 fn each_op_has_its_output(t: &Case) {
     let mut d = t.driver();
-    let flags = libc::O_RDWR | libc::O_CREAT;
+    let flags = OpenFlags::READ_WRITE | OpenFlags::CREATE;
     let file: File = d.run(Open::new(t.c_path("f"), flags)).unwrap();
     let (count, sent): (usize, Vec<u8>) = d.run(Write::at(&file, 0, b"content")).unwrap();
     assert_eq!((count, &*sent), (7, &b"content"[..]));
@@ -62,7 +63,7 @@ fn each_op_has_its_output(t: &Case) {
     let () = d.run(Nop::new()).unwrap();
     let (reader, writer) = pipe();
     assert_eq!(d.run(Splice::new(&file, &writer, 3).from_offset(0)).unwrap(), 3);
-    let events = d.run(Poll::new(&reader, libc::POLLIN)).unwrap();
+    let events = d.run(Poll::new(&reader, Events::READABLE)).unwrap();
     assert!(
         events.is_readable() && !events.is_writable() && !events.is_error(),
         "{events:?}"
@@ -173,7 +174,7 @@ fn a_failed_op_comes_back(t: &Case) {
         (libc::EINVAL, b"mine".to_vec())
     );
     let error: std::io::Error = d
-        .run(Open::new(t.c_path("missing"), libc::O_RDONLY))
+        .run(Open::new(t.c_path("missing"), OpenFlags::READ_ONLY))
         .unwrap_err()
         .into();
     assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
@@ -184,7 +185,7 @@ fn a_failed_op_comes_back(t: &Case) {
         .into_op()
         .unwrap();
     assert!(panicked.take_panic().is_some());
-    let many = d.run(Poll::multishot(&reader, libc::POLLIN)).unwrap_err();
+    let many = d.run(Poll::multishot(&reader, Events::READABLE)).unwrap_err();
     assert_eq!(many.errno(), libc::EINVAL);
 }
 
@@ -212,7 +213,7 @@ fn what_cannot_succeed_is_refused(t: &Case) {
     let file = t.file("f", b"content");
     let nul = "a\0b";
     let errors = [
-        d.run(Open::new(nul, libc::O_RDONLY))
+        d.run(Open::new(nul, OpenFlags::READ_ONLY))
             .map(drop)
             .map_err(Error::from),
         d.run(ReadFile::new(nul)).map(drop).map_err(Error::from),
@@ -244,6 +245,48 @@ fn what_cannot_succeed_is_refused(t: &Case) {
     let empty = d.run(Read::at(&file, 0, Vec::new())).unwrap_err();
     assert_eq!(empty.errno(), libc::EINVAL);
     assert!(empty.error().hint().is_some_and(|hint| hint.contains("capacity")));
+    let empty = ReadV::at(&file, 0, vec![Vec::new().into(), Vec::new().into()]);
+    let empty = d.run(empty).unwrap_err();
+    assert!(empty.error().hint().is_some_and(|hint| hint.contains("capacity")));
+}
+
+/// An op that is asked for what it does not give says so in its own name.
+fn a_completion_gives_what_its_op_gives(t: &Case) {
+    let mut d = t.driver();
+    let (_reader, writer) = pipe();
+    let ops: [(Op, [bool; 3]); 4] = [
+        (Nop.into(), [true, false, false]),
+        (Write::new(&writer, b"x").into(), [true, false, false]),
+        (Poll::new(&writer, Events::WRITABLE).into(), [false, true, false]),
+        (
+            Open::new(t.c_path("."), OpenFlags::READ_ONLY).into(),
+            [false, false, true],
+        ),
+    ];
+    for (op, expected) in ops {
+        let name = op.name();
+        let token = d.submit(op).unwrap();
+        let completion = d.completion_of(token).unwrap();
+        let errors = [
+            completion.count().err(),
+            completion.events().err(),
+            completion.into_file().err(),
+        ];
+        assert_eq!(errors.each_ref().map(Option::is_none), expected, "{name}");
+        for error in errors.into_iter().flatten() {
+            assert_eq!((error.op(), error.errno()), (name, libc::EINVAL));
+            assert!(
+                error.hint().is_some_and(|hint| hint.contains("`result`")),
+                "{error}"
+            );
+        }
+    }
+    let poll = d.submit(Poll::multishot(&writer, Events::WRITABLE)).unwrap();
+    let mut event = Vec::new();
+    d.wait_for(1, &mut event).unwrap();
+    assert!(event[0].more && event[0].count().is_err_and(|error| error.op() == "poll"));
+    assert_eq!(event[0].events().unwrap(), Events::WRITABLE);
+    d.abandon(poll);
 }
 
 fn a_chain_gives_all_results(t: &Case) {
@@ -388,7 +431,7 @@ fn an_unfinished_each_leaves_nothing(t: &Case) {
         let (reader, _writer) = pipe();
         let file = t.file("f", b"content");
         let mut d = t.driver();
-        let opens = (0..10).map(|_| Open::new(t.c_path("f"), libc::O_RDONLY));
+        let opens = (0..10).map(|_| Open::new(t.c_path("f"), OpenFlags::READ_ONLY));
         d.each(10, opens).next().unwrap().1.unwrap();
         // All but the first would wait for ever.
         let reads = (0..10).map(|i| Read::new(if i == 0 { &file } else { &reader }, vec![0; 9]));

@@ -1,7 +1,7 @@
 //! Whole files in one op.
 
 use crate::testkit::{bytes_of, collect, finish, outcome, run, with, writer_that_waits, Case};
-use proactor_engine::op::{Handle, Op, OpKind, Open, ReadCached, ReadFile, WriteFile};
+use proactor_engine::op::{Handle, Op, OpKind, Open, OpenFlags, ReadCached, ReadFile, WriteFile};
 use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 
@@ -79,39 +79,21 @@ fn errors(t: &Case) {
         Err(libc::ENOENT)
     );
     assert_eq!(
-        run(
-            &mut d,
-            WriteFile {
-                dir: Handle::NONE,
-                ..WriteFile::new(c"f", b"x")
-            }
-        ),
+        run(&mut d, WriteFile::new(c"f", b"x").dir(Handle::NONE)),
         Err(libc::EBADF)
     );
     assert_eq!(
         run(&mut d, with(ReadFile::new(c"f"), |op| op.dir = Handle::NONE)),
         Err(libc::EBADF)
     );
-    let full = WriteFile {
-        flags: libc::O_WRONLY,
-        ..WriteFile::new(c"/dev/full", b"x")
-    };
+    let full = WriteFile::new(c"/dev/full", b"x").flags(OpenFlags::WRITE_ONLY);
     assert_eq!(run(&mut d, full), Err(libc::ENOSPC));
 }
 
 fn relative(t: &Case) {
     let mut d = t.driver();
     let dir = t.open(".", libc::O_RDONLY);
-    assert_eq!(
-        run(
-            &mut d,
-            WriteFile {
-                dir: (&dir).into(),
-                ..WriteFile::new(c"f", b"content")
-            }
-        ),
-        Ok(7)
-    );
+    assert_eq!(run(&mut d, WriteFile::new(c"f", b"content").dir(&dir)), Ok(7));
     assert_eq!(
         run(&mut d, with(ReadFile::new(c"f"), |op| op.dir = (&dir).into())),
         Ok(7)
@@ -131,20 +113,25 @@ fn spent_vector(t: &Case) {
 fn write_flags(t: &Case) {
     use std::os::unix::fs::PermissionsExt;
     let mut d = t.driver();
-    let flags = |flags| WriteFile {
-        flags,
-        mode: 0o600,
-        ..WriteFile::new(t.c_path("f"), b"ab")
-    };
+    let flags = |flags| WriteFile::new(t.c_path("f"), b"ab").flags(flags).mode(0o600);
     assert_eq!(
-        run(&mut d, flags(libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL)),
+        run(
+            &mut d,
+            flags(OpenFlags::WRITE_ONLY | OpenFlags::CREATE | OpenFlags::EXCLUSIVE)
+        ),
         Ok(2)
     );
     assert_eq!(
-        run(&mut d, flags(libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL)),
+        run(
+            &mut d,
+            flags(OpenFlags::WRITE_ONLY | OpenFlags::CREATE | OpenFlags::EXCLUSIVE)
+        ),
         Err(libc::EEXIST)
     );
-    assert_eq!(run(&mut d, flags(libc::O_WRONLY | libc::O_APPEND)), Ok(2));
+    assert_eq!(
+        run(&mut d, flags(OpenFlags::WRITE_ONLY | OpenFlags::APPEND)),
+        Ok(2)
+    );
     assert_eq!(read(t, "f"), Ok(b"abab".to_vec()));
     assert_eq!(
         std::fs::metadata(t.path("f")).unwrap().permissions().mode() & 0o777,
@@ -162,10 +149,7 @@ fn after_a_short_write(t: &Case) {
         .clone();
     let mut reader = flags.open(t.path("fifo")).unwrap();
     // More than a pipe holds, so that the first write is short and the second finds no room.
-    let write = WriteFile {
-        flags: libc::O_WRONLY | libc::O_NONBLOCK,
-        ..WriteFile::new(path, vec![7; 3 << 20])
-    };
+    let write = WriteFile::new(path, vec![7; 3 << 20]).flags(OpenFlags::WRITE_ONLY | OpenFlags::NONBLOCK);
     assert_eq!(run(&mut d, write), Err(libc::EAGAIN));
     let mut there = Vec::new();
     let _ = reader.read_to_end(&mut there);
@@ -173,10 +157,7 @@ fn after_a_short_write(t: &Case) {
 }
 
 fn sync(t: &Case) {
-    let op = WriteFile {
-        sync: true,
-        ..WriteFile::new(t.c_path("f"), b"safe")
-    };
+    let op = WriteFile::new(t.c_path("f"), b"safe").sync(true);
     assert_eq!(run(&mut t.driver(), op), Ok(4));
 }
 
@@ -294,7 +275,7 @@ fn fifo_that_a_writer_waits_at(t: &Case) {
     writer.join().unwrap().expect("a reader until the end");
 
     let writer = writer_that_waits(t.path("opened"), b"through");
-    d.submit(Open::new(opened, libc::O_RDONLY | libc::O_CLOEXEC))
+    d.submit(Open::new(opened, OpenFlags::READ_ONLY | OpenFlags::CLOEXEC))
         .unwrap();
     let file = collect(&mut d, 1).remove(0).into_file().unwrap();
     let fd = file.into_fd().expect("nobody else has it");

@@ -1,7 +1,6 @@
 //! Extended attributes.
 
 use crate::testkit::{finish, run, Case};
-use proactor_engine::buffer::Buf;
 use proactor_engine::op::{
     GetXattr, Handle, ListXattr, Op, OpKind, RemoveXattr, SetXattr, XattrFlags, XattrTarget,
 };
@@ -17,11 +16,7 @@ pub const COVERS: &[OpKind] = &[
 conformance! { files { by_path, by_descriptor, of_a_link, errors } }
 
 fn get(d: &mut Driver, target: XattrTarget, capacity: usize) -> Result<(usize, Vec<u8>), i32> {
-    let op = GetXattr {
-        target,
-        name: c"user.color".into(),
-        buffer: Buf::from(Vec::with_capacity(capacity)),
-    };
+    let op = GetXattr::new(target, c"user.color", Vec::with_capacity(capacity));
     match finish(d, op) {
         (Ok(count), Some(Op::GetXattr(op))) => Ok((count, op.buffer.into_vec())),
         (res, _) => Err(res.unwrap_err()),
@@ -31,23 +26,12 @@ fn get(d: &mut Driver, target: XattrTarget, capacity: usize) -> Result<(usize, V
 fn set(d: &mut Driver, target: XattrTarget, value: &[u8], flags: i32) -> Result<usize, i32> {
     run(
         d,
-        SetXattr {
-            target,
-            name: c"user.color".into(),
-            value: Buf::from(value),
-            flags: XattrFlags::from_bits(flags),
-        },
+        SetXattr::new(target, c"user.color", value).flags(XattrFlags::from_bits(flags)),
     )
 }
 
 fn list(d: &mut Driver, target: XattrTarget, capacity: usize) -> Result<(usize, Vec<u8>), i32> {
-    match finish(
-        d,
-        ListXattr {
-            target,
-            buffer: Buf::from(Vec::with_capacity(capacity)),
-        },
-    ) {
+    match finish(d, ListXattr::new(target, Vec::with_capacity(capacity))) {
         (Ok(count), Some(Op::ListXattr(op))) => Ok((count, op.buffer.into_vec())),
         (res, _) => Err(res.unwrap_err()),
     }
@@ -71,10 +55,7 @@ fn round_trip(t: &Case, target: impl Fn() -> XattrTarget) {
     assert!(names.split(|&b| b == 0).any(|name| name == b"user.color"));
     assert_eq!(list(d, target(), 0).unwrap().0, names.len());
     assert_eq!(list(d, target(), 3), Err(libc::ERANGE));
-    let remove = |target| RemoveXattr {
-        target,
-        name: c"user.color".into(),
-    };
+    let remove = |target| RemoveXattr::new(target, c"user.color");
     assert_eq!(run(d, remove(target())), Ok(0));
     assert_eq!(run(d, remove(target())), Err(libc::ENODATA));
     assert_eq!(get(d, target(), 64), Err(libc::ENODATA));
@@ -115,13 +96,7 @@ fn of_a_link(t: &Case) {
     );
     assert_eq!(get(&mut d, link(), 9), Err(libc::ENODATA));
     assert_eq!(
-        run(
-            &mut d,
-            RemoveXattr {
-                target: link(),
-                name: c"user.color".into()
-            }
-        ),
+        run(&mut d, RemoveXattr::new(link(), c"user.color")),
         Err(libc::EPERM)
     );
     let (_, names) = list(&mut d, link(), 256).unwrap();
@@ -137,29 +112,16 @@ fn errors(t: &Case) {
     assert_eq!(get(&mut d, XattrTarget::File(Handle::NONE), 9), Err(libc::EBADF));
     t.file("f", b"");
     let f = || XattrTarget::Path(t.c_path("f").into());
-    let unknown = GetXattr {
-        target: f(),
-        name: c"nobody.knows".into(),
-        buffer: Buf::from(Vec::with_capacity(9)),
-    };
+    let unknown = GetXattr::new(f(), c"nobody.knows", Vec::with_capacity(9));
     assert_eq!(run(&mut d, unknown), Err(libc::EOPNOTSUPP));
     let long = std::ffi::CString::new("user.".to_string() + &"x".repeat(256)).unwrap();
-    let long = GetXattr {
-        target: f(),
-        name: long.into(),
-        buffer: Buf::from(Vec::with_capacity(9)),
-    };
+    let long = GetXattr::new(f(), long, Vec::with_capacity(9));
     assert_eq!(
         run(&mut d, long),
         Err(libc::ERANGE),
         "Linux says ERANGE for a name that is too long"
     );
     assert_eq!(set(&mut d, f(), b"x", 1 << 10), Err(libc::EINVAL));
-    let huge = SetXattr {
-        target: f(),
-        name: c"user.color".into(),
-        value: Buf::from(vec![0; 65_537]),
-        flags: XattrFlags::NONE,
-    };
+    let huge = SetXattr::new(f(), c"user.color", vec![0; 65_537]);
     assert_eq!(run(&mut d, huge), Err(libc::E2BIG));
 }

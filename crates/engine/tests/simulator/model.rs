@@ -6,8 +6,8 @@
 
 use proactor_engine::buffer::{Buf, RegisteredBuf};
 use proactor_engine::op::{
-    File, FixedFile, Fsync, Handle, Op, Open, Read, ReadFile, ReadV, Rename, Statx, Truncate, Unlink, Write,
-    WriteFile, WriteV,
+    File, FixedFile, Fsync, Handle, Op, Open, OpenFlags, Read, ReadFile, ReadV, Rename, Statx, Truncate,
+    Unlink, Write, WriteFile, WriteV,
 };
 use proactor_engine::{Completion, Config, Driver, Output, Token};
 use std::collections::HashMap;
@@ -212,7 +212,10 @@ impl Program {
     fn on_file(&mut self, place: usize) -> (Op, Intent) {
         let path = self.path(place);
         let Some(file) = self.places[place].file.clone() else {
-            return (Open::new(path, libc::O_RDWR | libc::O_CREAT).into(), Intent::Open);
+            return (
+                Open::new(path, OpenFlags::READ_WRITE | OpenFlags::CREATE).into(),
+                Intent::Open,
+            );
         };
         let file: Handle = match &self.places[place].fixed {
             Some((fixed, _)) if self.random.below(2) == 0 => fixed.into(),
@@ -253,7 +256,7 @@ impl Program {
                     Intent::Read { at, len },
                 )
             }
-            6 => (Truncate { file, len: at }.into(), Intent::Truncate(at)),
+            6 => (Truncate::new(file, at).into(), Intent::Truncate(at)),
             7 => (Fsync::data(file).into(), Intent::Sync),
             _ => (Statx::of(file).into(), Intent::Stat),
         }
@@ -418,7 +421,7 @@ impl Program {
             }
             Intent::Open => self.places[place].file = Some(completion.into_file().expect("it is open")),
             Intent::ReadFile => assert!(
-                read_bytes(completion) == *content,
+                read_bytes(completion.op) == *content,
                 "other bytes than were written"
             ),
             Intent::WriteFile(data) => {
@@ -468,12 +471,12 @@ fn bytes_and_buffer(completion: Completion) -> (Vec<u8>, Option<RegisteredBuf>) 
             buffer: Buf::Registered(buffer),
             ..
         })) => (buffer.to_vec(), Some(buffer)),
-        op => (read_bytes(Completion { op, ..completion }), None),
+        op => (read_bytes(op), None),
     }
 }
 
-fn read_bytes(completion: Completion) -> Vec<u8> {
-    match completion.op {
+fn read_bytes(op: Option<Op>) -> Vec<u8> {
+    match op {
         Some(Op::Read(op)) => op.buffer.into_vec(),
         Some(Op::ReadV(op)) => op
             .buffers

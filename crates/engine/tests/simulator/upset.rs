@@ -2,7 +2,7 @@
 //! ops in flight, forks, registers files and buffers, watches the driver's descriptor, and has a poll that goes on.
 
 use super::{Chain, Completion, Intent, Place, Program, Rules, Token, LONG};
-use proactor_engine::op::{File, Nop, Poll};
+use proactor_engine::op::{Events, File, Nop, Poll};
 use proactor_engine::{CancelOutcome, Refusal};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -48,9 +48,9 @@ impl Bell {
         if self.poll != Some(completion.token) {
             return false;
         }
-        match (completion.more, completion.count()) {
+        match (completion.more, completion.events()) {
             (true, Ok(events)) => {
-                assert_eq!(events, libc::POLLIN as usize);
+                assert_eq!(events, Events::READABLE);
                 self.events += 1;
             }
             (false, Err(error)) => {
@@ -158,7 +158,7 @@ impl Program {
         if self.bell.poll.is_none() {
             // It takes the place of an op for as long as it goes on: the others need one too.
             if self.depth > 1 {
-                let poll = Poll::multishot(&self.bell.fd, libc::POLLIN);
+                let poll = Poll::multishot(&self.bell.fd, Events::READABLE);
                 self.bell.poll = Some(self.driver.submit(poll).expect("there is room"));
             }
             return;

@@ -2,7 +2,7 @@
 
 use crate::rig::Rig;
 use crate::{direct, Bytes};
-use proactor_engine::op::Op;
+use proactor_engine::op::{Op, OpenFlags};
 use proactor_engine::{Driver, Error};
 use proactor_file::{Buffered, Options, Step};
 use std::sync::Arc;
@@ -28,7 +28,10 @@ fn opened_by(block: usize, len: usize, reads_ahead: bool) -> (TempDir, Rig) {
         reads_ahead,
         ..Options::default()
     };
-    (dir, Rig::open(Driver::new().unwrap(), &path, options, 0))
+    (
+        dir,
+        Rig::open(Driver::new().unwrap(), &path, options, OpenFlags::NONE),
+    )
 }
 
 fn read(rig: &mut Rig, count: usize) -> Vec<u8> {

@@ -9,7 +9,7 @@ mod single;
 
 use bytes::Bytes;
 use proactor_engine::buffer::Buf;
-use proactor_engine::op::DirectAlignment;
+use proactor_engine::op::{DirectAlignment, OpenFlags};
 use proactor_engine::{Config, Driver, Engine, SimConfig};
 use proactor_file::{Buffered, Direct, Options, Step, Transfer};
 use proptest::prelude::*;
@@ -236,14 +236,10 @@ fn pwrite(rig: &mut Rig, model: &mut Model, at: u64, data: &[u8]) {
 }
 
 fn faulty(seed: u64, error_rate: u8) -> Driver {
-    let sim = SimConfig {
-        seed,
-        short_rate: 80,
-        error_rate,
-        late_cancel_rate: 0,
-        reorder: true,
-        ..SimConfig::default()
-    };
+    let sim = SimConfig::new(seed)
+        .short_rate(80)
+        .error_rate(error_rate)
+        .reorder(true);
     Config::default()
         .engine(Engine::Sim)
         .inline(false)
@@ -254,10 +250,7 @@ fn faulty(seed: u64, error_rate: u8) -> Driver {
 
 /// As of a file that is open with O_DIRECT: the simulator's own need no alignment, but the ops must have it.
 fn direct() -> Option<Arc<Direct>> {
-    let alignment = DirectAlignment {
-        memory: MEMORY_ALIGNMENT,
-        offset: 8,
-    };
+    let alignment = DirectAlignment::new(MEMORY_ALIGNMENT, 8);
     Some(Arc::new(Direct::new(alignment, 8)))
 }
 
@@ -282,7 +275,11 @@ fn check_on(seed: u64, error_rate: u8, start: Vec<u8>, options: &Options, acts: 
         at: if append { start.len() } else { 0 },
         content: start,
     };
-    let flags = if append { libc::O_APPEND } else { 0 };
+    let flags = if append {
+        OpenFlags::APPEND
+    } else {
+        OpenFlags::NONE
+    };
     let mut rig = Rig::open(faulty(seed, error_rate), &path, options.clone(), flags);
     rig.fails = error_rate > 0;
     for act in acts {

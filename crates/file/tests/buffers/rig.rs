@@ -1,6 +1,6 @@
 //! A buffered file and what drives it.
 
-use proactor_engine::op::{Op, Open};
+use proactor_engine::op::{Op, Open, OpenFlags};
 use proactor_engine::{Completion, Driver, Error};
 use proactor_file::{Buffered, Options, Step, Transfer};
 use std::ffi::CString;
@@ -20,12 +20,15 @@ pub struct Rig {
 }
 
 impl Rig {
-    pub fn open(driver: Driver, path: &Path, options: Options, flags: i32) -> Self {
+    pub fn open(driver: Driver, path: &Path, options: Options, flags: OpenFlags) -> Self {
         let c_path = CString::new(path.as_os_str().as_bytes()).unwrap();
         let mut driver = driver;
         let fd = loop {
             // The simulator may fail an open too.
-            if let Ok(file) = driver.run(Open::new(c_path.clone(), libc::O_RDWR | libc::O_CREAT | flags)) {
+            if let Ok(file) = driver.run(Open::new(
+                c_path.clone(),
+                OpenFlags::READ_WRITE | OpenFlags::CREATE | flags,
+            )) {
                 break file;
             }
         };

@@ -3,7 +3,7 @@
 use crate::bytes::Bytes;
 use crate::rig::Rig;
 use proactor_engine::buffer::Buf;
-use proactor_engine::op::{File, Op};
+use proactor_engine::op::{File, Op, OpenFlags};
 use proactor_engine::{Driver, Error, Output};
 use proactor_file::{Buffered, Options, Step, Transfer};
 
@@ -11,7 +11,7 @@ use proactor_file::{Buffered, Options, Step, Transfer};
 fn an_error_is_told_once_and_loses_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("f");
-    let mut rig = Rig::open(Driver::new().unwrap(), &path, Options::default(), 0);
+    let mut rig = Rig::open(Driver::new().unwrap(), &path, Options::default(), OpenFlags::NONE);
     rig.until(|file| file.put(b"kept"));
     assert_eq!(rig.file.flush(), Ok(Step::Blocked));
     let op = rig.file.start().unwrap();
@@ -27,7 +27,7 @@ fn an_error_is_told_once_and_loses_nothing() {
 fn nothing_is_put_at_once_beside_a_large_write_or_before_its_error() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("f");
-    let mut rig = Rig::open(Driver::new().unwrap(), &path, Options::default(), 0);
+    let mut rig = Rig::open(Driver::new().unwrap(), &path, Options::default(), OpenFlags::NONE);
     assert_eq!(
         rig.file.put_large(&mut Some(Buf::from(&b"large"[..]))),
         Ok(Step::Blocked)
@@ -47,7 +47,7 @@ fn a_long_read_that_was_given_up_ends_with_its_op() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("f");
     std::fs::write(&path, vec![7; 2 * LONG]).unwrap();
-    let mut rig = Rig::open(Driver::new().unwrap(), &path, Options::default(), 0);
+    let mut rig = Rig::open(Driver::new().unwrap(), &path, Options::default(), OpenFlags::NONE);
     let memory = Bytes::zeroed(2 * LONG);
     assert_eq!(rig.file.read_long(memory as _, 0, false), Ok(true));
     let op = rig.file.start().unwrap();
@@ -65,7 +65,7 @@ fn a_closed_file_closes_its_descriptor() {
         Driver::new().unwrap(),
         &dir.path().join("f"),
         Options::default(),
-        0,
+        OpenFlags::NONE,
     );
     rig.until(|file| file.put(b"data"));
     rig.until(Buffered::settle);
@@ -84,7 +84,7 @@ fn written_by_hand_when_nobody_drives() {
             block: 4,
             ..Options::default()
         },
-        0,
+        OpenFlags::NONE,
     );
     for part in [b"abcd", b"efgh"] {
         assert_eq!(rig.file.put(part), Ok(Step::Ready(())));
@@ -99,7 +99,7 @@ fn a_read_in_flight_may_bring_what_is_no_longer_there() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("f");
     std::fs::write(&path, b"old bytes").unwrap();
-    let mut rig = Rig::open(Driver::new().unwrap(), &path, Options::default(), 0);
+    let mut rig = Rig::open(Driver::new().unwrap(), &path, Options::default(), OpenFlags::NONE);
     assert_eq!(rig.file.fill(3), Ok(Step::Blocked));
     let op = rig.file.start().unwrap();
     let token = rig.driver.submit(op).unwrap();
@@ -127,7 +127,7 @@ fn a_long_read_waits_for_what_a_cancelled_one_brings() {
         block: LONG,
         ..Options::default()
     };
-    let mut rig = Rig::open(Driver::new().unwrap(), &path, options, 0);
+    let mut rig = Rig::open(Driver::new().unwrap(), &path, options, OpenFlags::NONE);
     assert_eq!(rig.file.is_long(LONG), Step::Ready(true));
     assert_eq!(rig.file.fill(1), Ok(Step::Blocked));
     rig.start();
@@ -171,7 +171,12 @@ fn a_write_may_be_taken_in_any_number_of_parts() {
             block,
             ..Options::default()
         };
-        let mut rig = Rig::open(Driver::new().unwrap(), &dir.path().join("f"), options, 0);
+        let mut rig = Rig::open(
+            Driver::new().unwrap(),
+            &dir.path().join("f"),
+            options,
+            OpenFlags::NONE,
+        );
         let mut large = Some(Buf::from(&*data));
         if block > 0 {
             assert_eq!(rig.file.put(&data), Ok(Step::Ready(())));
@@ -189,7 +194,7 @@ fn a_write_may_be_taken_in_any_number_of_parts() {
 fn after_a_short_write_and_an_error_the_rest_is_the_next_to_be_written() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("f");
-    let mut rig = Rig::open(Driver::new().unwrap(), &path, Options::default(), 0);
+    let mut rig = Rig::open(Driver::new().unwrap(), &path, Options::default(), OpenFlags::NONE);
     rig.until(|file| file.put(b"abcdef"));
     assert_eq!(rig.file.flush(), Ok(Step::Blocked));
     for count in [2, 1] {
@@ -211,7 +216,7 @@ fn a_long_list_of_short_transfers_is_looked_through_once() {
         Driver::new().unwrap(),
         &dir.path().join("f"),
         Options::default(),
-        0,
+        OpenFlags::NONE,
     );
     let pieces = (0..PIECES).map(|at| Bytes::of(&[at as u8]) as _).collect();
     let file = rig.file.file().unwrap().clone();
@@ -246,7 +251,7 @@ fn a_chunk_is_whole_after_a_read_that_ended_with_a_page() {
     let path = dir.path().join("f");
     for (had, then, whole) in [(4096, CHUNK - 4096, CHUNK), (4096, 0, 4096), (4095, 1, 4095)] {
         std::fs::write(&path, vec![7; CHUNK]).unwrap();
-        let mut rig = Rig::open(Driver::new().unwrap(), &path, Options::default(), 0);
+        let mut rig = Rig::open(Driver::new().unwrap(), &path, Options::default(), OpenFlags::NONE);
         let mut counts = vec![had, then].into_iter();
         let found = loop {
             match rig.file.fill_chunk(CHUNK).unwrap() {

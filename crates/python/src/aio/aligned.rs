@@ -8,6 +8,7 @@ use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyMemoryView;
+use std::os::fd::BorrowedFd;
 
 /// The owner of the memory, which its memoryviews keep alive.
 #[pyclass(module = "proactor._native")]
@@ -108,7 +109,9 @@ pub(super) fn for_reading(py: Python<'_>, len: usize) -> PyResult<Bound<'_, PyMe
 /// Raises OSError (EINVAL) for a file that cannot be used with O_DIRECT.
 #[pyfunction]
 pub(super) fn direct_alignment(file: &Bound<'_, PyAny>) -> PyResult<(usize, usize)> {
-    let alignment = proactor_engine::op::direct_alignment(descriptor(file)?)
+    // SAFETY: borrowed for one call, in which Python code cannot close it; a wrong number gives EBADF.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor(file)?) };
+    let alignment = proactor_engine::op::direct_alignment(borrowed)
         .map_err(|e| errors::io_error(file.py(), &e, "direct_alignment"))?;
     Ok((alignment.memory, alignment.offset))
 }

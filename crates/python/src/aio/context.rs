@@ -8,7 +8,7 @@ use super::waiting::Deadline;
 use crate::errors;
 use crate::memory::lacking;
 use crate::thread_bound::{AssertSend, ThreadBound};
-use proactor_engine::{CancelOutcome, Completion, Config, Engine, Refusal, SqPoll, Token};
+use proactor_engine::{CancelOutcome, Completion, Config, Engine, Output, Refusal, SqPoll, Token};
 use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning, PyValueError};
 use pyo3::gc::PyVisit;
 use pyo3::intern;
@@ -87,7 +87,7 @@ fn parse_sqpoll(sqpoll: Option<&Bound<'_, PyAny>>, cpu: Option<u32>) -> PyResult
         Some(value) => Some(seconds("sqpoll", value.extract()?)?),
     };
     match (idle, cpu) {
-        (Some(idle), cpu) => Ok(Some(SqPoll { idle, cpu })),
+        (Some(idle), cpu) => Ok(Some(SqPoll::new(idle).cpu(cpu))),
         (None, None) => Ok(None),
         (None, Some(_)) => Err(PyValueError::new_err("sqpoll_cpu needs sqpoll")),
     }
@@ -139,7 +139,11 @@ impl Inner {
             .remove(&completion.token)
             .ok_or_else(|| PyRuntimeError::new_err("a completion of an op that nobody submitted"))?;
         op.borrow_mut(py).done();
-        Ok(match completion.count() {
+        let number = match &completion.result {
+            Ok(Output::Events(events)) => Ok(usize::from(events.bits())),
+            _ => completion.count(),
+        };
+        Ok(match number {
             Ok(count) => Event::new(op, count as i64, None),
             Err(error) => {
                 let this = op.borrow(py);

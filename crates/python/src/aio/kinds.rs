@@ -213,7 +213,7 @@ pub(super) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
         ("RWF_NOWAIT", RwFlags::NOWAIT),
         ("RWF_APPEND", RwFlags::APPEND),
     ] {
-        module.add(name, flag.0)?;
+        module.add(name, flag.bits())?;
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use super::priority::PyPriority;
 use super::subject;
 use crate::free;
 use crate::memory;
-use proactor_engine::op::{self as engine, RwFlags};
+use proactor_engine::op::{self as engine, Events, RwFlags};
 use proactor_engine::{Options, Token};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::ffi;
@@ -211,25 +211,23 @@ impl Op {
         if let Some(resfd) = &self.resfd {
             options.notify = Some(Arc::new(eventfd(resfd.bind(py))?));
         }
-        let flags = RwFlags(self.rw_flags as i32);
+        let flags = RwFlags::from_bits(self.rw_flags as i32);
         let single = |writable| memory::buffer(self.buffers[0].bind(py), writable);
         let vector = |writable| {
             let buffers = self.buffers.iter();
             memory::collected(buffers.map(|b| memory::buffer(b.bind(py), writable)))
         };
         let op: engine::Op = match self.kind {
-            Kind::Read => engine::Read {
-                offset: self.offset,
-                flags,
-                ..engine::Read::new(file, single(true)?)
+            Kind::Read => {
+                let mut op = engine::Read::new(file, single(true)?).flags(flags);
+                op.offset = self.offset;
+                op.into()
             }
-            .into(),
-            Kind::Write => engine::Write {
-                offset: self.offset,
-                flags,
-                ..engine::Write::new(file, single(false)?)
+            Kind::Write => {
+                let mut op = engine::Write::new(file, single(false)?).flags(flags);
+                op.offset = self.offset;
+                op.into()
             }
-            .into(),
             Kind::ReadV => {
                 let mut op = engine::ReadV::new(file, vector(true)?).flags(flags);
                 op.offset = self.offset;
@@ -242,7 +240,7 @@ impl Op {
             }
             Kind::Fsync => engine::Fsync::new(file).into(),
             Kind::Fdatasync => engine::Fsync::data(file).into(),
-            Kind::Poll => engine::Poll::new(file, self.events as i16).into(),
+            Kind::Poll => engine::Poll::new(file, Events::from_bits(self.events)).into(),
         };
         Ok((op, options))
     }
@@ -416,7 +414,7 @@ fn check_rw_flags(kind: Kind, flags: u32) -> PyResult<()> {
         (RwFlags::SYNC, "RWF_SYNC"),
         (RwFlags::APPEND, "RWF_APPEND"),
     ];
-    let is_given = |flag: RwFlags| flags & flag.0 as u32 != 0;
+    let is_given = |flag: RwFlags| flags & flag.bits() as u32 != 0;
     match of_writes.into_iter().find(|(flag, _)| is_given(*flag)) {
         Some((_, name)) if matches!(kind, Kind::Read | Kind::ReadV) => Err(PyValueError::new_err(format!(
             "rw_flags: {name} has no effect on a read: leave it out"

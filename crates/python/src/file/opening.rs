@@ -16,7 +16,7 @@ use crate::errors;
 use crate::files::driver::{self, LoopDriver, LoopFuture, Waiter};
 use crate::path::{c_path, fspath};
 use crate::python_code;
-use proactor_engine::op::{File, FileKind, Open};
+use proactor_engine::op::{File, FileKind, Open, OpenFlags};
 use proactor_engine::{Error, Token};
 use proactor_file::{Buffered, Direct, Options};
 use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyRuntimeWarning, PyTypeError, PyValueError};
@@ -220,7 +220,7 @@ impl Opening {
 
     fn open(&mut self, driver: &Bound<'_, LoopDriver>, path: CString) -> PyResult<Outcome> {
         let py = driver.py();
-        let op = Open::new(path.clone(), self.plan.flags());
+        let op = Open::new(path.clone(), OpenFlags::from_bits(self.plan.flags()));
         match op.now() {
             Some(Ok(file)) => self.opened(driver, file, Origin::Path),
             Some(Err(e)) => Err(self.explained(py, self.error(py, &e))),

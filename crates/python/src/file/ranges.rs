@@ -104,13 +104,7 @@ impl BinaryFile {
         let len = whole_number(slf, length, "fallocate")?;
         slf.borrow_mut().written = true;
         let mut job = OneOp::new(GivenUp::GoOn, move |file: &File| {
-            let file = file.into();
-            let op = Allocate {
-                file,
-                mode: AllocateMode::from_bits(mode),
-                offset,
-                len,
-            };
+            let op = Allocate::new(file, offset, len).mode(AllocateMode::from_bits(mode));
             Ok(op.into())
         });
         // Some modes move what comes behind.

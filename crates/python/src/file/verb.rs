@@ -361,11 +361,7 @@ fn truncate(
         py,
         file,
         asked,
-        |file, position| {
-            let file = file.into();
-            let len = size.unwrap_or(position);
-            Truncate { file, len }.into()
-        },
+        |file, position| Truncate::new(file, size.unwrap_or(position)).into(),
         |core| int(py, size.unwrap_or(core.position()) as usize),
     )
 }

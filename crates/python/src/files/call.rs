@@ -8,7 +8,7 @@ use crate::coroutine::{bytes_len, coroutine_methods, Coroutine, Outcome};
 use crate::errors;
 use crate::memory::{self, BytesAllocator, Unseen};
 use crate::path::c_path;
-use proactor_engine::op::{Op, ReadFile, WriteFile};
+use proactor_engine::op::{Op, OpenFlags, ReadFile, WriteFile};
 use proactor_engine::Token;
 use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning, PyValueError};
 use pyo3::gc::PyVisit;
@@ -260,9 +260,15 @@ pub(crate) fn write_bytes(
         ));
     }
     let mut op = WriteFile::new(c_path(path)?, memory::buffer(data, false)?);
-    op.flags = libc::O_WRONLY | libc::O_CREAT | libc::O_CLOEXEC;
-    op.flags |= if append { libc::O_APPEND } else { libc::O_TRUNC };
-    op.flags |= if exclusive { libc::O_EXCL } else { 0 };
+    op.flags = OpenFlags::WRITE_ONLY | OpenFlags::CREATE | OpenFlags::CLOEXEC;
+    op.flags |= if append {
+        OpenFlags::APPEND
+    } else {
+        OpenFlags::TRUNCATE
+    };
+    if exclusive {
+        op.flags |= OpenFlags::EXCLUSIVE;
+    }
     op.mode = mode;
     op.sync = sync;
     Ok(Call::new("write_bytes", op, path, engine))

@@ -131,10 +131,7 @@ impl LoopDriver {
         op: Op,
         waiter: Waiter,
     ) -> Result<Token, (Box<Op>, PyErr)> {
-        let options = Options {
-            no_inline: true,
-            ..Options::default()
-        };
+        let options = Options::default().no_inline(true);
         let room = self.waiting.try_reserve(1).map_err(lacking);
         let driver = match room.and_then(|()| self.driver.get()) {
             Ok(driver) => driver,
@@ -145,7 +142,7 @@ impl LoopDriver {
                 self.waiting.insert(token, waiter);
                 Ok(token)
             }
-            Err(SubmitError { op, refusal }) => {
+            Err(SubmitError { op, refusal, .. }) => {
                 let error = match refusal {
                     Refusal::Full { bound } => {
                         PyRuntimeError::new_err(format!("{bound} operations are pending on this loop"))
@@ -227,13 +224,7 @@ impl LoopDriver {
         }
         let errno = error.raw_os_error().unwrap_or(libc::EIO);
         let fail = |(token, waiter)| {
-            let completion = Completion {
-                token,
-                data: 0,
-                result: Err(proactor_engine::Error::new(errno, "wait")),
-                op: None,
-                more: false,
-            };
+            let completion = Completion::lost(token, proactor_engine::Error::new(errno, "wait"));
             (Some(waiter), completion)
         };
         let mut lost = Vec::new();

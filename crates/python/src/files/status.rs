@@ -143,9 +143,14 @@ impl Call {
         // SAFETY: plain integers; zero is a valid value.
         let mut status: libc::statx = unsafe { std::mem::zeroed() };
         let now = match self.subject()? {
-            Subject::Descriptor { fd, .. } => Statx::now(*fd, c"", libc::AT_EMPTY_PATH, &mut status),
+            // SAFETY: the caller keeps it open, as with `os.fstat`; statx only looks.
+            Subject::Descriptor { fd, .. } => unsafe {
+                Statx::now(&Handle::from_raw(*fd), c"", AtFlags::EMPTY_PATH, &mut status)
+            },
             Subject::Path { path, dir, follow } => {
-                let now = |path: &CStr| Statx::now(*dir, path, flags(*follow), &mut status);
+                // SAFETY: as above, as with `dir_fd`.
+                let dir = unsafe { Handle::from_raw(*dir) };
+                let now = |path: &CStr| Statx::now(&dir, path, flags(*follow), &mut status);
                 match with_c_path(path.bind(py), now) {
                     Ok(now) => now,
                     Err(e) => return self.no_path(path.bind(py), e),
@@ -186,7 +191,7 @@ impl Call {
                 let mut op = Statx::new(c_path(path.bind(py))?);
                 // SAFETY: as above, as with `dir_fd`.
                 op.dir = unsafe { Handle::from_raw(*dir) };
-                op.flags = AtFlags::from_bits(flags(*follow));
+                op.flags = flags(*follow);
                 op
             }
         };
@@ -245,8 +250,11 @@ impl Call {
 }
 
 /// As stat(2) since Linux 4.11.
-fn flags(follow: bool) -> i32 {
-    libc::AT_NO_AUTOMOUNT | if follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW }
+fn flags(follow: bool) -> AtFlags {
+    match follow {
+        true => AtFlags::NO_AUTOMOUNT,
+        false => AtFlags::NO_AUTOMOUNT | AtFlags::SYMLINK_NOFOLLOW,
+    }
 }
 
 fn is_kind(mode: u32, kind: Option<u32>) -> bool {

@@ -128,16 +128,7 @@ impl Waiter {
                 self.loop_closed(py);
                 Ok(())
             }
-            _ => self.deliver(
-                slf,
-                Completion {
-                    token,
-                    data: 0,
-                    result: Err(Error::new(libc::ECANCELED, "wait")),
-                    op: None,
-                    more: false,
-                },
-            ),
+            _ => self.deliver(slf, Completion::lost(token, Error::new(libc::ECANCELED, "wait"))),
         }
     }
 

@@ -156,7 +156,7 @@ pub(crate) fn raw_of(token: Token, res: i32, op: Box<Op>) -> Raw {
 /// What an op has to wait for before it can be done without blocking.
 pub(crate) fn readiness(op: &Op) -> Readiness {
     match op {
-        Op::Poll(o) => return Readiness::Events(u32::from(o.events)),
+        Op::Poll(o) => return Readiness::Events(u32::from(o.events.bits())),
         Op::Timeout(o) => return Readiness::Time(o.after),
         _ => {}
     }

@@ -177,7 +177,7 @@ impl LinuxAio {
             // It reports no events, or those that came at the same moment. It has had no effect either way.
             Some(Op::Poll(_)) if cancelled => -libc::ECANCELED,
             // A wake-up reports all that it brought, asked for or not.
-            Some(Op::Poll(poll)) if res > 0 => res & (i32::from(poll.events) | ALWAYS_POLLED),
+            Some(Op::Poll(poll)) if res > 0 => res & (i32::from(poll.events.bits()) | ALWAYS_POLLED),
             _ => res,
         };
         done.push(Raw {
@@ -274,7 +274,7 @@ impl LinuxAio {
         }
         let mut describe = |opcode, buf: u64, len: usize, offset, flags: crate::op::RwFlags| {
             (iocb.opcode, iocb.buf, iocb.len) = (opcode, buf, len as u64);
-            (iocb.offset, iocb.rw_flags) = (offset, flags.0);
+            (iocb.offset, iocb.rw_flags) = (offset, flags.bits());
         };
         match &mut slot.op {
             Op::Read(o) => {
@@ -324,7 +324,7 @@ impl LinuxAio {
             Op::Poll(o) if !o.multishot && slot.options.notify.is_none() => {
                 iocb.opcode = aio::CMD_POLL;
                 iocb.fd = o.file.fd() as u32;
-                iocb.buf = o.events.into();
+                iocb.buf = o.events.bits().into();
             }
             _ => return None,
         }

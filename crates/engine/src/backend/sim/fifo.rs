@@ -4,7 +4,7 @@
 //! returns; so it is made early, kept, and handed over when there is a writer.
 //! A non-blocking open for writing fails with ENXIO until there is a reader.
 
-use crate::op::{Call, Op, ReadFile, RwFlags, Step};
+use crate::op::{Call, Op, Open, OpenFlags, ReadFile, RwFlags, Step};
 use crate::sys::fifo::{has_writer, set_blocking};
 use crate::sys::older::Way;
 use crate::sys::{self, perform};
@@ -15,23 +15,32 @@ pub(super) struct Fifo {
     held: Option<OwnedFd>,
 }
 
+/// How an open that would wait for the other end is tried.
+fn without_waiting(o: &Open) -> [u64; 3] {
+    [
+        (o.flags | OpenFlags::NONBLOCK).how(),
+        o.mode.into(),
+        o.resolve.bits(),
+    ]
+}
+
 impl Fifo {
     /// If the op opens a FIFO and would wait for the other end.
     pub(super) fn of(op: &Op) -> Option<Fifo> {
         let (dir, path, flags) = match op {
-            Op::Open(o) => (o.dir.fd(), &o.path, o.flags as i32),
-            Op::ReadFile(o) => (o.dir.fd(), &o.path, libc::O_RDONLY),
+            Op::Open(o) => (o.dir.fd(), &o.path, o.flags),
+            Op::ReadFile(o) => (o.dir.fd(), &o.path, OpenFlags::READ_ONLY),
             Op::WriteFile(o) => (o.dir.fd(), &o.path, o.flags),
             _ => return None,
         };
-        let waits = flags & (libc::O_NONBLOCK | libc::O_PATH) == 0 && flags & libc::O_ACCMODE != libc::O_RDWR;
+        let waits = !flags.intersects(OpenFlags::NONBLOCK | OpenFlags::PATH | OpenFlags::READ_WRITE);
         (waits && is_fifo(dir, path)).then_some(Fifo { held: None })
     }
 
     pub(super) fn attempt(&mut self, op: &mut Op) -> Option<i32> {
         match op {
-            Op::Open(o) if o.flags as i32 & libc::O_ACCMODE == libc::O_WRONLY => {
-                let how = [o.flags | libc::O_NONBLOCK as u64, o.mode, o.resolve.bits()];
+            Op::Open(o) if o.flags.is_write_only() => {
+                let how = without_waiting(o);
                 match perform::openat2(o.dir.fd(), o.path.as_ptr(), how.as_ptr()) {
                     e if e == -libc::ENXIO => None,
                     fd if fd >= 0 => Some(blocking(sys::owned(fd)).into_raw_fd()),
@@ -39,13 +48,14 @@ impl Fifo {
                 }
             }
             Op::Open(o) => {
-                let how = [o.flags | libc::O_NONBLOCK as u64, o.mode, o.resolve.bits()];
+                let how = without_waiting(o);
                 let opened = self.reader(o.dir.fd(), o.path.as_ptr(), how)?;
                 Some(opened.map_or_else(|e| e, |fd| blocking(fd).into_raw_fd()))
             }
             Op::ReadFile(o) => self.read_file(o),
             Op::WriteFile(o) => {
-                let how = [(libc::O_WRONLY | libc::O_NONBLOCK | libc::O_CLOEXEC) as u64, 0, 0];
+                let flags = OpenFlags::WRITE_ONLY | OpenFlags::NONBLOCK | OpenFlags::CLOEXEC;
+                let how = [flags.how(), 0, 0];
                 match perform::openat2(o.dir.fd(), o.path.as_ptr(), how.as_ptr()) {
                     e if e == -libc::ENXIO => None,
                     fd if fd >= 0 => {

@@ -189,7 +189,7 @@ fn attempt(job: &mut Job) -> Option<i32> {
         Needs::Ready(fd, _) => match &**op {
             Op::Poll(o) if o.multishot => return None,
             Op::Poll(o) => {
-                let events = sys::poll_now(fd.as_raw_fd(), o.events as i16);
+                let events = sys::poll_now(fd.as_raw_fd(), o.events.bits() as i16);
                 return (events != 0).then_some(events.into());
             }
             _ => {}

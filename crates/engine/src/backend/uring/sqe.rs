@@ -1,6 +1,6 @@
 //! From an op to a submission queue entry.
 
-use crate::op::{Call, Facts, FileKind, Handle, Op, Priority, RwFlags, XattrTarget};
+use crate::op::{Call, Facts, FileKind, Handle, Op, OpenFlags, Priority, RwFlags, XattrTarget};
 use crate::sys::perform::transfer_file;
 use crate::sys::MAX_RW_BYTES;
 use io_uring::types::FsyncFlags;
@@ -44,11 +44,11 @@ fn offset(offset: Option<u64>, skip: usize) -> u64 {
 /// same, and `build` makes the entry.
 #[inline(always)]
 pub(super) fn single(op: &mut Op, skip: usize, priority: Priority, id: u64) -> Option<squeue::Entry> {
-    let unusual = RwFlags::HIPRI.0 | RwFlags::NOWAIT.0;
+    let unusual = RwFlags::HIPRI.bits() | RwFlags::NOWAIT.bits();
     let entry = match op {
         Op::Read(o) => {
             let (ptr, len, _) = o.prepare(skip);
-            if o.flags.0 & unusual != 0 || len > WORKER_READ_BYTES || !o.file.is_known_to_queue() {
+            if o.flags.bits() & unusual != 0 || len > WORKER_READ_BYTES || !o.file.is_known_to_queue() {
                 return None;
             }
             let (fd, flags) = place(&o.file, id);
@@ -56,12 +56,12 @@ pub(super) fn single(op: &mut Op, skip: usize, priority: Priority, id: u64) -> O
             let entry = match registered(&o.buffer, id) {
                 Some(index) => opcode::ReadFixed::new(fd, ptr, len as u32, index)
                     .offset(at)
-                    .rw_flags(o.flags.0)
+                    .rw_flags(o.flags.bits())
                     .ioprio(priority.raw())
                     .build(),
                 None => opcode::Read::new(fd, ptr, len as u32)
                     .offset(at)
-                    .rw_flags(o.flags.0)
+                    .rw_flags(o.flags.bits())
                     .ioprio(priority.raw())
                     .build(),
             };
@@ -69,7 +69,8 @@ pub(super) fn single(op: &mut Op, skip: usize, priority: Priority, id: u64) -> O
         }
         Op::Write(o) => {
             let (ptr, len, _) = o.prepare(skip);
-            if o.flags.0 & unusual != 0 || !o.file.is_known_to_queue() || !o.file.is_known_no_terminal() {
+            if o.flags.bits() & unusual != 0 || !o.file.is_known_to_queue() || !o.file.is_known_no_terminal()
+            {
                 return None;
             }
             let (fd, flags) = place(&o.file, id);
@@ -77,12 +78,12 @@ pub(super) fn single(op: &mut Op, skip: usize, priority: Priority, id: u64) -> O
             let entry = match registered(&o.buffer, id) {
                 Some(index) => opcode::WriteFixed::new(fd, ptr, len as u32, index)
                     .offset(at)
-                    .rw_flags(o.flags.0)
+                    .rw_flags(o.flags.bits())
                     .ioprio(priority.raw())
                     .build(),
                 None => opcode::Write::new(fd, ptr, len as u32)
                     .offset(at)
-                    .rw_flags(o.flags.0)
+                    .rw_flags(o.flags.bits())
                     .ioprio(priority.raw())
                     .build(),
             };
@@ -125,8 +126,11 @@ fn is_long_read(op: &Op, skip: usize) -> bool {
 }
 
 fn opens(op: &mut Op) -> bool {
+    const WAIT_FOR_NOBODY: OpenFlags = OpenFlags::NONBLOCK
+        .union(OpenFlags::DIRECTORY)
+        .union(OpenFlags::PATH);
     match op {
-        Op::Open(o) => o.flags as i32 & (libc::O_NONBLOCK | libc::O_DIRECTORY | libc::O_PATH) == 0,
+        Op::Open(o) => !o.flags.intersects(WAIT_FOR_NOBODY),
         Op::ReadFile(o) => matches!(o.call(), Call::Open { .. }),
         _ => false,
     }
@@ -176,7 +180,7 @@ pub(super) fn build(op: &mut Op, skip: usize, priority: Priority, places: &Place
             on!(o.file, places, |fd| opcode::Fadvise::new(
                 fd,
                 o.len as _,
-                o.advice.bits()
+                o.advice as i32
             )
             .offset(o.offset)
             .build())
@@ -190,7 +194,7 @@ pub(super) fn build(op: &mut Op, skip: usize, priority: Priority, places: &Place
                 .build()
         }
         Op::Poll(o) => on!(o.file, places, |fd| {
-            opcode::PollAdd::new(fd, u32::from(o.events))
+            opcode::PollAdd::new(fd, u32::from(o.events.bits()))
                 .multi(o.multishot)
                 .build()
         }),
@@ -215,7 +219,7 @@ fn transfer(op: &mut Op, skip: usize, priority: Priority, places: &Places) -> sq
         Op::Read(o) => {
             let (ptr, len, _) = o.prepare(skip);
             let at = offset(o.offset, skip);
-            let flags = o.flags.0;
+            let flags = o.flags.bits();
             if let Some(index) = registered(&o.buffer, places.buffers) {
                 return on!(o.file, places, |fd| {
                     let op = opcode::ReadFixed::new(fd, ptr, len as u32, index);
@@ -233,7 +237,7 @@ fn transfer(op: &mut Op, skip: usize, priority: Priority, places: &Places) -> sq
         Op::Write(o) => {
             let (ptr, len, _) = o.prepare(skip);
             let at = offset(o.offset, skip);
-            let flags = o.flags.0;
+            let flags = o.flags.bits();
             if let Some(index) = registered(&o.buffer, places.buffers) {
                 return on!(o.file, places, |fd| {
                     let op = opcode::WriteFixed::new(fd, ptr, len as u32, index);
@@ -249,7 +253,7 @@ fn transfer(op: &mut Op, skip: usize, priority: Priority, places: &Places) -> sq
             })
         }
         Op::ReadV(o) => {
-            let (at, flags) = (offset(o.offset, skip), o.flags.0);
+            let (at, flags) = (offset(o.offset, skip), o.flags.bits());
             let iovecs = o.prepare(skip);
             let (ptr, count) = (iovecs.as_ptr(), iovecs.len() as u32);
             on!(o.file, places, |fd| {
@@ -261,7 +265,7 @@ fn transfer(op: &mut Op, skip: usize, priority: Priority, places: &Places) -> sq
             })
         }
         Op::WriteV(o) => {
-            let (at, flags) = (offset(o.offset, skip), o.flags.0);
+            let (at, flags) = (offset(o.offset, skip), o.flags.bits());
             let iovecs = o.prepare(skip);
             let (ptr, count) = (iovecs.as_ptr(), iovecs.len() as u32);
             on!(o.file, places, |fd| {
@@ -297,7 +301,7 @@ fn path(op: &mut Op) -> squeue::Entry {
             let to = (&raw mut *o.stat).cast();
             opcode::Statx::new(directory(&o.dir), o.path.as_ptr(), to)
                 .flags(o.flags.bits())
-                .mask(o.mask)
+                .mask(o.mask.bits())
                 .build()
         }
         Op::Rename(o) => {

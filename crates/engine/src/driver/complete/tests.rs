@@ -5,7 +5,7 @@ use crate::backend::Taken;
 use crate::driver::*;
 use crate::error::Error;
 use crate::inflight::Slot;
-use crate::op::{Close, Fsync, Handle, Nop, OpKind, Poll, Read, Write};
+use crate::op::{Close, Events, Fsync, Handle, Nop, OpKind, Poll, Read, Write};
 use crate::sys;
 use std::cell::RefCell;
 use std::io::Read as _;
@@ -178,7 +178,7 @@ fn a_partial_transfer_counts_whatever_comes_after_it() {
 fn a_cancelled_multishot_poll_is_not_started_again() {
     let poll = Poll {
         multishot: true,
-        ..Poll::new(Handle::NONE, libc::POLLIN)
+        ..Poll::new(Handle::NONE, Events::READABLE)
     };
     let done = completion(poll, 0, true, i32::from(libc::POLLIN));
     assert!(!done.more);
