@@ -90,6 +90,13 @@ pub(crate) struct Queued {
     pub(crate) large: bool,
 }
 
+impl Queued {
+    /// Returns the number of bytes that are still to be written.
+    pub(crate) fn len(&self) -> usize {
+        self.buffer.len() - self.skip
+    }
+}
+
 /// One open file with its buffers.
 ///
 /// Invariants: a file with positions never has unread bytes and bytes to be written at the same time; at most
@@ -274,8 +281,18 @@ impl Buffered {
         matches!(self.flight, Some(Flight::Fill | Flight::Ahead { .. }))
     }
 
-    /// Ends the op in flight, whose result will never come: its driver is gone, and has run a write to its
-    /// end.
+    /// Takes the last result of a driver that has ended. What a write has left is the next to be written.
+    pub fn finish_last(&mut self, op: Option<Op>, result: Result<OpOutput, Error>) {
+        match (op, result) {
+            (Some(op), Err(e)) if e.errno() == libc::ECANCELED && self.is_writing() => self.put_back(op),
+            (op, result) if self.is_writing() => self.finish(op, result),
+            _ => {}
+        }
+        self.lost_flight();
+    }
+
+    /// Ends the op in flight, whose result will never come: its driver is gone, and has run a write to a disk
+    /// to its end.
     pub fn lost_flight(&mut self) {
         self.lost_running();
         self.ahead.give_up();

@@ -33,6 +33,7 @@ mod copying;
 mod creation;
 mod direct;
 mod directory;
+mod in_place;
 mod input;
 mod lock;
 mod long;

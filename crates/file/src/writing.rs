@@ -1,11 +1,10 @@
 //! Writing: two buffers, one of which fills while the other is on its way.
 
 use crate::buffered::{Buffered, Flight, Queued, Step};
-use crate::direct::make_plain;
 use crate::part::Rest;
 use proactor_engine::buffer::Buf;
-use proactor_engine::op::{Op, Write};
-use proactor_engine::{Error, Output};
+use proactor_engine::op::Write;
+use proactor_engine::Error;
 use std::os::fd::AsRawFd;
 
 impl Buffered {
@@ -137,8 +136,7 @@ impl Buffered {
         if self.queued.is_none() && self.flight.is_none() && waits {
             self.queue_output(0)?;
         }
-        let busy =
-            self.queued.is_some() || matches!(self.flight, Some(Flight::Flush { .. } | Flight::Large { .. }));
+        let busy = self.queued.is_some() || self.is_writing();
         Ok(if busy { Step::Blocked } else { Step::Ready(()) })
     }
 
@@ -150,10 +148,29 @@ impl Buffered {
 
     /// Returns true if there are bytes that have not reached the kernel.
     pub fn is_dirty(&self) -> bool {
-        !self.output.is_empty()
-            || self.queued.is_some()
-            || self.failed.is_some()
-            || matches!(self.flight, Some(Flight::Flush { .. } | Flight::Large { .. }))
+        !self.output.is_empty() || self.queued.is_some() || self.failed.is_some() || self.is_writing()
+    }
+
+    /// Returns true if a write is in flight.
+    pub fn is_writing(&self) -> bool {
+        matches!(self.flight, Some(Flight::Flush { .. } | Flight::Large { .. }))
+    }
+
+    /// Drops what is left of a write of the caller's own memory, and returns its length.
+    pub fn drop_large(&mut self) -> usize {
+        match self.queued.take() {
+            Some(queued) if queued.large => queued.len(),
+            other => {
+                self.queued = other;
+                0
+            }
+        }
+    }
+
+    /// Returns the number of bytes that have not reached the kernel, without those of the write in flight.
+    pub fn unwritten(&self) -> usize {
+        let waiting = self.queued.iter().chain(&self.failed);
+        self.output.len() + waiting.map(Queued::len).sum::<usize>()
     }
 
     /// Drops the bytes that could not be written.
@@ -162,40 +179,6 @@ impl Buffered {
         self.queued = None;
         self.failed = None;
         self.write_error = None;
-    }
-
-    /// Writes the rest by plain blocking calls, once no driver runs ops any more.
-    ///
-    /// # Errors
-    /// The first write's that fails; the rest is not tried.
-    pub fn write_now(&mut self) -> Result<(), Error> {
-        if let (Some(_), Some(file), None) = (self.direct.take(), &self.file, &self.flight) {
-            make_plain(file);
-        }
-        while self.flight.is_none() && self.is_dirty() {
-            self.flush()?;
-            let Some(Op::Write(write)) = self.start() else {
-                break;
-            };
-            let fd = self.file.as_ref().map_or(-1, AsRawFd::as_raw_fd);
-            let data = write.buffer.as_slice();
-            // SAFETY: the buffer is alive and this long.
-            let written = unsafe {
-                match write.offset {
-                    Some(at) => libc::pwrite(fd, data.as_ptr().cast(), data.len(), at as i64),
-                    None => libc::write(fd, data.as_ptr().cast(), data.len()),
-                }
-            };
-            let result = match usize::try_from(written) {
-                Ok(count) => Ok(Output::Count(count)),
-                Err(_) => {
-                    let errno = std::io::Error::last_os_error().raw_os_error();
-                    Err(Error::new(errno.unwrap_or(libc::EIO), "write"))
-                }
-            };
-            self.finish(Some(write.into()), result);
-        }
-        self.write_error.take().map_or(Ok(()), Err)
     }
 
     /// Returns the offset of the write in flight, the number of bytes of its buffer before that, and true if

@@ -24,8 +24,9 @@ impl Driver {
         Ok(())
     }
 
-    /// Cancels what may be stopped, and waits for all the rest. The completions stay ready.
-    pub(crate) fn finish_all(&mut self) {
+    /// Lets what changes something on a disk run to its end, cancels the rest, and waits for all of it, as dropping the
+    /// driver does. The completions stay ready: of a write to a pipe they say how much of it was taken.
+    pub fn finish_all(&mut self) {
         self.wait_for_descriptors_no_more();
         for at in 0..self.slab.slots() {
             if let Some(token) = self.slab.token_at(at).filter(|token| self.may_stop(*token)) {

@@ -95,6 +95,70 @@ fn written_by_hand_when_nobody_drives() {
 }
 
 #[test]
+fn what_a_driver_leaves_of_a_write_is_written_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let of = |errno| Error::new(errno, "write");
+    // The op is not run. What it says that it has written is a hole.
+    let cases: [(Result<Output, Error>, &[u8]); 3] = [
+        (Err(of(libc::ECANCELED)), b"abcd"),
+        (Ok(Output::Count(1)), b"\0bcd"),
+        (Ok(Output::Count(4)), b""),
+    ];
+    for (number, (result, expected)) in cases.into_iter().enumerate() {
+        let path = dir.path().join(number.to_string());
+        let mut rig = Rig::open(Driver::new().unwrap(), &path, Options::default(), OpenFlags::NONE);
+        rig.until(|file| file.put(b"abcd"));
+        assert_eq!(rig.file.flush(), Ok(Step::Blocked));
+        let op = rig.file.start();
+        assert!(rig.file.is_writing());
+        rig.file.finish_last(op, result);
+        assert!(!rig.file.is_writing());
+        assert_eq!(
+            rig.file.unwritten(),
+            expected.iter().filter(|byte| **byte != 0).count()
+        );
+        rig.file.write_now().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), expected);
+    }
+}
+
+#[test]
+fn an_error_that_a_driver_leaves_is_told_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f");
+    let mut rig = Rig::open(Driver::new().unwrap(), &path, Options::default(), OpenFlags::NONE);
+    rig.until(|file| file.put(b"kept"));
+    assert_eq!(rig.file.flush(), Ok(Step::Blocked));
+    let op = rig.file.start();
+    rig.file.finish_last(op, Err(Error::new(libc::ENOSPC, "write")));
+    assert_eq!(rig.file.write_now().unwrap_err().errno(), libc::ENOSPC);
+    assert_eq!(rig.file.unwritten(), 4);
+    rig.file.write_now().unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), b"kept");
+}
+
+#[test]
+fn the_callers_own_memory_can_be_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f");
+    let mut rig = Rig::open(Driver::new().unwrap(), &path, Options::default(), OpenFlags::NONE);
+    assert_eq!(
+        rig.file.put_large(&mut Some(Buf::from(&b"large"[..]))),
+        Ok(Step::Blocked)
+    );
+    let op = rig.file.start();
+    rig.file.finish_last(op, Ok(Output::Count(2)));
+    assert_eq!(rig.file.unwritten(), 3);
+    assert_eq!(rig.file.drop_large(), 3);
+    assert!(!rig.file.is_dirty());
+    // What is in the buffer stays.
+    assert!(rig.file.put_at_once(b"small"));
+    assert_eq!(rig.file.flush(), Ok(Step::Blocked));
+    assert_eq!(rig.file.drop_large(), 0);
+    assert_eq!(rig.file.unwritten(), 5);
+}
+
+#[test]
 fn a_read_in_flight_may_bring_what_is_no_longer_there() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("f");

@@ -1,18 +1,17 @@
 //! An open binary file.
 
+use super::closing;
 use super::io_buffer::IoBuffer;
 use super::turn::Units;
 use super::verb::Verb;
 use crate::errors;
 use crate::files::driver::{self, LoopDriver, LoopFuture, Waiter};
-use crate::python_code;
 use crate::thread_bound::thread_mark;
 use proactor_engine::op::Op;
 use proactor_engine::{Completion, Error, Token};
-use proactor_file::{Buffered, Step};
-use pyo3::exceptions::{PyOverflowError, PyResourceWarning, PyRuntimeError, PyValueError};
+use proactor_file::Buffered;
+use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyValueError};
 use pyo3::gc::PyVisit;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::PyTraverseError;
 use std::collections::VecDeque;
@@ -139,12 +138,13 @@ impl BinaryFile {
     }
 
     pub(super) fn sync_position(&self) {
-        if self.facts.shares_position && self.core.seekable() {
-            if let (Some(fd), Ok(place)) = (self.descriptor(), i64::try_from(self.core.position())) {
-                // SAFETY: no pointers.
-                unsafe { libc::lseek(fd, place, libc::SEEK_SET) };
-            }
+        if self.facts.shares_position {
+            closing::sync_position(&self.core);
         }
+    }
+
+    pub(crate) fn is_writing(&self) -> bool {
+        self.core.is_writing()
     }
 
     pub(super) fn check_open(&self) -> PyResult<()> {
@@ -271,81 +271,6 @@ impl BinaryFile {
         started
     }
 
-    /// The loop has been closed: nobody is told any more.
-    pub(crate) fn loop_closed(slf: &Bound<'_, Self>) {
-        let left = slf.try_borrow_mut().ok().map(|mut this| {
-            this.core.lost_flight();
-            this.token = None;
-            this.busy = false;
-            this.abandoned = None;
-            // They know their tasks, whose frames know this file.
-            (this.waiter.take(), std::mem::take(&mut this.queue))
-        });
-        drop(left);
-    }
-
-    /// The loop has left the engine's thread: whoever waits finds that the file can only be closed, which a close that nobody
-    /// waits for does.
-    pub(crate) fn loop_moved(slf: &Bound<'_, Self>) -> PyResult<()> {
-        let py = slf.py();
-        let mut this = slf.borrow_mut();
-        this.core.lost_flight();
-        this.token = None;
-        let (waiter, closing) = (this.waiter.take(), this.abandoned.take().is_some());
-        drop(this);
-        if let Some(waiter) = waiter {
-            driver::wake(waiter.bind(py))?;
-        }
-        if !closing {
-            return Ok(());
-        }
-        let closed = slf.borrow_mut().close_now(py);
-        closed.or_else(|e| report(py, &e, slf))?;
-        Self::pass_turn(slf)
-    }
-
-    /// Goes on with a close that nobody waits for. It has the turn, and passes it on at the end.
-    pub(super) fn close_alone(slf: &Bound<'_, Self>) -> PyResult<()> {
-        let py = slf.py();
-        loop {
-            let mut this = slf.borrow_mut();
-            let Some(mut verb) = this.abandoned.take() else {
-                return Ok(());
-            };
-            this.granted = true;
-            let step = verb.step(py, &mut this);
-            let wants = this.core.wants_op();
-            if let Ok(Step::Blocked) = step {
-                this.abandoned = Some(verb);
-            }
-            drop(this);
-            match step {
-                Ok(Step::Blocked) if wants => {
-                    if !Self::start_op(slf)? {
-                        return Ok(());
-                    }
-                }
-                Ok(Step::Blocked) => return Ok(()),
-                Ok(Step::Ready(_)) => break,
-                Err(e) => {
-                    report(py, &e, slf)?;
-                    break;
-                }
-            }
-        }
-        Self::pass_turn(slf)
-    }
-
-    /// Closes without a loop: writes what is left in place.
-    pub(super) fn close_now(&mut self, py: Python<'_>) -> PyResult<()> {
-        self.core.lost_flight();
-        let written = self.core.write_now();
-        self.sync_position();
-        self.closed.set();
-        drop(self.core.take_file());
-        written.map_err(|e| self.error(py, &e))
-    }
-
     /// Takes bytes that only have to be copied, while the file is open. Nothing else happens here, and nothing fails.
     pub(super) fn put_at_once(&mut self, py: Python<'_>, data: &[u8]) -> bool {
         let driver = || self.driver.bind(py).try_borrow();
@@ -419,24 +344,6 @@ pub(super) fn elsewhere() -> PyErr {
     )
 }
 
-/// An error that nobody awaits.
-fn report(py: Python<'_>, error: &PyErr, file: &Bound<'_, BinaryFile>) -> PyResult<()> {
-    let context = pyo3::types::PyDict::new(py);
-    context.set_item(
-        "message",
-        "proactor: an error while a file was closed after its close() was cancelled",
-    )?;
-    context.set_item("exception", error.value(py))?;
-    context.set_item("file", file)?;
-    let event_loop = py.import("asyncio")?.call_method0("get_event_loop")?;
-    python_code::call_method(
-        &event_loop,
-        intern!(py, "call_exception_handler"),
-        [context.as_any()],
-    )?;
-    Ok(())
-}
-
 /// `io.UnsupportedOperation`.
 pub(super) fn unsupported(py: Python<'_>, why: &str) -> PyErr {
     let class = py.import("io").and_then(|io| io.getattr("UnsupportedOperation"));
@@ -457,41 +364,5 @@ impl BinaryFile {
             Ticket::Future(future) => visit.call(future),
             Ticket::Close => Ok(()),
         })
-    }
-}
-
-impl Drop for BinaryFile {
-    fn drop(&mut self) {
-        if self.closed.get() {
-            return;
-        }
-        errors::in_drop(|py| {
-            if !self.facts.borrowed {
-                let name = self.facts.name.bind(py).repr().map(|name| name.to_string());
-                let text = format!(
-                    "unclosed file <proactor.BinaryFile name={} mode='{}'>",
-                    name.as_deref().unwrap_or("?"),
-                    self.facts.mode
-                );
-                errors::warn_in_drop::<PyResourceWarning>(py, &text);
-            }
-            self.write_behind(py);
-        });
-    }
-}
-
-impl BinaryFile {
-    /// Hands what was written and never flushed to the loop's engine, with nobody waiting; without a loop it is written
-    /// here and now, as `io` does.
-    fn write_behind(&mut self, py: Python<'_>) {
-        if !self.core.is_dirty() {
-            return;
-        }
-        let orphan = self.core.take();
-        if let Err(mut orphan) = driver::adopt(self.driver.bind(py), Box::new(orphan)) {
-            if let Err(e) = orphan.write_now() {
-                self.error(py, &e).write_unraisable(py, None);
-            }
-        }
     }
 }

@@ -144,7 +144,8 @@ impl Call {
                 // It frees what others may want.
                 this.granted = true;
                 if !this.driver.borrow(py).serves(py) {
-                    return this.close_now(py).map(|()| Some(Outcome::Return(None)));
+                    drop(this);
+                    return BinaryFile::close_now(file).map(|()| Some(Outcome::Return(None)));
                 }
             }
             this.check_open()?;

@@ -9,6 +9,7 @@
 mod ascii;
 mod binary;
 mod call;
+mod closing;
 mod creating;
 mod descriptor;
 mod direct;

@@ -5,6 +5,7 @@
 
 use super::future::{from_the_loop, running_loop};
 pub(crate) use super::future::{is_done, new_future, resolve, suspend_on, wake, LoopFuture};
+use super::orphan::Last;
 use super::reader::Reader;
 pub(crate) use super::registry::current;
 pub(crate) use super::waiter::Waiter;
@@ -13,10 +14,9 @@ use crate::errors;
 use crate::file::Turn;
 use crate::memory::lacking;
 use crate::python_code;
-use crate::thread_bound::ThreadBound;
+use crate::thread_bound::{AssertSend, ThreadBound};
 use proactor_engine::op::Op;
 use proactor_engine::{Completion, Config, Options, Refusal, SubmitError, Token};
-use proactor_file::Buffered;
 use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError};
 use pyo3::gc::PyVisit;
 use pyo3::intern;
@@ -40,8 +40,8 @@ const DRIVER: &str = "driver";
 /// Completions, each with who waits for it.
 type Done = Vec<(Option<Waiter>, Completion)>;
 
-/// Who waited for ops, and who waited in line.
-type Left = (HashMap<Token, Waiter>, VecDeque<Py<LoopFuture>>);
+/// Who waited for ops, with what is known of them, and who waited in line.
+type Left = (Vec<(Waiter, Last)>, VecDeque<Py<LoopFuture>>);
 
 /// The bridge between an event loop and an engine driver. Made by the first call on a loop; not for direct use.
 #[pyclass(weakref, module = "proactor._native")]
@@ -104,6 +104,15 @@ impl LoopDriver {
             }
         })?;
         Ok(this)
+    }
+
+    /// Whether it takes ops from here.
+    pub(super) fn is_open(&mut self) -> bool {
+        !self.closed && self.usable()
+    }
+
+    pub(super) fn set_waiter(&mut self, token: Token, waiter: Waiter) {
+        self.waiting.insert(token, waiter);
     }
 
     pub(super) fn usable(&mut self) -> bool {
@@ -180,9 +189,41 @@ impl LoopDriver {
 
     /// As `end`, when the loop is gone: whoever has to hear of that, and who waits in line. One that has moved to another
     /// thread has ended before; who waits in line there is served.
-    pub(super) fn leave(&mut self) -> Option<Left> {
+    pub(super) fn leave(&mut self, py: Python<'_>) -> Option<Left> {
         self.watched = None;
-        (!self.closed).then(|| (self.end(), self.turn.leave()))
+        if self.closed {
+            return None;
+        }
+        let mut results = self.finish_writes(py);
+        let forked = self.process != std::process::id();
+        let waiting = self.end().into_iter().map(|(token, waiter)| {
+            let last = match results.remove(&token) {
+                Some(result) => Last::Result(result),
+                None if forked => Last::Forked,
+                None => Last::Unknown,
+            };
+            (waiter, last)
+        });
+        // allocates: as many as there are
+        Some((waiting.collect(), self.turn.leave()))
+    }
+
+    /// Waits, without the GIL, for the results of all ops if some of them are writes of files: only these say what is left of
+    /// them.
+    fn finish_writes(&mut self, py: Python<'_>) -> HashMap<Token, Completion> {
+        let writes = self.waiting.values().any(|waiter| waiter.is_writing(py));
+        let Some(driver) = self.driver.get().ok().filter(|_| writes) else {
+            return HashMap::new();
+        };
+        let mut done = Vec::new();
+        let mut driver = AssertSend(driver);
+        py.detach(|| {
+            let driver = driver.get();
+            driver.finish_all();
+            let _ = driver.wait(0, usize::MAX, Some(Duration::ZERO), &mut done);
+        });
+        let by_token = done.into_iter().map(|completion| (completion.token, completion));
+        by_token.collect() // allocates: as many as were in flight
     }
 
     /// Nobody waits for this op any more. Harmless if it is complete.
@@ -351,41 +392,6 @@ pub(crate) fn dispatch(slf: &Bound<'_, LoopDriver>) -> PyResult<()> {
         }
     }
     failed.map_or(Ok(()), Err)
-}
-
-/// Writes what is left in these buffers, with nobody waiting. They come back if there is no loop for that any more.
-///
-/// # Errors
-/// The buffers.
-pub(crate) fn adopt(slf: &Bound<'_, LoopDriver>, mut buffers: Box<Buffered>) -> Result<(), Box<Buffered>> {
-    if !buffers.is_dirty() {
-        return Ok(());
-    }
-    let py = slf.py();
-    let Ok(mut this) = slf.try_borrow_mut() else {
-        return Err(buffers);
-    };
-    if this.closed || !this.usable() || buffers.flush().is_err() {
-        return Err(buffers);
-    }
-    let Some(op) = buffers.start() else {
-        return Err(buffers);
-    };
-    // The buffers wait where the completion finds them; the op's memory is its own.
-    match this.submit_op(py, op, Waiter::Nobody) {
-        Ok(token) => {
-            this.waiting.insert(token, Waiter::Orphan(buffers));
-            let _ = this.flush_now(py);
-            Ok(())
-        }
-        Err((op, _)) => {
-            buffers.finish(
-                Some(*op),
-                Err(proactor_engine::Error::new(libc::ECANCELED, "write")),
-            );
-            Err(buffers)
-        }
-    }
 }
 
 #[pymethods]

@@ -1,7 +1,7 @@
 //! asyncio files: awaitables that finish at once where they can, and suspend on the loop's driver where not.
 //!
-//! `driver` is the bridge between one event loop and one engine driver, `registry` has those of each loop, `waiter` who is told of its completions; `call` is a
-//! single awaited op; `read_many` is a batch behind one asynchronous iterator, `at_hand` the cached files that it
+//! `driver` is the bridge between one event loop and one engine driver, `registry` has those of each loop, `waiter` who is told of its completions; `orphan` writes for files that are gone;
+//! `call` is a single awaited op; `read_many` is a batch behind one asynchronous iterator, `at_hand` the cached files that it
 //! reads a few at a time, `help` the threads that it may use; `stat`
 //! has the functions that say what a file is, and `status` their coroutine; `scandir` reads a directory, whose entries are
 //! `entry`'s.
@@ -12,6 +12,7 @@ pub(crate) mod driver;
 mod entry;
 pub(crate) mod future;
 mod help;
+pub(crate) mod orphan;
 mod read_many;
 mod read_many_step;
 mod reader;

@@ -48,11 +48,11 @@ impl Reader {
             let left = driver
                 .try_borrow_mut(py)
                 .ok()
-                .and_then(|mut driver| driver.leave());
+                .and_then(|mut driver| driver.leave(py));
             // Not while it is borrowed: the end of a task runs Python code.
             let Some((waiting, line)) = left else { return };
-            for (_, waiter) in waiting {
-                waiter.loop_closed(py);
+            for (waiter, last) in waiting {
+                waiter.loop_closed(py, last);
             }
             drop(line);
         });

@@ -1,7 +1,8 @@
 //! Who waits for a completion, and what is told to whom.
 
 use super::call::file_bytes;
-use super::driver::{adopt, resolve, LoopDriver, LoopFuture};
+use super::driver::{resolve, LoopDriver, LoopFuture};
+use super::orphan::{Last, Orphan};
 use super::read_many::ReadMany;
 use super::scandir::ScandirIterator;
 use super::stat::stat_result;
@@ -9,7 +10,6 @@ use crate::errors;
 use crate::file::{BinaryFile, FileOp, OpenedFile};
 use proactor_engine::op::Op;
 use proactor_engine::{Completion, Error, Output, Token};
-use proactor_file::Buffered;
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::types::{PyWeakrefMethods, PyWeakrefReference};
@@ -23,7 +23,7 @@ pub(crate) enum Waiter {
     Op(Py<FileOp>),
     Nobody,
     /// Buffers whose file object is gone: what is in them still has to be written.
-    Orphan(Box<Buffered>),
+    Orphan(Orphan),
     Future {
         future: Py<LoopFuture>,
         path: Py<PyAny>,
@@ -51,12 +51,7 @@ impl Waiter {
             Waiter::File(file) => BinaryFile::finished(file.bind(py), completion)?,
             Waiter::Op(op) => FileOp::finished(op.bind(py), completion)?,
             Waiter::Nobody => {}
-            Waiter::Orphan(mut buffers) => {
-                buffers.finish(completion.op, completion.result);
-                if let Err(mut left) = adopt(slf, buffers) {
-                    let _ = left.write_now();
-                }
-            }
+            Waiter::Orphan(orphan) => orphan.finished(slf, completion),
             Waiter::Future { future, path } => {
                 let value = value_of(py, completion, path.bind(py));
                 resolve(future.bind(py), value)?;
@@ -102,7 +97,8 @@ impl Waiter {
         match self {
             Waiter::File(file) => visit.call(file),
             Waiter::Op(op) => visit.call(op),
-            Waiter::Nobody | Waiter::Orphan(_) => Ok(()),
+            Waiter::Nobody => Ok(()),
+            Waiter::Orphan(orphan) => orphan.traverse(visit),
             Waiter::Future { future, path } => visit.call(future).and_then(|()| visit.call(path)),
             Waiter::Status(future) => visit.call(future),
             Waiter::Scan(iterator) => visit.call(iterator),
@@ -124,24 +120,30 @@ impl Waiter {
         let py = slf.py();
         match self {
             Waiter::File(file) => BinaryFile::loop_moved(file.bind(py)),
-            Waiter::Orphan(_) => {
-                self.loop_closed(py);
+            Waiter::Orphan(orphan) => {
+                orphan.loop_closed(py, Last::Unknown);
                 Ok(())
             }
             _ => self.deliver(slf, Completion::lost(token, Error::new(libc::ECANCELED, "wait"))),
         }
     }
 
-    /// There will be no completion: the loop is closed.
-    pub(super) fn loop_closed(self, py: Python<'_>) {
+    /// The loop is closed: there is no other completion than the last one.
+    pub(super) fn loop_closed(self, py: Python<'_>, last: Last) {
         match self {
-            Waiter::File(file) => BinaryFile::loop_closed(file.bind(py)),
+            Waiter::File(file) => BinaryFile::loop_closed(file.bind(py), last),
             Waiter::Scan(iterator) => ScandirIterator::loop_closed(iterator.bind(py)),
-            Waiter::Orphan(mut buffers) => {
-                buffers.lost_flight();
-                let _ = buffers.write_now();
-            }
+            Waiter::Orphan(orphan) => orphan.loop_closed(py, last),
             _ => {}
+        }
+    }
+
+    /// Whether it is a file's op that writes.
+    pub(super) fn is_writing(&self, py: Python<'_>) -> bool {
+        match self {
+            Waiter::File(file) => file.try_borrow(py).is_ok_and(|file| file.is_writing()),
+            Waiter::Orphan(orphan) => orphan.is_writing(),
+            _ => false,
         }
     }
 }
