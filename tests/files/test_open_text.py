@@ -125,6 +125,47 @@ class TestText:
         run(main())
 
 
+ERRORS = [
+    "strict",
+    "ignore",
+    "replace",
+    "surrogateescape",
+    "surrogatepass",
+    "backslashreplace",
+    "namereplace",
+]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1", "utf-16"])
+@pytest.mark.parametrize("errors", ERRORS)
+def test_what_the_encoding_has_not_is_the_error_handlers(
+    run: Run, tmp_path: Path, errors: str, encoding: str
+) -> None:
+    """Short texts, too, which are encoded by other code than long ones."""
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    texts = ["plain", "\udcff", "a\udc80b\ud800", "é\udcff", "☃"]
+
+    async def main() -> list[str]:
+        outcomes = []
+        async with proactor.open(ours, "w", encoding=encoding, errors=errors) as file:
+            for text in texts:
+                try:
+                    outcomes.append(str(await file.write(text)))
+                except UnicodeEncodeError as error:
+                    outcomes.append(str(error))
+        return outcomes
+
+    expected = []
+    with theirs.open("w", encoding=encoding, errors=errors) as plain:
+        for text in texts:
+            try:
+                expected.append(str(plain.write(text)))
+            except UnicodeEncodeError as error:
+                expected.append(str(error))
+    assert run(main()) == expected
+    assert ours.read_bytes() == theirs.read_bytes()
+
+
 READS: dict[str, list[tuple[str, int]]] = {
     "nothing": [],
     "the first line": [("readline", -1)],

@@ -114,6 +114,25 @@ class TestCopyRange:
         run(main())
         assert (tmp_path / "target").read_bytes() == b"taourt"
 
+    def test_closed_while_it_waits(self, run: Run, engine: str, path: Path, tmp_path: Path) -> None:
+        """For the flush of the target, whose limiter somebody else has."""
+
+        async def main() -> None:
+            limiter = asyncio.Semaphore(1)
+            src = await proactor.open(path, "rb", engine=engine)
+            async with proactor.open(tmp_path / "target", "w+b", engine=engine, limiter=limiter) as dst:
+                await dst.write(b"target")
+                async with limiter:
+                    copying = asyncio.ensure_future(src.copy_range(dst, 3))
+                    await asyncio.sleep(0)
+                    await src.close()
+                    assert not copying.done()
+                with pytest.raises(ValueError, match="closed file"):
+                    await in_time(copying)
+
+        run(main())
+        assert (tmp_path / "target").read_bytes() == b"target"
+
     def test_with_the_buffers(self, run: Run, path: Path) -> None:
         async def main() -> None:
             async with proactor.open(path, "r+b") as file:

@@ -1,7 +1,7 @@
 """Calls of another event loop than the one that a file is busy on.
 
 Users saw the owner's calls hang for ever: the foreign call was queued, got its turn and never woke up. Text
-that fitted into the buffer was written by any thread.
+that fitted into the buffer was written by any thread. So was whatever else needs no waiting.
 """
 
 from __future__ import annotations
@@ -66,3 +66,53 @@ def test_a_text_write_of_another_thread(run: Run, tmp_path: Path) -> None:
 
     run(main())
     assert path.read_text() == "mine"
+
+
+OF_BOTH = [
+    ("tell", ()),
+    ("read", (1,)),
+    ("readline", ()),
+    ("readlines", (2,)),
+    ("__anext__", ()),
+    ("seek", (2,)),
+    ("flush", ()),
+    ("truncate", (3,)),
+]
+OF_BYTES = [*OF_BOTH, ("peek", (1,)), ("read1", (1,)), ("readinto", (bytearray(1),)), ("pread", (1, 0))]
+
+
+async def refused(file: Any, name: str, arguments: tuple[Any, ...]) -> list[Any]:
+    """Calls it from another thread between two calls of this one, which read what they would without."""
+    await file.seek(0)
+    first = await file.readline()
+
+    async def foreign() -> None:
+        with pytest.raises(RuntimeError, match="another event loop"):
+            await getattr(file, name)(*arguments)
+
+    await asyncio.to_thread(asyncio.run, foreign())
+    return [first, *[line async for line in file]]
+
+
+@pytest.mark.parametrize(("name", "arguments"), OF_BYTES)
+def test_a_call_of_another_thread_that_need_not_wait(
+    run: Run, tmp_path: Path, name: str, arguments: tuple[Any, ...]
+) -> None:
+    async def main() -> None:
+        async with proactor.open(tmp_path / "f", "w+b") as file:
+            await file.write(b"1\n2\n3\n")
+            assert await refused(file, name, arguments) == [b"1\n", b"2\n", b"3\n"]
+
+    run(main())
+
+
+@pytest.mark.parametrize(("name", "arguments"), OF_BOTH)
+def test_a_text_call_of_another_thread_that_need_not_wait(
+    run: Run, tmp_path: Path, name: str, arguments: tuple[Any, ...]
+) -> None:
+    async def main() -> None:
+        async with proactor.open(tmp_path / "f", "w+") as file:
+            await file.write("1\n2\n3\n")
+            assert await refused(file, name, arguments) == ["1\n", "2\n", "3\n"]
+
+    run(main())

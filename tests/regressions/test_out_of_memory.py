@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytest_plugins = ["memory_fixtures"]
+
 # Arguments: a statement that must raise MemoryError, the engine, a large file, a small one.
 PROGRAM = """
 import asyncio, resource, sys
@@ -179,14 +181,6 @@ POSSIBLE = {
 }
 
 
-@pytest.fixture(scope="module")
-def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("shim") / "refuse_memory.so"
-    source = Path(__file__).with_name("refuse_memory.c")
-    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", str(made), str(source)], check=True, timeout=60)
-    return made
-
-
 def test_what_a_caller_gives_the_number_of_is_an_error(tmp_path: Path, engine: str, shim: Path) -> None:
     (tmp_path / "large").write_bytes(b"x" * (1 << 20))
     (tmp_path / "small").write_bytes(b"small")
@@ -221,3 +215,46 @@ def test_what_a_caller_gives_the_number_of_is_an_error(tmp_path: Path, engine: s
         at_first, without, _ = outcomes[name]
         assert at_first == "done", name
         assert without in ("MemoryError", "done"), (name, outcomes[name])
+
+
+# Arguments: a shared object that refuses memory, the engine. Many calls of the engine at once, of which those
+# are refused for which its tables would have to grow.
+REFUSED_FILES = """
+import asyncio, ctypes, sys
+import proactor
+
+shim, engine = ctypes.CDLL(sys.argv[1]), sys.argv[2]
+shim.refuse_from.argtypes = [ctypes.c_size_t]
+COUNT, BYTES, PATH = 3000, 100_000, "/proc/sys/kernel/ostype"
+
+async def main():
+    await proactor.read_bytes(PATH, engine=engine)
+    for ordered in (True, False):
+        assert shim.refuse_from(BYTES)
+        found, last = [], None
+        batch = proactor.read_many(
+            [PATH] * COUNT, concurrency=COUNT, ordered=ordered, return_exceptions=True, engine=engine
+        )
+        async for path, data in batch:
+            found.append((path, type(data).__name__))
+        shim.refuse_from(2**63)
+        kinds = {kind for _, kind in found}
+        print(len(found), {path for path, _ in found} == {PATH}, sorted(kinds))
+
+asyncio.run(asyncio.wait_for(main(), 30))
+"""
+
+
+def test_files_that_the_engine_refuses_have_their_turn(engine: str, shim: Path) -> None:
+    """Each file of a batch is handed out once, with its error; those after it as well."""
+    done = subprocess.run(
+        [sys.executable, "-c", REFUSED_FILES, str(shim), engine],
+        env={**os.environ, "LD_PRELOAD": str(shim)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "3000 True ['MemoryError', 'bytes']\n" * 2), done.stderr[
+        -500:
+    ]

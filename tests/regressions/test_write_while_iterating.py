@@ -83,6 +83,68 @@ def test_after_a_readline_a_write_forgets_what_was_read_ahead(run: Run, tmp_path
     assert run(main()) == [expected[0], *expected[2:]]
 
 
+# 1,024 lines: what is decoded at a time.
+CHUNK = b"".join(b"%07d\n" % number for number in range(1024))
+
+
+def test_half_a_character_that_was_read_ahead_stays(run: Run, engine: str, tmp_path: Path) -> None:
+    """After a flush, the next step is one of an iteration again, also if its line was decoded before."""
+    path = tmp_path / "f"
+    text = CHUNK[:-1].decode() + "é\n" + CHUNK.decode()
+    path.write_text(text, encoding="utf-8")
+
+    async def main() -> list[str]:
+        async with proactor.open(path, "r+", encoding="utf-8", engine=engine) as file:
+            first = await file.__anext__()
+            await file.flush()
+            second = await file.__anext__()
+            await file.write("")
+            return [first, second, *[line async for line in file]]
+
+    assert "".join(run(main())) == text
+
+
+def test_chunks_that_a_readline_has_read_are_forgotten(run: Run, engine: str, tmp_path: Path) -> None:
+    """Also if an iteration has read those before them; as in `io`."""
+    path = tmp_path / "f"
+    path.write_bytes(CHUNK * 4)
+
+    async def main() -> list[Any]:
+        async with proactor.open(path, "r+", encoding="utf-8", engine=engine) as file:
+            first = await file.__anext__()
+            await file.flush()
+            lines = [await file.readline() for _ in range(1500)]
+            await file.write("")
+            return [first, *lines, await file.readline()]
+
+    with path.open("r+", encoding="utf-8") as file:
+        first = next(file)
+        file.flush()
+        lines = [file.readline() for _ in range(1500)]
+        file.write("")
+        expected = [first, *lines, file.readline()]
+    assert run(main()) == expected
+
+
+def test_a_write_goes_behind_as_much_as_io_reads_ahead(run: Run, engine: str, tmp_path: Path) -> None:
+    """Which it reckons from the bytes for each character in the chunk before."""
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    three_for_two = b"x\r\n" * 2730 + b"x\n"
+    for path in (ours, theirs):
+        path.write_bytes(three_for_two + CHUNK * 40)
+
+    async def main() -> list[Any]:
+        async with proactor.open(ours, "r+", encoding="utf-8", engine=engine) as file:
+            lines: list[Any] = [await file.readline() for _ in range(2731 + 500)]
+            return [*lines, await file.read(30_000), await file.write("here")]
+
+    with theirs.open("r+", encoding="utf-8") as file:
+        lines = [file.readline() for _ in range(2731 + 500)]
+        expected = [*lines, file.read(30_000), file.write("here")]
+    assert run(main()) == expected
+    assert ours.read_bytes() == theirs.read_bytes()
+
+
 def test_bytes(run: Run, engine: str, tmp_path: Path) -> None:
     """A binary file writes where it is read."""
     path, theirs = tmp_path / "f", tmp_path / "g"

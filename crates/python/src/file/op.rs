@@ -39,7 +39,8 @@ pub(super) enum GivenUp {
 
 /// The work of one call.
 pub(super) trait Job: Send + Sync {
-    /// Goes on as far as it can without waiting.
+    /// Goes on as far as it can without waiting. ValueError if the file was closed while the call waited for its turn of the
+    /// loop, or for a flush.
     fn step(&mut self, file: &Bound<'_, BinaryFile>) -> PyResult<Next>;
 
     /// The op of the last step has come back. `step` is next, unless this is an error.
@@ -248,8 +249,6 @@ impl FileOp {
     /// Everything before is with the kernel.
     fn go_on(slf: &Bound<'_, Self>) -> PyResult<Outcome> {
         let file = Self::file(slf);
-        // It may have waited for its turn of the loop, or for a flush.
-        file.borrow().check_open()?;
         let op = match slf.borrow_mut().job.step(&file)? {
             Next::Done(value) => return Ok(Outcome::Return(value)),
             Next::Wait(op) => op,

@@ -233,8 +233,9 @@ reused! { TextCall =>
             let mut text = file.get().0.get(py)?;
             match &call.verb {
                 Verb::Next => {
+                    let line = text.line_at_once(py)?;
                     text.iterating = true;
-                    text.line_at_once(py)
+                    Some(line)
                 }
                 Verb::Line { size: -1 } => text.line_at_once(py),
                 Verb::Write { text: what } => text.put_at_once(py, what.bind(py)),
