@@ -307,8 +307,11 @@ impl Inner {
                     socket.leave_pool(&mut ring.pool);
                 }
                 socket.flush();
+                socket.begin_edges();
             }
-            self.mark(fd);
+            if !self.socket(fd).is_some_and(|socket| socket.is_edge()) {
+                self.mark(fd);
+            }
             self.release(fd);
         }
         ring

@@ -268,6 +268,7 @@ unsafe fn change(mut held: Held, op: c_int, fd: RawFd, event: *mut epoll_event) 
     socket.fired = false;
     socket.events = events;
     socket.data = data;
+    socket.has_edges = false;
     if events & KERNEL_ONLY != 0 {
         held.hand_back_socket(fd, Cause::Exclusive);
         return Control::Done;

@@ -147,8 +147,10 @@ impl Inner {
     pub(crate) fn belong_to_child(&mut self) {
         self.forget_lent();
         self.flag_is_parents = self.flag >= 0;
+        self.drop_edges();
         for fd in self.all() {
             let Some(socket) = self.socket(fd) else { continue };
+            socket.has_edges = false;
             socket.drop_queue();
             socket.shut_later = false;
             socket.returns = false;

@@ -8,6 +8,7 @@
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 
+mod edges;
 mod flag;
 mod fork;
 mod handback;

@@ -83,6 +83,8 @@ pub(crate) struct Inner {
     pub(crate) is_chained: bool,
     /// Entries that did nothing and have come back.
     pub(crate) echoes: u32,
+    /// Since when waits of no time have found nothing.
+    pub(crate) nothing_since: Option<Instant>,
     /// Sockets that the last wait has reported.
     pub(crate) batch: usize,
     /// When it did, in ticks of the coarse clock.
@@ -94,6 +96,8 @@ pub(crate) struct Inner {
     pub(crate) flag: RawFd,
     pub(crate) flagged: bool,
     pub(crate) flag_is_parents: bool,
+    /// The epoll set of `edges.rs`, or -1.
+    pub(crate) edges: RawFd,
     /// Sockets are lent to the real set (`lend.rs`) until the processes that were forked are gone.
     pub(crate) lending: bool,
     /// How many sockets are lent.
@@ -111,6 +115,7 @@ impl Inner {
         if let Some(socket) = self.socket(fd) {
             if !std::mem::replace(&mut socket.dirty, true) {
                 self.dirty.push(fd);
+                self.nothing_since = None;
             }
         }
     }
@@ -146,6 +151,9 @@ impl Inner {
         socket.discard(self.ring.as_mut().map(|ring| &mut ring.pool));
         self.count -= 1;
         self.lent -= usize::from(socket.lent);
+        if socket.has_edges {
+            self.forget_edges(fd);
+        }
         if self.count == 0 && self.epfd < 0 {
             self.phase = Phase::Closed;
         }
@@ -236,6 +244,7 @@ impl Set {
             sends: Sends::default(),
             is_chained: false,
             echoes: 0,
+            nothing_since: None,
             batch: 0,
             turn: 0,
             noisy_until: None,
@@ -243,6 +252,7 @@ impl Set {
             flag: -1,
             flagged: false,
             flag_is_parents: false,
+            edges: -1,
             lending: false,
             lent: 0,
             stats: Stats::default(),

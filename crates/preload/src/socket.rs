@@ -14,7 +14,7 @@ pub(crate) const QUEUE_BYTES: usize = 64 << 10;
 const WRITABLE_BELOW: usize = QUEUE_BYTES / 2;
 /// Flags of an interest that are no conditions.
 const PRIVATE: u32 = (libc::EPOLLET | libc::EPOLLONESHOT) as u32;
-const IN: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
+pub(crate) const IN: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
 const OUT: u32 = (libc::EPOLLOUT | libc::EPOLLWRNORM) as u32;
 const RDHUP: u32 = libc::EPOLLRDHUP as u32;
 const HUP: u32 = libc::EPOLLHUP as u32;
@@ -92,6 +92,9 @@ pub(crate) struct Socket {
     pub(crate) shut_later: bool,
     pub(crate) listed: bool,
     pub(crate) dirty: bool,
+    /// The set of `edges.rs` has it; and room was reported before that.
+    pub(crate) has_edges: bool,
+    pub(crate) told_room: bool,
 }
 
 impl Socket {
@@ -135,6 +138,8 @@ impl Socket {
             shut_later: false,
             listed: false,
             dirty: false,
+            has_edges: false,
+            told_room: false,
         }
     }
 

@@ -221,8 +221,11 @@ impl Inner {
             count => (count as usize) < len,
         };
         let before = errno();
-        if is_full && self.phase == Phase::Ring {
-            if let Some(socket) = self.socket(fd).filter(|socket| !socket.lent) {
+        let is_on_ring = self.phase == Phase::Ring;
+        if let Some(socket) = self.socket(fd).filter(|socket| is_full && !socket.lent) {
+            // Room that comes is an edge.
+            socket.told_room = false;
+            if is_on_ring {
                 socket.blocked = true;
                 self.touch(fd);
             }

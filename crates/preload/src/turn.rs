@@ -165,6 +165,7 @@ impl Inner {
             What::Ignored => return,
             _ => {}
         }
+        self.nothing_since = None;
         self.sends.by_worker -= u32::from(what(tag) == What::Send && self.has_worker());
         let Some(ring) = &mut self.ring else { return };
         let id = cqueue::buffer_select(entry.flags());
@@ -185,7 +186,9 @@ impl Inner {
                 self.stats.received += u64::from(res.max(0) as u32);
                 received(socket, ring, res, id, more);
                 self.starved |= res == -libc::ENOBUFS;
-                self.mark(fd);
+                if socket.is_news_of(res) {
+                    self.mark(fd);
+                }
                 self.touch(fd);
             }
             What::Send => self.send_ended(fd, res),
@@ -198,7 +201,9 @@ impl Inner {
             _ => {
                 socket.watched = more;
                 socket.watch_told(res.max(0));
-                self.mark(fd);
+                if res > 0 || !socket.is_edge() {
+                    self.mark(fd);
+                }
                 self.touch(fd);
             }
         }

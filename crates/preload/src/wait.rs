@@ -91,7 +91,7 @@ pub(crate) unsafe fn wait(set: &'static Set, wait: Wait) -> End {
         if is_zero && held.has_worker() && !(held.real_ready || held.has_ready()) {
             held.reap();
             if !held.has_ready() {
-                if wait.timeout.is_some_and(|timeout| timeout.is_zero()) {
+                if wait.timeout.is_some_and(|timeout| timeout.is_zero()) && held.asks_worker() {
                     // Not at the end of a wait that took time: an entry would keep the worker awake.
                     held.catch_up();
                 }
@@ -246,10 +246,23 @@ impl Inner {
         let mut entries = Vec::new();
         for socket in self.sockets.iter_mut().flatten().filter(|socket| !socket.lent) {
             socket.refresh();
-            let events = if socket.queued() > 0 { libc::POLLOUT } else { 0 };
+            let mut events = if socket.queued() > 0 { libc::POLLOUT } else { 0 };
+            if socket.has_edges && events == 0 {
+                continue;
+            }
+            if !socket.has_edges {
+                events |= socket.events as i16 & (libc::POLLIN | libc::POLLOUT);
+            }
             entries.push(pollfd {
                 fd: socket.fd,
-                events: events | (socket.events as i16 & (libc::POLLIN | libc::POLLOUT)),
+                events,
+                revents: 0,
+            });
+        }
+        if self.edges >= 0 {
+            entries.push(pollfd {
+                fd: self.edges,
+                events: libc::POLLIN,
                 revents: 0,
             });
         }
@@ -267,6 +280,7 @@ unsafe fn plain(set: &'static Set, wait: Wait) -> End {
         let Some(mut held) = set.hold() else {
             return End::Fail(libc::EINTR);
         };
+        held.note_edges();
         for fd in held.all() {
             let mut has_news = true;
             if let Some(socket) = held.socket(fd).filter(|socket| !socket.lent) {
@@ -275,11 +289,14 @@ unsafe fn plain(set: &'static Set, wait: Wait) -> End {
                     socket.blocked = false;
                     socket.flush();
                 }
+                if socket.wants_out() {
+                    socket.ask_room();
+                }
                 if !socket.has_enough() || socket.is_edge() {
                     let is_worse = socket.ask();
-                    // An edge of bytes that was told is told again only when the kernel has more.
-                    let tells_again = !socket.is_edge() || socket.wants_out();
-                    has_news = is_worse || socket.readable || tells_again;
+                    let level =
+                        !socket.is_edge() || !socket.has_edges && (socket.readable || socket.wants_out());
+                    has_news = is_worse || level;
                 }
             }
             held.release(fd);

@@ -16,10 +16,12 @@ use io_uring::IoUring;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often a worker is waited for before it is taken for lost; each wait is bounded by itself.
 const WAITS: usize = 1000;
+/// How long after the last thing that has happened a wait of no time still asks the worker.
+const ASKS_FOR: Duration = Duration::from_millis(10);
 /// A worker does 32 things at a time (`IORING_TW_CAP_ENTRIES_VALUE`).
 const IN_STEP_ROUNDS: usize = 4;
 
@@ -210,6 +212,13 @@ impl Inner {
             ring.wait_for_lock();
         }
         self.reap();
+    }
+
+    /// Whether a wait of no time that has found nothing asks the worker for more. It does not where nothing has come for a
+    /// while: each question would keep the worker awake. What comes is here by itself a moment later.
+    pub(crate) fn asks_worker(&mut self) -> bool {
+        let since = *self.nothing_since.get_or_insert_with(Instant::now);
+        options().workers.in_step || since.elapsed() < ASKS_FOR
     }
 
     /// Before a wait, for tests ([`Workers::in_step`]).

@@ -48,6 +48,7 @@ pub(super) fn before(fd: c_int) -> bool {
                 Phase::Plain
             };
             held.drop_flag(set);
+            held.drop_edges();
             held.epfd = -1;
         }
         table::clear(fd);
