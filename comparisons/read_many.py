@@ -22,6 +22,7 @@ from typing import Any
 import lib
 import packages
 import proactor
+import proactor.sync
 import summaries
 import tables
 
@@ -152,6 +153,10 @@ def by_read_many(**options: Any) -> Callable[[list[str]], Awaitable[int]]:
     return read
 
 
+def by_sync(paths: list[str]) -> int:
+    return sum(len(data) for _, data in proactor.sync.read_many(paths))
+
+
 async def by_read_bytes_kept(paths: list[str]) -> int:
     return sum(map(len, await asyncio.gather(*map(proactor.read_bytes, paths))))
 
@@ -185,6 +190,7 @@ READERS: dict[str, Callable[[list[str]], Any]] = {
     "proactor.read_many, unordered": by_read_many(ordered=False),
     "proactor.read_many, 1 worker": by_read_many(workers=1),
     "proactor.read_many, threads": by_read_many(engine="threads"),
+    "proactor.sync.read_many": by_sync,
     "proactor.read_bytes, gather, all kept": by_read_bytes_kept,
     "proactor.read_bytes, gather": by_read_bytes,
     IDLE: by_nobody,

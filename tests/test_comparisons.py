@@ -53,7 +53,7 @@ def test_read_many(tmp_path: Path) -> None:
     )
     assert set(data["cases"]) == {"4KB warm", "4KB cold"}
     for cases in data["cases"].values():
-        assert len(cases["timed"]) == 8
+        assert len(cases["timed"]) == 9
         for rounds in cases["timed"].values():
             assert rounds[0]["bytes"] == 200 * 4096
         for counted in cases["counted"].values():

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from proactor import os as os
     from proactor import ospath as ospath
     from proactor import shutil as shutil
+    from proactor import sync as sync
     from proactor import tempfile as tempfile
     from proactor._copying import CopyError, CopyProgress, CopyReport, copy
-    from proactor._files import read_bytes, read_many, read_text, write_bytes, write_text
+    from proactor._files import read_bytes, read_bytes_many, read_many, read_text, write_bytes, write_text
     from proactor._open import BinaryFile, TextFile, open
     from proactor._path import Path
     from proactor._shards import CopyPlan, copy_finish, copy_plan, copy_shard
@@ -48,6 +49,7 @@ __all__ = [
     "engines",
     "open",
     "read_bytes",
+    "read_bytes_many",
     "read_many",
     "read_text",
     "stderr",
@@ -78,6 +80,7 @@ _LATER = {
     "copy_shard": "proactor._shards",
     "open": "proactor._open",
     "read_bytes": "proactor._files",
+    "read_bytes_many": "proactor._files",
     "read_many": "proactor._files",
     "read_text": "proactor._files",
     "stderr": "proactor._stdio",
@@ -91,7 +94,7 @@ _LATER = {
     "write_text": "proactor._files",
 }
 
-_MODULES = {"bench", "net", "os", "ospath", "shutil", "tempfile", "compat"}
+_MODULES = {"bench", "net", "os", "ospath", "shutil", "sync", "tempfile", "compat"}
 
 if not TYPE_CHECKING:
 

@@ -5,20 +5,24 @@ from __future__ import annotations
 import asyncio
 import io
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, overload
 
 from proactor._encoding import PIECE
+from proactor._length import length_of
 from proactor._native import ReadMany, read_bytes, write_bytes
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
 StrOrBytesPath: TypeAlias = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
-P = TypeVar("P", bound=StrOrBytesPath)
+P = TypeVar("P", bound=StrOrBytesPath | tuple[StrOrBytesPath, int, int])
 V = TypeVar("V")
+B = TypeVar("B")
+G = TypeVar("G", bound=tuple[Any, ...])
+Item = TypeVar("Item")
 
-__all__ = ["read_bytes", "read_many", "read_text", "write_bytes", "write_text"]
+__all__ = ["read_bytes", "read_bytes_many", "read_many", "read_text", "write_bytes", "write_text"]
 
 
 async def read_text(
@@ -92,15 +96,40 @@ async def write_text(
     return len(data)
 
 
-class FileBatch(ReadMany[P, V]):
+class FileBatch(ReadMany[Item, V]):
     """What `read_many` gives: an asynchronous iterator, to be closed if it is left early."""
 
+    _length: int | None
+
+    def __len__(self) -> int:
+        """The number of items that the batch was made for. TypeError if their iterable does not know it."""
+        if self._length is None:
+            raise TypeError(
+                "this read_many() does not know how many files there are: its paths have no len()"
+            )
+        return self._length
+
+    def __bool__(self) -> bool:
+        return True
+
+    async def __aenter__(self) -> FileBatch[Item, V]:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
     async def aclose(self) -> None:
-        """Gives up the files that are in flight or were read ahead, as `contextlib.aclosing` does at its end.
+        """Gives up the files that are in flight or were read ahead, as `async with` does at its end.
 
         There is no next file then. Raises RuntimeError while a task waits for one.
         """
         self._close()
+
+
+def _batch(items: Iterable[Item], **arguments: Any) -> FileBatch[Item, Any]:
+    batch: FileBatch[Item, Any] = FileBatch(items, **arguments)
+    batch._length = length_of(items)
+    return batch
 
 
 @overload
@@ -112,6 +141,8 @@ def read_many(
     return_exceptions: Literal[False] = False,
     workers: int = ...,
     engine: str | None = ...,
+    into: None = None,
+    progress: Callable[[int, int], object] | None = ...,
 ) -> FileBatch[P, bytes]: ...
 @overload
 def read_many(
@@ -122,7 +153,31 @@ def read_many(
     return_exceptions: bool,
     workers: int = ...,
     engine: str | None = ...,
+    into: None = None,
+    progress: Callable[[int, int], object] | None = ...,
 ) -> FileBatch[P, bytes | Exception]: ...
+@overload
+def read_many(
+    paths: Iterable[P],
+    *,
+    concurrency: int = ...,
+    ordered: bool = ...,
+    return_exceptions: Literal[False] = False,
+    engine: str | None = ...,
+    into: Callable[[int], B],
+    progress: Callable[[int, int], object] | None = ...,
+) -> FileBatch[P, B]: ...
+@overload
+def read_many(
+    paths: Iterable[P],
+    *,
+    concurrency: int = ...,
+    ordered: bool = ...,
+    return_exceptions: bool,
+    engine: str | None = ...,
+    into: Callable[[int], B],
+    progress: Callable[[int, int], object] | None = ...,
+) -> FileBatch[P, B | Exception]: ...
 def read_many(
     paths: Iterable[P],
     *,
@@ -131,11 +186,14 @@ def read_many(
     return_exceptions: bool = False,
     workers: int = 0,
     engine: str | None = None,
+    into: Callable[[int], Any] | None = None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> FileBatch[P, Any]:
     """Reads many whole files: `async for path, data in read_many(paths)`.
 
     - `paths`: any iterable of str, bytes or path-like; taken from as the files are used, so it may be
-      endless.
+      endless. An item may also be a tuple `(path, offset, size)`, which reads the range of at most `size`
+      bytes at `offset`; the pair then has the tuple in place of the path.
     - `concurrency`: the most files in flight or read ahead, at least 1; memory is bounded by that many files.
     - `ordered`: in the order of `paths`; otherwise as they arrive, which is faster where some files are
       cached.
@@ -144,23 +202,82 @@ def read_many(
       file's bytes.
     - `workers`: threads that help with cached files, at least 0. They take chunks of up to 8 files off the
       calling thread: with two processors one makes a batch of thousands of cached files 1.3 to 1.7 times as
-      fast, for a fifth more processor time. It helps from a `concurrency` of 32 on, and needs 4.
+      fast, for a fifth more processor time. It helps from a `concurrency` of 32 on, and needs 4. It has no
+      effect with `into`: ValueError.
     - `engine`: as in `proactor.aio.Context`.
+    - `into`: a function that gives a writable buffer for a number of bytes, such as `bytearray` or
+      `lambda size: np.empty(size, np.uint8)`. The file is read into that buffer, which takes the place of
+      the bytes. Of a buffer that is larger its first bytes are the file's.
+    - `progress`: a function of the number of files and of bytes that have been handed out. It is called when
+      the next file is asked for, and at the end.
 
     Without `workers` cached files are read in the calling thread, without suspending; the loop gets its turn
     every millisecond. A cancelled `__anext__` loses nothing: files in flight stay, and iterating goes on.
     A loop that is left early, or cancelled, gives up the files in flight when nobody has the batch any more;
-    `contextlib.aclosing(read_many(...))` does so at its end.
+    `async with read_many(...) as batch` does so at its end. `len(batch)` is the length of `paths`, if it has
+    one.
 
     `await anext(batch)` gives the next file alone, as a pair. The batch itself cannot be awaited: TypeError.
 
     Raises TypeError if `paths` is one path or no iterable, and ValueError for a number out of its bounds.
     """
-    return FileBatch(
+    return _batch(
         paths,
         concurrency=concurrency,
         ordered=ordered,
         return_exceptions=return_exceptions,
         workers=workers,
         engine=engine,
+        into=into,
+        progress=progress,
+    )
+
+
+@overload
+def read_bytes_many(
+    items: Iterable[G],
+    *,
+    concurrency: int = ...,
+    ordered: bool = ...,
+    return_exceptions: Literal[False] = False,
+    engine: str | None = ...,
+    progress: Callable[[int, int], object] | None = ...,
+) -> FileBatch[G, int]: ...
+@overload
+def read_bytes_many(
+    items: Iterable[G],
+    *,
+    concurrency: int = ...,
+    ordered: bool = ...,
+    return_exceptions: bool,
+    engine: str | None = ...,
+    progress: Callable[[int, int], object] | None = ...,
+) -> FileBatch[G, int | Exception]: ...
+def read_bytes_many(
+    items: Iterable[G],
+    *,
+    concurrency: int = 64,
+    ordered: bool = True,
+    return_exceptions: bool = False,
+    engine: str | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> FileBatch[G, Any]:
+    """Reads files into the caller's buffers: `async for (path, buffer), count in read_bytes_many(items)`.
+
+    - `items`: pairs `(path, buffer)`, each with a writable buffer of its own, or
+      `(path, buffer, offset, size)` for the range of at most `size` bytes at `offset`. `count` is the number
+      of bytes that were read.
+    - The other arguments are those of `read_many`.
+
+    A file, or range, that has more bytes than its buffer is an OSError (EFBIG). A buffer is exported, so that
+    it cannot be resized, until its item is handed out.
+    """
+    return _batch(
+        items,
+        concurrency=concurrency,
+        ordered=ordered,
+        return_exceptions=return_exceptions,
+        engine=engine,
+        progress=progress,
+        given=True,
     )

@@ -15,7 +15,7 @@ from typing_extensions import Buffer, Self, disjoint_base
 from proactor._files import StrOrBytesPath
 
 _T_co = TypeVar("_T_co", covariant=True)
-_P = TypeVar("_P", bound=StrOrBytesPath)
+_P = TypeVar("_P")
 _V = TypeVar("_V")
 
 __all__ = [
@@ -781,10 +781,17 @@ class ReadMany(AsyncIterator[tuple[_P, _V]]):
         return_exceptions: bool = False,
         workers: int = 0,
         engine: str | None = None,
+        into: Callable[[int], Any] | None = None,
+        progress: Callable[[int, int], object] | None = None,
+        given: bool = False,
     ) -> Self: ...
     def __anext__(self) -> Coroutine[Any, Any, tuple[_P, _V]]: ...
     def __aiter__(self) -> Self: ...
     def __class_getitem__(cls, types: Any) -> type[Any]: ...
+    def _next(self, event_loop: Any) -> tuple[_P, _V]:
+        """The next pair, without a running loop: `event_loop` runs until each future that has to come
+        first is done.
+        """
     def _close(self) -> None:
         """Gives up what is in flight and what was read ahead: there is no next file."""
 

@@ -42,3 +42,16 @@ named! {
 pub(crate) fn listen_backlog(value: &Bound<'_, PyAny>) -> PyResult<u32> {
     number("backlog", value)
 }
+
+/// A number that is at least `least`.
+///
+/// # Errors
+/// ValueError for a smaller one.
+pub(crate) fn at_least(name: &str, least: i64, value: i64) -> PyResult<usize> {
+    match usize::try_from(value) {
+        Ok(number) if value >= least => Ok(number),
+        _ => Err(PyValueError::new_err(format!(
+            "{name} must be at least {least}, not {value}"
+        ))),
+    }
+}

@@ -17,7 +17,7 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// for each 5 GB.
 const PIECE_BYTES: usize = 32 << 20;
 
-/// Reads a whole file. The result is the number of bytes; they are in [`ReadFile::data`].
+/// Reads a whole file, or a range of one. The result is the number of bytes; they are in [`ReadFile::data`].
 ///
 /// A file that states a size is read up to that size, as it was when the file was opened; one that states none (`/proc`)
 /// to its end.
@@ -29,6 +29,10 @@ pub struct ReadFile {
     pub path: Name,
     /// EFBIG beyond this many bytes. Default: no limit.
     pub limit: usize,
+    /// Where reading begins, in bytes from the start. Nothing is read beyond the end. ESPIPE for a pipe. Default: 0.
+    pub offset: u64,
+    /// The most bytes that are read. Default: all.
+    pub length: usize,
     /// What has been read. Put a spent vector here before submitting to save an allocation.
     pub data: Vec<u8>,
     /// Asked for memory when the size is known. The bytes are then in [`ReadFile::memory`] and not in `data`.
@@ -99,6 +103,8 @@ impl ReadFile {
             dir: Handle::CWD,
             path: path.into(),
             limit: usize::MAX,
+            offset: 0,
+            length: usize::MAX,
             data: Vec::new(),
             allocate: None,
             memory: None,
@@ -281,8 +287,8 @@ impl ReadFile {
         Call::Read {
             fd,
             to: self.base().wrapping_add(filled),
-            len: (self.room() - filled).min(PIECE_BYTES),
-            offset: filled as u64,
+            len: (self.room().min(self.length) - filled).min(PIECE_BYTES),
+            offset: self.offset.wrapping_add(filled as u64),
         }
     }
 
@@ -308,6 +314,14 @@ impl ReadFile {
 
     /// Starts at the reading: somebody has opened the file already, and knows its size.
     pub(crate) fn start_reading(&mut self, fd: OwnedFd, size: usize) -> Step {
+        let size = if self.is_range() {
+            match self.range_of(&fd, size) {
+                Ok(size) => size,
+                Err(step) => return step,
+            }
+        } else {
+            size
+        };
         if size > self.limit {
             return Step::Done(-libc::EFBIG);
         }
@@ -340,6 +354,25 @@ impl ReadFile {
         Step::Again
     }
 
+    fn is_range(&self) -> bool {
+        self.offset > 0 || self.length < usize::MAX
+    }
+
+    /// How many bytes the range has of a file of this size, 0 if that says nothing.
+    fn range_of(&mut self, fd: &OwnedFd, size: usize) -> Result<usize, Step> {
+        if self.offset > 0 && sys::is_pipe(fd.as_raw_fd()) {
+            return Err(Step::Done(-libc::ESPIPE));
+        }
+        let left = (size as u64).saturating_sub(self.offset).min(self.length as u64) as usize;
+        if self.length == 0 || (size > 0 && left == 0) {
+            self.data.clear();
+            self.memory = None;
+            self.len = 0;
+            return Err(Step::Done(0));
+        }
+        Ok(left)
+    }
+
     fn read(&mut self, fd: OwnedFd, size: usize, filled: usize, last: usize) -> Step {
         if self.memory.is_none() {
             // SAFETY: the kernel has written `filled` bytes from the start, all within the capacity.
@@ -349,7 +382,7 @@ impl ReadFile {
             return Step::Done(-libc::EFBIG);
         }
         // A file that stated its size and gave just that is done. Anything else is read until it gives nothing.
-        if last == 0 || (filled == size && size > 0) {
+        if last == 0 || (filled == size && size > 0) || filled == self.length {
             self.len = filled;
             self.spent = self.is_closed_later.then_some(fd);
             return Step::Done(i32::try_from(filled).unwrap_or(i32::MAX));

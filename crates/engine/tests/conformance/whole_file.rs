@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 pub const COVERS: &[OpKind] = &[OpKind::ReadFile, OpKind::WriteFile, OpKind::ReadCached];
 
 conformance! {
-    files { round_trip, sizes, empty, limit, errors, relative, spent_vector, write_flags, sync, after_a_short_write, cached, cached_cancelled }
+    files { round_trip, sizes, empty, limit, range, errors, relative, spent_vector, write_flags, sync, after_a_short_write, cached, cached_cancelled }
     inline { proc_files, endless_and_special, fifo_that_a_writer_waits_at }
 }
 
@@ -62,6 +62,48 @@ fn limit(t: &Case) {
     // A file that states no size is measured as it is read.
     let status = with(ReadFile::new(c"/proc/self/status"), |op| op.limit = 10);
     assert_eq!(run(&mut d, status), Err(libc::EFBIG));
+}
+
+fn range(t: &Case) {
+    let data: Vec<u8> = (0..200_000_u32).map(|i| (i % 251) as u8).collect();
+    t.file("f", &data);
+    let part = |path: &std::ffi::CStr, offset: u64, length: usize| {
+        let op = with(ReadFile::new(path), |op| {
+            (op.offset, op.length) = (offset, length)
+        });
+        let (res, op) = finish(&mut t.driver(), op);
+        res.map(|_| bytes_of(op))
+    };
+    for (offset, length) in [
+        (0, 10),
+        (10, 0),
+        (100_000, 99_999),
+        (100_000, 100_000),
+        (7, 70_000),
+    ] {
+        let wanted = &data[offset as usize..offset as usize + length];
+        assert!(
+            part(&t.c_path("f"), offset, length).unwrap() == wanted,
+            "{length} bytes at {offset}"
+        );
+    }
+    // Up to the end, and nothing behind it.
+    assert!(part(&t.c_path("f"), 150_000, 100_000).unwrap() == data[150_000..]);
+    assert!(part(&t.c_path("f"), 199_999, usize::MAX).unwrap() == data[199_999..]);
+    assert_eq!(part(&t.c_path("f"), 200_000, 10), Ok(vec![]));
+    assert_eq!(part(&t.c_path("f"), 300_000, usize::MAX), Ok(vec![]));
+    t.file("empty", b"");
+    assert_eq!(part(&t.c_path("empty"), 5, 10), Ok(vec![]));
+    // A file that states no size.
+    let status = std::fs::read("/proc/sys/kernel/ostype").unwrap();
+    assert_eq!(part(c"/proc/sys/kernel/ostype", 0, 3).unwrap(), status[..3]);
+    let limited = |limit| {
+        with(ReadFile::new(t.c_path("f")), |op| {
+            (op.limit, op.length) = (limit, 100)
+        })
+    };
+    assert_eq!(run(&mut t.driver(), limited(100)), Ok(100));
+    assert_eq!(run(&mut t.driver(), limited(99)), Err(libc::EFBIG));
 }
 
 fn errors(t: &Case) {

@@ -7,10 +7,10 @@
 use super::call::file_bytes;
 use super::driver::LoopDriver;
 use super::read_many::{Item, ReadMany};
+use super::request::{path_of, Target};
 use crate::coroutine::bytes_len;
 use crate::errors;
 use crate::memory::BytesAllocator;
-use crate::path::c_path;
 use crate::python_code;
 use proactor_engine::op::ReadFile;
 use pyo3::ffi;
@@ -35,7 +35,7 @@ pub(super) struct AtHand {
 }
 
 impl AtHand {
-    pub(super) fn new(paths: &Bound<'_, PyIterator>, workers: usize) -> Self {
+    pub(super) fn new(paths: &Bound<'_, PyIterator>, is_off: bool) -> Self {
         // SAFETY: the addresses of CPython's own types.
         let is_quiet = unsafe {
             let kind = ffi::Py_TYPE(paths.as_ptr());
@@ -44,7 +44,7 @@ impl AtHand {
         };
         AtHand {
             items: VecDeque::new(),
-            is_quiet: is_quiet && workers == 0,
+            is_quiet: is_quiet && !is_off,
             cached_in_a_row: 0,
             last_bytes: 0,
         }
@@ -129,7 +129,7 @@ impl ReadMany {
         for ((path, file), answer) in files.into_iter().zip(answers) {
             let value = match (file, answer) {
                 (File::Open(mut read), Some(Ok(_))) => file_bytes(py, &mut read),
-                (File::Open(_), Some(Err(e))) => Err(errors::os_error(py, &e, Some(path.bind(py)))),
+                (File::Open(_), Some(Err(e))) => Err(errors::os_error(py, &e, Some(&path_of(path.bind(py))))),
                 (File::Failed(e), _) => Err(e),
                 (File::Open(read) | File::Cold(read), None) | (File::Cold(read), _) => {
                     Self::keep_cold(slf, driver, path, read)?;
@@ -169,14 +169,14 @@ impl ReadMany {
     }
 
     fn open_one(path: &Bound<'_, PyAny>) -> File {
-        let mut read = match c_path(path) {
-            Ok(c_path) => ReadFile::new(c_path),
+        let mut read = match Target::Bytes.request(path) {
+            Ok(read) => read,
             Err(e) => return File::Failed(e),
         };
         read.allocate = Some(Box::new(BytesAllocator));
         match read.attempt_open() {
             Some(Ok(_)) => File::Open(read),
-            Some(Err(e)) => File::Failed(errors::os_error(path.py(), &e, Some(path))),
+            Some(Err(e)) => File::Failed(errors::os_error(path.py(), &e, Some(&path_of(path)))),
             None => File::Cold(read),
         }
     }

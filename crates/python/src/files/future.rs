@@ -15,9 +15,15 @@ use pyo3::PyTraverseError;
 use std::cell::RefCell;
 
 static RUNNING_LOOP: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+static RUNNING_OR_NONE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 static CANCELLED_ERROR: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
+/// The loop that was running when a thread began to wait without one, or None, and what it waits on instead.
+type Blocking = (Py<PyAny>, Py<PyAny>);
+
 thread_local! {
+    /// While this thread is in [`blocking_on`].
+    static BLOCKING: RefCell<Option<Blocking>> = const { RefCell::new(None) };
     /// Done, and told to nobody yet: while this thread is in [`from_the_loop`].
     static WOKEN: RefCell<Option<Vec<Py<LoopFuture>>>> = const { RefCell::new(None) };
 }
@@ -143,7 +149,40 @@ impl LoopFuture {
 /// # Errors
 /// RuntimeError if there is none.
 pub(crate) fn running_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    let blocking = BLOCKING.with_borrow(|blocking| {
+        let (outer, own) = blocking.as_ref()?;
+        Some((outer.clone_ref(py), own.clone_ref(py)))
+    });
+    if let Some((outer, own)) = blocking {
+        // The caller's code below may run a loop, which is then that code's.
+        if running_or_none(py)?.is(&outer) {
+            return Ok(own.into_bound(py));
+        }
+    }
     RUNNING_LOOP.import(py, "asyncio", "get_running_loop")?.call0()
+}
+
+/// The loop that asyncio runs in this thread, or None.
+fn running_or_none(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    RUNNING_OR_NONE
+        .import(py, "asyncio", "_get_running_loop")?
+        .call0()
+}
+
+/// Runs `work` with `own` in the place of the running loop, in a thread that has none or whose loop has to wait.
+///
+/// # Errors
+/// Those of `work`.
+pub(super) fn blocking_on<T>(own: &Bound<'_, PyAny>, work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    struct Restore(Option<Blocking>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            BLOCKING.set(self.0.take());
+        }
+    }
+    let outer = running_or_none(own.py())?.unbind();
+    let _restore = Restore(BLOCKING.replace(Some((outer, own.clone().unbind()))));
+    work()
 }
 
 /// A future of the running loop.

@@ -7,11 +7,11 @@
 use super::call::file_bytes;
 use super::driver::{LoopDriver, Waiter};
 use super::read_many::ReadMany;
+use super::request::{path_of, Target};
 use crate::errors;
 use crate::memory::BytesAllocator;
-use crate::path::c_path;
 use crate::python_code;
-use proactor_engine::op::{ReadCached, ReadFile};
+use proactor_engine::op::ReadCached;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -129,20 +129,19 @@ impl ReadMany {
                     break;
                 }
             };
-            let prepared = c_path(&path);
+            let prepared = Target::Bytes.request(&path);
             let mut this = slf.borrow_mut();
             let sequence = this.next_sequence;
             this.next_sequence += 1;
             match prepared {
-                Ok(c_path) => {
-                    let mut read = ReadFile::new(c_path);
+                Ok(mut read) => {
                     if this.help.last_bytes < LARGE_BYTES {
                         read.data = this.help.memory();
                     } else {
                         // Opened and given its bytes object here; the other thread fills it.
                         read.allocate = Some(Box::new(BytesAllocator));
                         if let Some(Err(e)) = read.attempt_open() {
-                            let e = errors::os_error(py, &e, Some(&path));
+                            let e = errors::os_error(py, &e, Some(&path_of(&path)));
                             this.ready.insert(sequence, (path.unbind(), Err(e)));
                             continue;
                         }
@@ -197,7 +196,7 @@ impl ReadMany {
     ) -> PyResult<()> {
         let py = slf.py();
         Self::all_failed(slf, items, |path| {
-            errors::os_error(py, error, Some(path.bind(py)))
+            errors::os_error(py, error, Some(&path_of(path.bind(py))))
         })
     }
 
@@ -239,7 +238,7 @@ impl ReadMany {
                     slf.borrow_mut().help.keep(std::mem::take(&mut read.data));
                     bytes
                 }
-                Some(Err(e)) => Err(errors::os_error(py, &e, Some(path.bind(py)))),
+                Some(Err(e)) => Err(errors::os_error(py, &e, Some(&path_of(path.bind(py))))),
                 None => {
                     slf.borrow_mut().help.was_cold();
                     read.allocate = Some(Box::new(BytesAllocator));

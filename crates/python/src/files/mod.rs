@@ -1,10 +1,10 @@
 //! asyncio files: awaitables that finish at once where they can, and suspend on the loop's driver where not.
 //!
-//! `driver` is the bridge between one event loop and one engine driver, `registry` has those of each loop, `waiter` who is told of its completions; `orphan` writes for files that are gone;
-//! `call` is a single awaited op; `read_many` is a batch behind one asynchronous iterator, `at_hand` the cached files that it
-//! reads a few at a time, `help` the threads that it may use; `stat`
-//! has the functions that say what a file is, and `status` their coroutine; `scandir` reads a directory, whose entries are
-//! `entry`'s.
+//! `driver` is the bridge between one event loop and one engine driver, `registry` has those of each loop, and `waiter`
+//! is told of completions. `call` is a single awaited op. `read_many` is a batch behind one iterator: `request` is what
+//! each of its items asks for, `at_hand` the cached files that it reads a few at a time, `help` the threads that it may
+//! use, and `progress` what it tells of how far it is. `stat` has the functions that say what a file is, and `status`
+//! their coroutine. `orphan` writes for files that are gone. `scandir` reads a directory, whose entries are `entry`'s.
 
 mod at_hand;
 pub(crate) mod call;
@@ -13,10 +13,12 @@ mod entry;
 pub(crate) mod future;
 mod help;
 pub(crate) mod orphan;
+mod progress;
 mod read_many;
 mod read_many_step;
 mod reader;
 mod registry;
+mod request;
 mod reservation;
 mod scandir;
 mod scandir_step;

@@ -5,18 +5,22 @@
 //! cached files too. Invariant: no more than `concurrency` files are in flight or held, whatever the consumer does.
 
 use super::at_hand::AtHand;
-use super::call::{read_now, FILE_BYTES};
+use super::call::FILE_BYTES;
 use super::driver::{self, LoopDriver, LoopFuture, Waiter};
+use super::future::blocking_on;
 use super::help::{Help, LEAST_CONCURRENCY};
+use super::progress::{callable, Progress};
 use super::read_many_step::ReadManyStep;
+use super::request::Target;
 use crate::coroutine::Outcome;
 use crate::errors;
 use crate::file::Turn;
-use crate::path::c_path;
 use crate::python_code;
+use crate::whole::at_least;
 use proactor_engine::op::ReadFile;
-use pyo3::exceptions::{PyRuntimeError, PyStopAsyncIteration, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyStopAsyncIteration, PyStopIteration, PyTypeError, PyValueError};
 use pyo3::gc::PyVisit;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator, PyString, PyTuple, PyType, PyWeakrefReference};
 use pyo3::PyTraverseError;
@@ -37,6 +41,8 @@ pub(crate) struct ReadMany {
     /// Itself, as those know it that wait for its files: they do not keep alive a batch that nobody has any more.
     weak: Option<Py<PyWeakrefReference>>,
     pub(super) paths: Py<PyIterator>,
+    pub(super) target: Target,
+    pub(super) progress: Option<Progress>,
     pub(super) concurrency: usize,
     ordered: bool,
     return_exceptions: bool,
@@ -60,7 +66,8 @@ pub(crate) struct ReadMany {
 #[pymethods]
 impl ReadMany {
     #[new]
-    #[pyo3(signature = (paths, *, concurrency=64, ordered=true, return_exceptions=false, workers=0, engine=None))]
+    #[pyo3(signature = (paths, *, concurrency=64, ordered=true, return_exceptions=false, workers=0, engine=None, into=None, progress=None, given=false))]
+    #[allow(clippy::too_many_arguments)]
     fn new(
         paths: &Bound<'_, PyAny>,
         #[pyo3(from_py_with = crate::whole::concurrency)] concurrency: i64,
@@ -68,6 +75,9 @@ impl ReadMany {
         return_exceptions: bool,
         #[pyo3(from_py_with = crate::whole::workers)] workers: i64,
         engine: Option<String>,
+        into: Option<Bound<'_, PyAny>>,
+        progress: Option<Bound<'_, PyAny>>,
+        given: bool,
     ) -> PyResult<Self> {
         if paths.is_instance_of::<PyString>() || paths.is_instance_of::<PyBytes>() {
             return Err(PyTypeError::new_err(
@@ -81,11 +91,25 @@ impl ReadMany {
                 "workers has no effect with concurrency={concurrency}, which is less than {LEAST_CONCURRENCY}"
             )));
         }
+        let into = into.map(|into| callable("into", into)).transpose()?;
+        let progress = progress.map(|call| callable("progress", call)).transpose()?;
+        let target = match into {
+            Some(make) => Target::Made(make),
+            None if given => Target::Given,
+            None => Target::Bytes,
+        };
+        if workers > 0 && !target.is_bytes() {
+            return Err(PyValueError::new_err(
+                "workers has no effect on files that are read into the caller's buffers: leave it out",
+            ));
+        }
         let paths = paths.try_iter()?;
         Ok(ReadMany {
             weak: None,
-            at_hand: AtHand::new(&paths, workers),
+            at_hand: AtHand::new(&paths, workers > 0 || !target.is_bytes()),
             paths: paths.unbind(),
+            target,
+            progress: progress.map(Progress::new),
             concurrency,
             ordered,
             return_exceptions,
@@ -137,6 +161,25 @@ impl ReadMany {
         Ok(())
     }
 
+    /// The next pair, without a running loop: `event_loop` runs until each future that has to come first is done.
+    fn _next(slf: &Bound<'_, Self>, event_loop: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let py = slf.py();
+        blocking_on(event_loop, || loop {
+            match Self::advance(slf) {
+                Ok(Outcome::Return(pair)) => return Ok(pair.unwrap_or_else(|| py.None())),
+                Ok(Outcome::Suspend(future)) => {
+                    let run = intern!(py, "run_until_done");
+                    let waited = python_code::call_method(event_loop, run, [future.bind(py)]);
+                    waited.inspect_err(|_| Self::stop_waiting(slf))?;
+                }
+                Err(e) if e.is_instance_of::<PyStopAsyncIteration>(py) => {
+                    return Err(PyStopIteration::new_err(()));
+                }
+                Err(e) => return Err(e),
+            }
+        })
+    }
+
     fn __aiter__(slf: Py<Self>) -> Py<Self> {
         slf
     }
@@ -155,6 +198,8 @@ impl ReadMany {
     // The paths may come from whoever has the batch. (An error of ours in `ready` knows nobody.)
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.paths)?;
+        self.target.traverse(&visit)?;
+        visit.call(self.progress.as_ref().map(Progress::callback))?;
         visit.call(&self.driver)?;
         visit.call(&self.waiter)?;
         self.ready
@@ -168,6 +213,8 @@ impl ReadMany {
 
     fn __clear__(&mut self) {
         self.waiter = None;
+        self.progress = None;
+        self.target = Target::Bytes;
         self.ready.clear();
         self.at_hand.take_all();
     }
@@ -176,6 +223,7 @@ impl ReadMany {
 impl ReadMany {
     /// Goes on to the next file.
     pub(super) fn advance(slf: &Bound<'_, Self>) -> PyResult<Outcome> {
+        Self::tell_progress(slf)?;
         let driver = Self::driver(slf)?;
         if slf.borrow_mut().gives_way(&mut driver.borrow_mut().turn) {
             return driver::give_way(&driver).map(Outcome::Suspend);
@@ -225,15 +273,6 @@ impl Drop for ReadMany {
                 driver.abandon_batch(&weak);
             }
         });
-    }
-}
-
-fn at_least(name: &str, least: i64, value: i64) -> PyResult<usize> {
-    match usize::try_from(value) {
-        Ok(number) if value >= least => Ok(number),
-        _ => Err(PyValueError::new_err(format!(
-            "{name} must be at least {least}, not {value}"
-        ))),
     }
 }
 
@@ -306,11 +345,15 @@ impl ReadMany {
         let mut this = slf.borrow_mut();
         let sequence = this.next_sequence;
         this.next_sequence += 1;
-        let mut read = match c_path(&path) {
-            Ok(c_path) => ReadFile::new(c_path),
-            Err(e) => return Ok(this.hand_over(sequence, (path.unbind(), Err(e)))),
+        let target = this.target.clone_ref(py);
+        drop(this);
+        let mut read = match target.request(&path) {
+            Ok(read) => read,
+            Err(e) => return Ok(slf.borrow_mut().hand_over(sequence, (path.unbind(), Err(e)))),
         };
-        if let Some(value) = read_now(driver, &mut read, &path) {
+        let value = target.read_now(&mut read, &path);
+        let mut this = slf.borrow_mut();
+        if let Some(value) = value {
             this.help.was_cached(read.len());
             this.at_hand.was_cached(read.len());
             driver.borrow_mut().turn.used(read.len());
@@ -429,6 +472,7 @@ impl ReadMany {
 
     fn hand_out(slf: &Bound<'_, Self>, (path, value): Item) -> PyResult<Outcome> {
         let py = slf.py();
+        slf.borrow_mut().count(&value, py);
         let value = match value {
             Err(e) if slf.borrow().return_exceptions => e.into_value(py).into_any(),
             value => value?,

@@ -75,7 +75,7 @@ impl Waiter {
                 let Some(batch) = alive(py, &batch) else {
                     return Ok(());
                 };
-                let value = value_of(py, completion, path.bind(py));
+                let value = ReadMany::value_of(&batch, completion, path.bind(py));
                 ReadMany::arrived(&batch, sequence, path, value)?;
             }
             Waiter::Chunk { batch, items } => {
