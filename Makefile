@@ -111,6 +111,7 @@ uvloop-suite: $(VENV)/.built ## uvloop's and asyncio's own tests under `proactor
 lint: $(VENV)/.built ## formatters, clippy, rustdoc, ruff, mypy, stubtest, pyright, licences, structure
 	cargo fmt --all --check
 	cargo clippy --locked --workspace $(CARGO_FEATURES) --all-targets -- -D warnings
+	cargo clippy --locked -p proactor-engine --no-default-features --lib -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check

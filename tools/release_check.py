@@ -55,6 +55,14 @@ def check_oldest(crates: list[dict[str, Any]]) -> str | None:
     return None
 
 
+def check_features() -> None:
+    """The engine without those of its backends that are features, and with each of them alone."""
+    alone = [["--features", name] for name in ("linux-aio", "posix-aio", "sim", "futures")]
+    for features in [[], *alone]:
+        run("cargo", "check", "--locked", "-p", "proactor-engine", "--no-default-features", *features)
+    run("cargo", "test", "--locked", "-p", "proactor-engine", "--no-default-features", "--lib", "left_out")
+
+
 def last_release() -> str:
     """The last tag, or nothing."""
     command = ["git", "describe", "--tags", "--abbrev=0", "--match", "v*"]
@@ -88,6 +96,7 @@ def main() -> None:
         RUSTDOCFLAGS="-D warnings --cfg docsrs",
     )
     run(sys.executable, "tools/licences.py")
+    check_features()
     missing = [check_oldest(crates()), check_interface(baseline)]
     for sentence in filter(None, missing):
         print(f"release-check: {sentence}")

@@ -38,6 +38,7 @@ impl SqPoll {
 /// # use proactor_engine::SimConfig;
 /// let sim = SimConfig::new(7).short_rate(64).error_rate(8);
 /// ```
+#[cfg(feature = "sim")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct SimConfig {
@@ -58,6 +59,7 @@ pub struct SimConfig {
     pub bad_range: Option<(u64, u64)>,
 }
 
+#[cfg(feature = "sim")]
 impl SimConfig {
     /// Does everything right, in the order of this seed.
     pub fn new(seed: u64) -> Self {
@@ -128,6 +130,7 @@ pub struct Config {
     pub(crate) max_threads: Option<usize>,
     pub(crate) fixed_files: u32,
     pub(crate) descriptor_wait: Option<Duration>,
+    #[cfg(feature = "sim")]
     pub(crate) sim: SimConfig,
     /// Set by the driver: whose registered files and buffers the backend knows.
     pub(crate) driver_id: u64,
@@ -175,6 +178,7 @@ impl Default for Config {
             max_threads: None,
             fixed_files: FIXED_FILES,
             descriptor_wait: None,
+            #[cfg(feature = "sim")]
             sim: SimConfig::default(),
             driver_id: 0,
         }
@@ -301,6 +305,7 @@ impl Config {
     }
 
     /// How the simulator behaves. Only with [`Engine::Sim`].
+    #[cfg(feature = "sim")]
     pub fn sim(mut self, sim: SimConfig) -> Self {
         self.sim = sim;
         self

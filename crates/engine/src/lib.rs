@@ -26,6 +26,14 @@
 //! futures of ops instead, for whatever executor runs this thread, and [`fs`] has files by the names of std on top of it.
 //!
 //! Linux only. io_uring from Linux 5.10 on; the other backends on any Linux.
+//!
+//! | feature | what it adds |
+//! | --- | --- |
+//! | `linux-aio`, `posix-aio` | [`Engine::LinuxAio`] and [`Engine::PosixAio`]; both are default features |
+//! | `sim` | [`Engine::Sim`], the seeded simulator for tests |
+//! | `futures` | `futures_core::Stream` for [`io::EventStream`] and [`io::EachStream`] |
+//!
+//! io_uring and threads, of which the automatic choice takes one, are always there.
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 
@@ -48,7 +56,9 @@ pub mod ring;
 mod sys;
 
 pub use backend::CancelOutcome;
-pub use config::{Config, SimConfig, SqPoll};
+#[cfg(feature = "sim")]
+pub use config::SimConfig;
+pub use config::{Config, SqPoll};
 pub use descriptors::{set_descriptor_wait, Opens};
 pub use driver::{Chain, Completion, Disabled, Driver, Each, Failed, FailedChain, Output, Watched};
 pub use error::{Error, Refusal, SubmitError};

@@ -1,8 +1,12 @@
 //! Which backends work here, and why not.
 
-#[cfg(any(target_env = "gnu", target_env = "musl"))]
+#[cfg(feature = "linux-aio")]
+use crate::backend::linux_aio;
+#[cfg(all(feature = "posix-aio", any(target_env = "gnu", target_env = "musl")))]
 use crate::backend::posix_aio;
-use crate::backend::{linux_aio, sim, threads, uring, Backend};
+#[cfg(feature = "sim")]
+use crate::backend::sim;
+use crate::backend::{threads, uring, Backend};
 use crate::config::Config;
 use crate::op::OpKind;
 use crate::sys;
@@ -16,13 +20,14 @@ use std::str::FromStr;
 pub enum Engine {
     /// io_uring, Linux 5.10 or newer.
     IoUring,
-    /// Linux native AIO (`io_submit`): asynchronous for O_DIRECT; everything else goes to threads.
+    /// Linux native AIO (`io_submit`): asynchronous for O_DIRECT; everything else goes to threads. With the feature
+    /// `linux-aio`, a default one.
     LinuxAio,
-    /// POSIX AIO, the C library's.
+    /// POSIX AIO, the C library's. With the feature `posix-aio`, a default one.
     PosixAio,
     /// A pool of threads.
     Threads,
-    /// The seeded simulator, for tests. Never chosen automatically.
+    /// The seeded simulator, for tests. Never chosen automatically. With the feature `sim`.
     Sim,
 }
 
@@ -242,6 +247,14 @@ fn none_works(mut refused: Vec<(Engine, io::Error)>) -> io::Error {
     }
 }
 
+#[cfg(not(all(feature = "linux-aio", feature = "posix-aio", feature = "sim")))]
+fn left_out(engine: Engine, feature: &str) -> io::Error {
+    let words = format!(
+        "{engine} was left out of this program: build it with the feature {feature:?} of proactor-engine"
+    );
+    io::Error::new(io::ErrorKind::Unsupported, words)
+}
+
 /// Opens this backend. The text of an error names the reason once, and no errno.
 fn open_named(engine: Engine, config: &Config) -> io::Result<Box<dyn Backend>> {
     make(engine, config).map_err(|e| match e.raw_os_error() {
@@ -255,10 +268,15 @@ fn open_named(engine: Engine, config: &Config) -> io::Result<Box<dyn Backend>> {
 fn make(engine: Engine, config: &Config) -> io::Result<Box<dyn Backend>> {
     Ok(match engine {
         Engine::IoUring => Box::new(uring::Uring::new(config)?),
+        #[cfg(feature = "linux-aio")]
         Engine::LinuxAio => Box::new(linux_aio::LinuxAio::new(config)?),
-        #[cfg(any(target_env = "gnu", target_env = "musl"))]
+        #[cfg(not(feature = "linux-aio"))]
+        Engine::LinuxAio => return Err(left_out(engine, "linux-aio")),
+        #[cfg(all(feature = "posix-aio", any(target_env = "gnu", target_env = "musl")))]
         Engine::PosixAio => Box::new(posix_aio::PosixAio::new(config)?),
-        #[cfg(not(any(target_env = "gnu", target_env = "musl")))]
+        #[cfg(not(feature = "posix-aio"))]
+        Engine::PosixAio => return Err(left_out(engine, "posix-aio")),
+        #[cfg(all(feature = "posix-aio", not(any(target_env = "gnu", target_env = "musl"))))]
         Engine::PosixAio => {
             return Err(io::Error::new(
                 io::ErrorKind::Unsupported,
@@ -266,7 +284,10 @@ fn make(engine: Engine, config: &Config) -> io::Result<Box<dyn Backend>> {
             ))
         }
         Engine::Threads => Box::new(threads::Threads::new(config)?),
+        #[cfg(feature = "sim")]
         Engine::Sim => Box::new(sim::Sim::new(config)?),
+        #[cfg(not(feature = "sim"))]
+        Engine::Sim => return Err(left_out(engine, "sim")),
     })
 }
 
@@ -381,4 +402,27 @@ fn explain_failure(error: crate::Error) -> io::Error {
 /// The engine that a driver without a named engine gets here and now, and why.
 pub fn choose() -> io::Result<Chosen> {
     open(&Config::default()).map(|(_, chosen)| chosen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `make release-check` runs it without features.
+    #[test]
+    fn an_engine_that_was_left_out_says_which_feature_has_it() {
+        let features = [
+            (Engine::LinuxAio, "linux-aio", cfg!(feature = "linux-aio")),
+            (Engine::PosixAio, "posix-aio", cfg!(feature = "posix-aio")),
+            (Engine::Sim, "sim", cfg!(feature = "sim")),
+        ];
+        for (engine, feature, is_there) in features {
+            let Err(error) = Config::default().engine(engine).build() else {
+                continue;
+            };
+            let named = error.to_string().contains(&format!("the feature {feature:?}"));
+            assert_eq!(named, !is_there, "{error}");
+            assert!(is_there || error.kind() == io::ErrorKind::Unsupported);
+        }
+    }
 }

@@ -4,9 +4,11 @@
 //! result. It never blocks in `submit`.
 
 pub(crate) mod helper;
+#[cfg(feature = "linux-aio")]
 pub(crate) mod linux_aio;
-#[cfg(any(target_env = "gnu", target_env = "musl"))]
+#[cfg(all(feature = "posix-aio", any(target_env = "gnu", target_env = "musl")))]
 pub(crate) mod posix_aio;
+#[cfg(feature = "sim")]
 pub(crate) mod sim;
 pub(crate) mod threads;
 pub(crate) mod uring;

@@ -304,11 +304,6 @@ impl OpenFlags {
     /// The bits that say for what: the first three are values of these.
     pub(crate) const ACCESS: OpenFlags = OpenFlags(libc::O_ACCMODE);
 
-    /// Whether it is for writing alone.
-    pub(crate) fn is_write_only(self) -> bool {
-        self.0 & libc::O_ACCMODE == libc::O_WRONLY
-    }
-
     /// Whether a file may be made, which then needs permission bits.
     pub(crate) fn creates(self) -> bool {
         self.intersects(OpenFlags::CREATE) || self.contains(OpenFlags::TMPFILE)

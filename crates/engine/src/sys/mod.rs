@@ -1,5 +1,6 @@
 //! The raw kernel interface. Most of the engine's `unsafe` lives here; it knows nothing above it but op types.
 
+#[cfg(feature = "linux-aio")]
 pub(crate) mod aio;
 pub(crate) mod close;
 pub(crate) mod entries;

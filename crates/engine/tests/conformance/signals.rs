@@ -139,7 +139,10 @@ fn signals_at_any_moment(t: &Case) {
             std::thread::sleep(Duration::from_micros(50));
         }
     });
-    for _ in 0..10 {
+    // As often again until the storm's thread has had its turn.
+    let mut rounds = 0;
+    while rounds < 10 || SEEN.load(Ordering::SeqCst) == 0 {
+        rounds += 1;
         assert_eq!(proactor_engine::probe::report(t.engine).usable, Ok(()));
         let mut d = t.driver();
         for _ in 0..200 {

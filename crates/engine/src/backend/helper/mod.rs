@@ -49,6 +49,7 @@ impl Helper {
     }
 
     /// Where results from other threads arrive.
+    #[cfg(any(feature = "linux-aio", feature = "posix-aio"))]
     pub(crate) fn mailbox(&self) -> &Arc<Mailbox> {
         &self.mailbox
     }

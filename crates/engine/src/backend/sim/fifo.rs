@@ -39,7 +39,7 @@ impl Fifo {
 
     pub(super) fn attempt(&mut self, op: &mut Op) -> Option<i32> {
         match op {
-            Op::Open(o) if o.flags.is_write_only() => {
+            Op::Open(o) if o.flags.bits() & libc::O_ACCMODE == libc::O_WRONLY => {
                 let how = without_waiting(o);
                 match perform::openat2(o.dir.fd(), o.path.as_ptr(), how.as_ptr()) {
                     e if e == -libc::ENXIO => None,
