@@ -86,9 +86,7 @@ def test_mode(same: Same, attributes: str, mode: int) -> None:
     outcome = same(one, *attributes.split(), "file", "new")
     assert outcome.status == 0
     same(one, *attributes.split(), "file", "there")
-    if (mode, attributes) != (0o1666, "--no-preserve=mode"):
-        # A directory's sticky bit is permissions, too: ours does not preserve it.
-        same(one, "-r", *attributes.split(), "directory", "new")
+    same(one, "-r", *attributes.split(), "directory", "new")
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o027, 0o077, 0o777])
@@ -157,6 +155,23 @@ def test_parents_in_a_directory_that_hands_down_a_list(same: Same, attributes: s
         os.setxattr(root / "d", "system.posix_acl_default", LIST)
 
     same(handed_down, "--parents", *attributes.split(), "s/e/f", "d")
+
+
+@pytest.mark.parametrize("attributes", ["-r", "-rp", "-a", "-r --preserve=mode", "-au"])
+@pytest.mark.parametrize("sources", ["s/f", "s/e", "s/e s/n/m", "s/f s/n", "s/n/m/f"])
+def test_parents_that_are_there(same: Same, sources: str, attributes: str) -> None:
+    """They get what is preserved of the source's only where one of them is missing."""
+
+    def there(root: Path) -> None:
+        for name in ("s/e", "s/n/m", "t/s"):
+            (root / name).mkdir(parents=True)
+        for name in ("s/f", "s/n/m/f"):
+            (root / name).write_text("f\n")
+        (root / "s").chmod(0o700)
+        (root / "s" / "n").chmod(0o750)
+        (root / "t" / "s").chmod(0o711)
+
+    same(there, "--parents", *attributes.split(), *sources.split(), "t")
 
 
 @needs("root")

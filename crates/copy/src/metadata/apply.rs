@@ -177,7 +177,7 @@ impl MetadataCopier<'_> {
                 sys::stat(to).ok().map(|now| now.mode & (0o7077 | own))
             }
             Mode::Inherit => Some(dir.stat.mode & 0o1777 & !self.context.umask),
-            Mode::Fresh => Some(0o777 & !self.context.umask),
+            Mode::Fresh => Some(fresh_dir(&dir.stat) & !self.context.umask),
         };
         if let Some(mode) = mode {
             if let (Err(error), true) = (self.dir_mode(to, &bearer, mode, lost), listed) {
@@ -358,6 +358,11 @@ pub(crate) fn times(stat: &Stat) -> Timestamps {
         last_access: stat.atime,
         last_modification: stat.mtime,
     }
+}
+
+/// Permissions of a new directory that gets none of its source's. The sticky bit is none of those that a umask has.
+pub(crate) fn fresh_dir(source: &Stat) -> u32 {
+    0o777 | source.mode & 0o1000
 }
 
 /// The permissions, before the umask, of a new FIFO, socket or device that takes none from its source: bind(2) gives

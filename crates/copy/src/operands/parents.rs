@@ -1,6 +1,7 @@
 //! `--parents`: a source's whole path is made below the target, directory by directory, as the source has them. What
-//! was made gets its metadata when everything is copied, and what was there what is to be preserved. A component that leads upwards leads to the directory above, and
-//! from the target to the target, so that nothing is made outside.
+//! was made gets its metadata when everything is copied; with it, what was there gets what is to be preserved. A
+//! component that leads upwards leads to the directory above, and from the target to the target, so that nothing is made
+//! outside.
 
 use crate::api::error::{Diagnostic, Refusal, Step};
 use crate::api::observer::Kind;
@@ -77,6 +78,19 @@ impl Parents {
 
     /// The pair whose target is the directory that the source's copy goes to.
     pub(crate) fn of(&mut self, walker: &mut Walker<'_>, source: &Path) -> Outcome<Arc<Dir>> {
+        let (unfinished, made) = (self.unfinished.len(), self.made.len());
+        let dir = self.walk(walker, source);
+        if self.made.len() == made {
+            // As with GNU cp, directories that are all there keep their metadata.
+            for there in self.unfinished.split_off(unfinished) {
+                self.found.remove(&there.below);
+                self.known.remove(&there.below);
+            }
+        }
+        dir
+    }
+
+    fn walk(&mut self, walker: &mut Walker<'_>, source: &Path) -> Outcome<Arc<Dir>> {
         let mut dir = self.top.clone();
         let (mut from, mut below) = (PathBuf::new(), PathBuf::new());
         for component in above(source).components() {

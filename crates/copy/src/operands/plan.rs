@@ -11,7 +11,7 @@ use crate::job::queue::Job;
 use crate::job::thread_pool::ThreadPool;
 use crate::operands::missing_target;
 use crate::operands::parents::Parents;
-use crate::pair::directory::{Dir, Side};
+use crate::pair::directory::{without_slashes, Dir, Side};
 use crate::pair::Entry;
 use crate::resume::journal;
 use crate::resume::start::JournalOpener;
@@ -147,7 +147,10 @@ struct Seen {
 impl<'a> Operands<'a> {
     fn new(target: &'a Target) -> io::Result<Operands<'a>> {
         let (directory, name, only_directory) = match target {
-            Target::Into(directory) => (directory.clone(), None, false),
+            Target::Into(directory) => {
+                let directory = without_slashes(directory.as_os_str().as_bytes());
+                (OsStr::from_bytes(directory).into(), None, false)
+            }
             Target::As(path) if path.as_os_str().is_empty() => return Err(Errno::NOENT.into()),
             Target::As(path) => split(path),
         };

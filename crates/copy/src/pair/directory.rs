@@ -386,10 +386,14 @@ impl Dir {
             names.push(slot.name());
             dir = this.parent.as_deref();
         }
-        names
-            .iter()
-            .rev()
-            .map(|name| Path::new(OsStr::from_bytes(name.to_bytes())))
+        let (last, above) = names.split_first().expect("the given one, or what it is in");
+        let above = above.iter().rev().map(|name| match side {
+            Side::Source => without_slashes(name.to_bytes()),
+            Side::Target => name.to_bytes(),
+        });
+        above
+            .chain([last.to_bytes()])
+            .map(|name| Path::new(OsStr::from_bytes(name)))
             .collect()
     }
 
@@ -426,6 +430,14 @@ impl Drop for Dir {
         while let Some(mut dir) = next.and_then(Arc::into_inner) {
             next = dir.parent.take();
         }
+    }
+}
+
+/// A directory's path as it stands before a name in it: without the slashes at its end.
+pub(crate) fn without_slashes(path: &[u8]) -> &[u8] {
+    match path.iter().rposition(|&byte| byte != b'/') {
+        Some(last) => &path[..=last],
+        None => &path[..path.len().min(1)],
     }
 }
 

@@ -8,6 +8,7 @@ use crate::context::reporter::Reporter;
 use crate::entry::destination::{Destination, Destinations};
 use crate::entry::name::Namer;
 use crate::entry::shared::Shared;
+use crate::metadata::apply;
 use crate::metadata::inode_flags;
 use crate::metadata::xattr;
 use crate::pair::directory::{Dir, Opened, State};
@@ -189,7 +190,7 @@ impl<'a> DirectoryMaker<'a> {
     pub(crate) fn make_closed(&self, at: &Opened, name: &CStr, source: &Stat) -> io::Result<()> {
         let mode = match self.shared.context.options.preserve.mode {
             _ if !self.hands_down(&at.dir) => 0o700,
-            Mode::Fresh => 0o777,
+            Mode::Fresh => apply::fresh_dir(source),
             _ => source.mode & 0o1777 | 0o700,
         };
         let masked = self.shared.context.umask & 0o700 != 0 || at.dir.inherits;
