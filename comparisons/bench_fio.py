@@ -1,25 +1,26 @@
-"""`proactor bench io` beside fio: the same engine, options and file, reads at random, one after the other.
+"""`proactor bench io` beside fio: the same engine, options and file, random reads, one after the other.
 
-Both do the same for each read: draw its offset alone (`norandommap`), submit it by itself, take it back by
-itself (`iodepth_batch_complete_max=1`, fio's default; its posixaio takes all that has ended, and there we do
-too), and look at the same clock before and after (of fio's three times only `lat`). Both are threads and not
-processes, and have buffers that begin with a page: without O_DIRECT fio's begin anywhere, unless it is told
-otherwise. With io_uring both register file and buffers. `psync` at a depth is as many threads.
+Both do the same for each read. They draw its offset independently (`norandommap`), submit it by itself,
+collect it by itself (`iodepth_batch_complete_max=1`, fio's default; its posixaio collects all that has
+ended, and ours does so there), and read the same clock before and after (of fio's three times only `lat`).
+Both are threads and not processes, and have buffers that begin with a page; without O_DIRECT fio needs an
+option for that. With io_uring both register file and buffers. `psync` at a depth is one thread for each
+read.
 
-A round of a cell runs fio, ours and fio again, in an order drawn by lot. `ratio` is the median, over the
-rounds, of ours to the geometric mean of both of fio's, because a device shared with others changes its speed
-from round to round; beside fio stands the same of its second run to its first, which would be 1 if there was
-no noise. The intervals are those of the median, from order statistics, with at least 95 % confidence. A cell
-is within 5 % if all of its interval is, not within it if none of it is, and open else. `user us` and `CPU us`
-are what a read took of a processor: of fio's posixaio without the C library's threads, which it leaves out.
-`CPUs` is that times the reads of a second: more than the machine has cannot be.
+A round of a cell runs fio, ours and fio again, in a random order. `ratio` is the median over the rounds of
+ours to the geometric mean of both of fio's, because a device shared with other machines changes its speed
+from round to round. The row of fio has the ratio of its second run to its first, which would be 1 without
+noise. The intervals are those of the median, from order statistics, with at least 95 % confidence. A cell is
+within 5 % if all of its interval is, not within it if none of it is, and open otherwise. `user us` and `CPU
+us` are the processor time of a read; for fio's posixaio without the C library's threads, which fio leaves
+out. `CPUs` is that times the reads a second, and cannot exceed the machine's number.
 
-Two cells are made alike further. Where threads are many (`MANY_THREADS`) fio's reads are divided by the time
-that its process took, and one request of POSIX AIO at a time has one processor (`pinned`).
+Two cells are made alike further. With many threads (`MANY_THREADS`) fio's reads are divided by the time that
+its process took, and one request of POSIX AIO at a time has one processor (`pinned`).
 
     cargo build --release -p proactor
     python comparisons/bench_fio.py --dir /data --save
-    python comparisons/bench_fio.py --dir /data --add     # more rounds to the newest result that is kept
+    python comparisons/bench_fio.py --dir /data --add     # adds rounds to the newest result
     python comparisons/bench_fio.py --dir /data --add --count     # system calls an op: takes root and perf
 """
 
@@ -58,10 +59,10 @@ STATES = ("cached", "direct")
 # For IOPS, and for bytes a second.
 BLOCKS = {"4k": 4 << 10, "128k": 128 << 10}
 SECONDS, SMOKE_SECONDS = 1.0, 0.05
-# fio adds up what each thread did in a time of its own, and threads that nothing stops begin and end one
-# after the other: 256 of them took 7 s for what was told as 4.4 s, the work of 3.4 processors, of which there
-# were two. So many run longer, and their reads are divided by the time that the whole process took, less
-# what one with a single thread takes to begin and to end.
+# fio adds up rates that each thread measured for itself, and many threads begin and end one after the other:
+# 256 of them took 7 s and reported 4.4 s, which would be 3.4 processors on a machine with two. With many
+# threads a run is therefore longer, and its reads are divided by the time of the whole process, less the time
+# that a process with one thread needs to begin and to end.
 MANY_THREADS, LONGER = 64, 4
 GOAL = 0.05
 CONFIDENCE = 0.95

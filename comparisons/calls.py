@@ -1,12 +1,12 @@
 """What one call costs: open and close, stat, mkdir and rmdir, rename, and a directory of 10,000 entries.
 
-Each is awaited before the next one begins, on files and directories that are cached. A first call, which
-starts threads and the like, is out of the time. `anyio.Path` has neither scandir nor listdir: its row is
-`iterdir`, whose entries are paths. aiofiles' scandir gives the standard library's entries, whose `is_file` is
-not awaited.
+Each call is awaited before the next one begins, on files and directories that are cached. The first call,
+which starts threads, is outside the time. `anyio.Path` has neither scandir nor listdir: its row is
+`iterdir`, whose entries are paths. aiofiles' scandir returns the standard library's entries, whose `is_file`
+is not awaited.
 
-In memory (/dev/shm) unless told otherwise: ext4 does not use an inode again soon after it was deleted, so
-that the more directories were just made and removed, the longer it looks for one.
+The files are in memory (/dev/shm) by default. ext4 does not reuse an inode soon after it was deleted, so
+making directories there becomes slower the more of them were just removed.
 """
 
 from __future__ import annotations

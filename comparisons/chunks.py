@@ -1,8 +1,8 @@
-"""One file of 2 GB in a sequence: by chunks of 64 KB and 1 MB, and as a whole.
+"""One file of 2 GB, read in order: by chunks of 64 KB and 1 MB, and as a whole.
 
-Cached; cold, with its data not in the page cache; direct, past it by O_DIRECT. `read` gives new bytes each
-time, `readinto` fills the same aligned memory again and again. The bytes are counted. A direct file of
-proactor's has a buffer of 256 KiB, so chunks of 64 KB are fewer reads there.
+Cached: the data is in the page cache. Cold: it is not. Direct: O_DIRECT bypasses the cache. `read` returns
+new bytes each time; `readinto` fills the same aligned memory again. The bytes are counted. A direct file of
+proactor has a buffer of 256 KiB, so chunks of 64 KB take fewer reads there.
 """
 
 from __future__ import annotations

@@ -1,20 +1,21 @@
 """Whole trees, copied: `proactor cp` against `cp`, cpz, xcp and rsync.
 
-Every run is a fresh process with a fresh destination, on a file system made for this, on the disk (tmpfs: in
-memory). Nothing is deleted there and nothing is left to be written when a run begins. Warm: everything was
-read just before. Cold: nothing is in the cache; for tmpfs, which is never cold, the sources are on ext4.
-What each makes first on a file system is compared with its source, out of the time. `cp -a` is measured
-twice, which shows the noise.
+Every run is a new process with a new destination, on a file system made for this on the disk (tmpfs: in
+memory). Nothing is deleted there, and nothing is left to be written when a run begins. Warm: all of the
+source was read just before. Cold: nothing is in the cache; for tmpfs, which is never cold, the sources are
+on ext4. The first copy of each program on a file system is compared with its source, outside the time. `cp
+-a` is measured twice, which shows the noise.
 
-`-r` keeps permissions less the umask, as cpz and xcp do; `-a` everything. The floor is a program that makes
-the fewest calls and looks after nothing: it copies with one thread or two, or shares the blocks, or, of what
-is cold, only reads. CPU: the process's own; in brackets the machine's, with what the kernel does for it.
+`-r` keeps permissions less the umask, as cpz and xcp do; `-a` keeps everything. The floor is a program that
+makes the fewest calls and handles no special case: it copies with one thread or two, or shares the blocks,
+or only reads (cold). CPU is that of the process; in brackets is that of the machine, with the kernel's work
+for the process.
 
-Where cpz is ahead with small files, it does less for each: proactor looks at a source again after its last
-byte (one of seven calls, 3.5% of the CPU time of 4 KB on tmpfs), its threads share a table of descriptors,
-which cpz's do not, and `-a` lists attributes and sets times. On XFS, where blocks are shared, six sevenths
-of the CPU time are in calls that create files and share blocks, for cpz as for proactor. Cells of
-milliseconds are made of starting the program, and cold of reading its file.
+Where cpz is faster with small files, it does less for each. proactor checks a source again after its last
+byte (one of seven calls, 3.5% of the CPU time of 4 KB on tmpfs). Its threads share a table of descriptors,
+which cpz's do not. `-a` lists attributes and sets times. On XFS, where blocks are shared, six sevenths of
+the CPU time are in calls that create files and share blocks, for cpz as for proactor. Cells of milliseconds
+measure the start of the program, and cold ones the reading of its file.
 
     python comparisons/copier.py --fs ext4 --tree "50,000 x 4 KB" --state warm
     python comparisons/copier.py --setup    # builds proactor, cpz and xcp (once); rsync is the system's
@@ -47,9 +48,9 @@ RIVALS = lib.ROOT / "target" / "rivals"
 FILE_SYSTEMS = ("ext4", "xfs", "btrfs", "tmpfs")
 STATES = ("warm", "cold")
 SMOKE_SCALE = 500
-# A round of a tree with so many files takes longer than a slice, and one is enough.
+# A round of a tree with at least this many files takes longer than a slice, and one is enough.
 LONG_FILES = 200_000
-# Of one cell at a time, when not said: a file system and its sources are made for each visit.
+# Default number of rounds of a cell in a slice: a file system and its sources are made for each visit.
 VISIT_ROUNDS = 3
 CLONES = ("xfs", "btrfs")
 # With less there is a minute in which the allocator looks for room.
@@ -140,7 +141,7 @@ def timed(starter: str, *command: str) -> lib.Measured:
         try:
             output, _ = running.communicate()
         except BaseException:
-            # What it has started as well: nobody can unmount what it is at work in.
+            # With its children: a file system that they use cannot be unmounted.
             os.killpg(running.pid, signal.SIGKILL)
             raise
     if running.returncode != 0:
@@ -228,11 +229,11 @@ def groups(data: lib.Measured) -> Iterator[tables.Group]:
         # Ratios are to cp.
         rows.sort(key=lambda row: (row.name != CP, row.is_floor, row.is_ours))
         title = f"{cell['tree']}, {cell['fs']}, {cell['state']}"
-        yield tables.Group(title, "ms", rows, HEAD, note=told(cell.get("visits", [])), part=cell["fs"])
+        yield tables.Group(title, "ms", rows, HEAD, note=visited(cell.get("visits", [])), part=cell["fs"])
 
 
-def told(visits: list[lib.Measured]) -> str:
-    """Where the rounds of a cell were measured: visits add to what is kept, on the machine of the day."""
+def visited(visits: list[lib.Measured]) -> str:
+    """The machines on which the rounds of a cell were measured."""
     words = (f"{visit['CPU']} ({visit['rounds']}, {visit['commit']})" for visit in visits)
     return f"On {'; '.join(words)}." if visits else ""
 
@@ -336,7 +337,9 @@ def main() -> None:
     parser.add_argument("--binaries", type=Path, default=NATIVE, help="with proactor and copyfloor")
     parser.add_argument("--setup", action="store_true", help="build what is compared, and end")
     parser.add_argument("--add", action="store_true", help="keep the other cells of the newest summary")
-    parser.add_argument("--slice", type=float, metavar="M", help="so many minutes of what is left to do")
+    parser.add_argument(
+        "--slice", type=float, metavar="M", help="for M minutes, measure the cells with the fewest rounds"
+    )
     parser.add_argument(
         "--visit", type=int, metavar="N", default=VISIT_ROUNDS, help="rounds of a cell at a time in a slice"
     )

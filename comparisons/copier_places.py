@@ -15,13 +15,13 @@ from pathlib import Path
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
-# Of the machine's memory: whoever measures in a tmpfs needs the rest, and swapping would be measured with it.
+# Share of the machine's memory. The measured programs need the rest, and swapping would be measured, too.
 TMPFS_PART = 1 / 2
 
 # What the file system itself needs, and what a copy's metadata does.
 SPARE_BYTES, PER_FILE_BYTES = 256 * MIB, 2 * KIB
 
-# Everything that a file system would else do later, in the time of somebody. An inode for each 4 KiB.
+# Makes at once what the file system would otherwise do during a measurement. An inode for each 4 KiB.
 MAKE = {
     "ext4": ["mkfs.ext4", "-q", "-F", "-i", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0"],
     "xfs": ["mkfs.xfs", "-q", "-f"],

@@ -1,11 +1,11 @@
 """20,000 files of 4 KB, created and written: one after the other, and concurrently.
 
-Every cell has new directories, of 500 files each. Nothing is synced in the time; what earlier cells left in
-the page cache is written before. Nothing is deleted before the end either: on ext4 creates are ten times
-slower after that. All files are read and compared, out of the time.
+Every cell has new directories with 500 files each. The time includes no sync; what earlier cells left in the
+page cache is written before. Nothing is deleted before the end, because creating files on ext4 is ten times
+slower after that. All files are read and compared outside the time.
 
-`write_bytes` and `asyncio.to_thread` run under one gather. Those that keep a file open across an await get 64
-workers: all at once, they would run out of descriptors.
+`write_bytes` and `asyncio.to_thread` run under one gather. Libraries that keep a file open across an await
+get 64 workers, because they would otherwise run out of descriptors.
 """
 
 from __future__ import annotations

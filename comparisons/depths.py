@@ -1,8 +1,9 @@
 """4 KiB at random from one file of 2 GB, from Python, with 1, 16, 64 and 256 reads at once: cold and direct.
 
-As many workers as the depth each await one read after the other, for some seconds. No block is read twice,
-everybody has told the kernel so (POSIX_FADV_RANDOM), and the last blocks are compared with the file. fio,
-with io_uring, the same depth and registered file and buffers, hands nothing to Python: a ceiling.
+The number of workers is the depth. Each awaits one read after the other for some seconds. No block is read
+twice, every contender sets POSIX_FADV_RANDOM, and the last blocks are compared with the file. fio runs on
+io_uring with the same depth and with registered file and buffers. It hands nothing to Python, so it is an
+upper bound.
 """
 
 from __future__ import annotations

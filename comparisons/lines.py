@@ -1,10 +1,11 @@
 """Line by line: 100 files of 10,000 lines, all files at once, each line awaited.
 
-The work of the blog post "Asyncio: concurrent file operations". The synchronous version does one file after
-the other. A writer makes the same text in each file; a reader counts lines and characters, which are checked.
-Libraries that hand each line to a thread get a twentieth of the lines, and everybody is measured with as few
-for their ratio. The loop's lateness is that of a ticker of 10 ms, the most in a round. tracemalloc counts, in
-a run of its own, what the interpreter allocates, without the engine's buffers.
+This is the work of the blog post "Asyncio: concurrent file operations". The synchronous version handles one
+file after the other. A writer writes the same text to each file. A reader counts lines and characters, and
+both counts are checked. Libraries that hand each line to a thread get a twentieth of the lines; every
+library is also measured with that number, for the ratio. Lateness is the longest delay of a 10 ms ticker on
+the event loop in a round. tracemalloc counts the interpreter's allocations in a separate run, without the
+engine's buffers.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ from proactor._bench.lines import ALL, SYNC, characters, lines, read_sync, write
 
 FILES, LINES = 100, 10_000
 SMOKE_FILES, SMOKE_LINES = 5, 200
-# What hops to a thread per line writes and reads 1 in so many lines.
+# Libraries that hop to a thread for each line write and read 1 in this many lines.
 SHARE = 20
 TICK_S = 0.010
 GOALS = {"write": 1.15, "read": 1.5}
 WORK = tuple(GOALS)
 FILE_KB = 64
-# These have every line; the others, which hop to a thread per line, write and read 1 in `SHARE`.
+# These handle every line; the others 1 in `SHARE`.
 PER_FILE = (SYNC, "proactor", "asyncio.to_thread per file")
-# Of these tracemalloc counts the memory, with 1 in so many lines.
+# tracemalloc counts the memory of these, with 1 in this many lines.
 AT_ONCE = "open(), all files at once"
 TRACED = (SYNC, AT_ONCE, "proactor")
 SHARE_TRACED = 10
@@ -143,20 +144,20 @@ def traced_note(measured: dict[str, float]) -> str:
 
 # Of Python 3.12 and later. With its figures: it is a part of docs/speed.md.
 AWAITING = """\
-Since Python 3.12 the interpreter takes the result of each `await` of a native object out of a StopIteration,
-which 3.11 does not need. An object in C that only returns a string takes 50 ns more by `async for` than by
-`for` on 3.13, and 20 ns on 3.11. Of the 80 ns that a line read by proactor takes more than one by open() on
-3.13, those are more than half. Three attempts, with the instructions of a line read (callgrind: 2,017 before,
-1,350 of open()):
+Since Python 3.12 the interpreter takes the result of each `await` of a native object from a StopIteration,
+which 3.11 does not need. An object in C that only returns a string takes 50 ns longer by `async for` than by
+`for` on 3.13, and 20 ns on 3.11. A line read by proactor takes 80 ns longer than one by open() on 3.13; this
+is more than half of it. Three attempts, with the instructions for one line (callgrind: 2,017 before, 1,350
+for open()):
 
-- to raise that exception by PyErr_SetRaisedException, and to find it in fewer steps: 1,860, kept;
-- to fill objects field by field and to add references by whole counts, so that no load waits for two smaller
-  stores: as many, in less time, kept;
-- to let the garbage collector go on tracking idle objects: 80 fewer, but it clears objects that were garbage
-  when it began and are in use again; not kept.
+- Raise the exception by PyErr_SetRaisedException, and find it in fewer steps: 1,860, kept.
+- Fill objects field by field and add references by whole counts, so that no load waits for two smaller
+  stores: the same number in less time, kept.
+- Let the garbage collector track idle objects: 80 fewer, not kept. It clears objects that were garbage when
+  it began and are in use again.
 
-The CPU time of reading went from 1.8 to 1.6 times open()'s, that of writing from 1.6 to 1.4 (2026-11-26). The
-wall time of writing is less than that, as the kernel's part is done beside it."""
+The CPU time of reading went from 1.8 to 1.6 times that of open(), and of writing from 1.6 to 1.4
+(2026-11-26). The wall time of writing is less than that, because the kernel works beside it."""
 
 
 def remarks(environment: dict[str, str]) -> str:

@@ -1,10 +1,10 @@
 """The work of linux_aio's README: 1,000 rounds, a millisecond apart, each reading 1, 6, 12 or 24 small files.
 
-Files of 1 to 100 KB, cached; opened in each round, or kept open. As in the README's script every sample
-imports asyncio and the packages, whichever it uses, so that its memory is what the work takes; what each
-import takes is in a table of its own. A variant whose package is missing is left out, and the first table
-says so. Peak RSS has the pages of files with it, such as a program's code, which processes share; private is
-what they do not share, while a round's contents are held.
+The files have 1 to 100 KB and are cached. They are opened in each round, or kept open. As in the README's
+script, every sample imports asyncio and all packages, so that differences in memory come from the work. What
+each import takes is in a separate table. A variant whose package is missing is left out, and the first table
+says so. Peak RSS includes pages of files, such as a program's code, which processes share. Private memory is
+the rest, while a round's contents are held.
 """
 
 from __future__ import annotations
@@ -116,18 +116,18 @@ def groups(data: lib.Measured) -> Iterator[tables.Group]:
 
 # With its figures: it is a part of docs/speed.md.
 MEMORY = """\
-Our goal for 24 files kept open: no more CPU time than linux_aio takes, and at most 25 MB. The CPU time is
-less (260 and 270 ms), the memory is 25.5 MB. The cause is what is imported: open() has 25.2 MB, too.
-A program that imports only what it uses, asyncio and `proactor.aio`, has 24.3 MB with the files kept open and
-24.6 with files opened in each round; with linux_aio alone it has 23.6 and 43.8, and with open() and neither
-21.6. Three attempts (2026-11-26, 200 rounds; 26.0 and 26.2 MB as it is, 25.6 for open()):
+Our goal for 24 files kept open is at most the CPU time of linux_aio, and 25 MB. The CPU time is less (260
+and 270 ms), and the memory is 25.5 MB. Imports cause it: open() has 25.2 MB, too. A program that imports
+only what it uses, asyncio and `proactor.aio`, has 24.3 MB with the files kept open and 24.6 with files
+opened in each round. With linux_aio alone it has 23.6 and 43.8, and with open() and neither 21.6. Three
+attempts (2026-11-26, 200 rounds; 26.0 and 26.2 MB without them, 25.6 for open()):
 
-- one arena of malloc, nothing kept at the top of its heap, and mmap from 32 KiB on: 26.0 and 26.2;
-- Linux AIO instead of a ring: 25.9 and 26.2;
-- Python without docstrings and assertions (`-OO`): 25.7 and 25.9, by which every program has less.
+- One arena of malloc, nothing kept at the top of its heap, and mmap from 32 KiB on: 26.0 and 26.2.
+- Linux AIO instead of a ring: 25.9 and 26.2.
+- Python without docstrings and assertions (`-OO`): 25.7 and 25.9, which every program gains.
 
-None is worth a default: of what is beyond open(), 0.05 MB are private, and the rest is program code that
-processes share."""
+None is worth a default. Of the memory beyond open()'s, 0.05 MB are private, and the rest is program code
+that processes share."""
 
 
 def remarks(environment: dict[str, str]) -> str:
@@ -139,7 +139,7 @@ def remarks(environment: dict[str, str]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description="The work of linux_aio's README, by it and by others.")
     tables.add_arguments(parser, rounds=5, always="open()")
-    parser.add_argument("--files", type=int, action="append", help="so many only (default: 1, 6, 12, 24)")
+    parser.add_argument("--files", type=int, action="append", help="how many (default: 1, 6, 12, 24)")
     parser.add_argument("--dir", type=Path, help="where to put the files (default: the temporary folder)")
     args = tables.parse(parser)
 

@@ -1,12 +1,13 @@
 """What one op costs, from Rust and from Python: nanoseconds, and instructions in user space.
 
-A nop's round trip through an engine, and a read of 4 KiB from the page cache, one at a time and in batches of
-64, with and without the attempt to finish at once; on io_uring also that read from Rust with a registered
-buffer and file, collected from the driver and awaited by tasks. The floors are the plain system call, and
-Python's own wrapper of it. `proactor.aio` has no nop; a poll of a descriptor that is ready takes its place.
+The ops are a nop's round trip through an engine, and a read of 4 KiB from the page cache. Reads run one at a
+time and in batches of 64, with and without the attempt to finish at once. On io_uring the read also runs
+from Rust with a registered buffer and file, collected from the driver and awaited by tasks. The lower bounds
+are the plain system call, and Python's own wrapper of it. `proactor.aio` has no nop; a poll of a ready
+descriptor takes its place.
 
-Instructions are counted by callgrind: nothing is needed of the CPU, the kernel's are left out, and starting
-up does not count. The time hardly depends on the rounds, so `--minutes` changes nothing.
+Instructions are counted by callgrind, which needs no counters of the CPU. Those of the kernel and of
+starting up are left out. The time hardly depends on the rounds, so `--minutes` changes nothing.
 """
 
 from __future__ import annotations

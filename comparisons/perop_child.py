@@ -51,7 +51,7 @@ def cases() -> list[Case]:
 
 @contextmanager
 def turns_of(case: Case) -> Iterator[Turns]:
-    """A function that does the op so many batches. OSError: not here."""
+    """A function that does a number of batches of the op. OSError: it is not possible here."""
     with tempfile.TemporaryFile() as file:
         file.write(bytes(BLOCK_BYTES * FILE_BLOCKS))
         file.flush()

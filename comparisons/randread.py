@@ -1,9 +1,9 @@
 """4 KiB at random from Rust, O_DIRECT, 64 at once: proactor against fio.
 
-Both sides get the same file, depth, run time, engine, registered files and buffers, and submit as many reads
-in one system call (--batch), or fewer before a wait. fio runs a second time as it is without that: one read
-per call. `proactor is` gives the median of the ratios within each round, because a device shared with others
-changes its speed from round to round.
+Both programs get the same file, depth, run time, engine, registered files and buffers. Both submit the same
+number of reads in one system call (--batch), or fewer before a wait. fio also runs with its default of one
+read per call. `proactor is` gives the median of the ratios within each round, because a device shared with
+other machines changes its speed from round to round.
 
     cargo build --release -p proactor-bench
     python comparisons/randread.py --file /data/some-big-file

@@ -1,11 +1,11 @@
-"""Many whole files: read_many and read_bytes against what else there is, warm and cold.
+"""Many whole files: read_many and read_bytes against other readers, warm and cold.
 
 20,000 files of 4 KB and 2,000 of 100 KB. Every reader hands each file's bytes to Python and drops them;
-their number is checked. `read_bytes` and `asyncio.to_thread` run under one gather, as one would write it.
-"All kept" has all files in memory at the end and is to be compared with its like: memory that is used for
-the first time costs more than a copy. Libraries that keep a file open across an await get 64 workers: all
-at once, they would run out of descriptors. System calls are counted in a run of their own, after the timed
-ones, on a tenth of the files.
+their number is checked. `read_bytes` and `asyncio.to_thread` run under one gather, as a program would write
+it. "All kept" readers hold all files in memory at the end. Compare them with each other: memory that is used
+for the first time costs more than a copy. Libraries that keep a file open across an await get 64 workers,
+because they would otherwise run out of descriptors. System calls are counted after the timed runs, in
+separate ones, on a tenth of the files.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ GOALS = {"warm": 0.5, "cold": 0.4}
 STATES = tuple(GOALS)
 FILES_PER_DIRECTORY = 500
 WORKERS = 64
-# System calls are counted on 1 in so many files.
+# System calls are counted on 1 in this many files.
 SHARE_COUNTED = 10
 SYNC = "open().read()"
 # A loop that has nothing to do, on the same machine at the same time: so late the machine itself makes ticks.
@@ -168,8 +168,8 @@ async def by_read_bytes(paths: list[str]) -> int:
     return sum(await asyncio.gather(*map(read, paths)))
 
 
-async def by_nobody(paths: list[str]) -> int:
-    """Takes about as long as we do, and says that all was read."""
+async def idle(paths: list[str]) -> int:
+    """Sleeps about as long as proactor reads, and returns the size of all files."""
     size = (await proactor.os.stat(paths[0])).st_size
     await asyncio.sleep(IDLE_S_PER_FILE * len(paths))
     return size * len(paths)
@@ -193,7 +193,7 @@ READERS: dict[str, Callable[[list[str]], Any]] = {
     "proactor.sync.read_many": by_sync,
     "proactor.read_bytes, gather, all kept": by_read_bytes_kept,
     "proactor.read_bytes, gather": by_read_bytes,
-    IDLE: by_nobody,
+    IDLE: idle,
 }
 
 
@@ -243,19 +243,19 @@ def groups(data: lib.Measured) -> Iterator[tables.Group]:
 # With its figures: it is a part of docs/speed.md.
 SHARES = """\
 Reading a cached file takes three system calls and a sixteenth of one; `open().read()` makes nine. They are
-most of the CPU time, of which `read_many` takes 0.49 times what `open().read()` does. The rest cannot be
-saved by fewer calls: each file's name, inode and page have to be found in memory that no processor has in
-its cache. Three attempts, with the CPU time that a C program takes which makes nothing but the calls for
-20,000 files (89 ms as it was):
+most of the CPU time, of which `read_many` takes 0.49 times as much as `open().read()`. Fewer calls cannot
+save the rest: each file's name, inode and page have to be found in memory that no processor has in its
+cache. Three attempts, with the CPU time of a C program that only makes the calls for 20,000 files (89 ms
+before):
 
-- to open 16 files, read them and close all by one `close_range`: 80, kept for paths in a list or a tuple;
-- to let io_uring open, read and close each file as a chain, 16 at once: 69, not kept, for nothing in a
-  chain looks at the type of a file before it is read, and what is read of a FIFO or a terminal would be
-  lost. With real descriptors, looked at between opening and reading: 73, by a C program alone;
-- to leave the size out and read into more memory: 82, not kept. A short read ends at the end of the file or
-  of what is cached, and one more call has to tell which.
+- Open 16 files, read them and close all by one `close_range`: 80, kept for paths in a list or a tuple.
+- Let io_uring open, read and close each file as a chain, 16 at once: 69, not kept. Nothing in a chain
+  checks the type of a file before it is read, so bytes of a FIFO or a terminal would be lost. With real
+  descriptors, checked between opening and reading: 73, by a C program alone.
+- Leave the size out and read into more memory: 82, not kept. A short read ends at the end of the file or of
+  the cached part, and one more call has to find out which.
 
-A second thread makes the wall time less only where there is a processor for it that nobody else uses."""
+A second thread reduces the wall time only where another processor is idle."""
 
 
 def remarks(_: dict[str, str]) -> str:

@@ -57,11 +57,11 @@ HEAD = """# Speed
 Made from `comparisons/results` by `python comparisons/report.py`.
 [How it is measured](../comparisons/README.md).
 
-A number is the median of the rounds, with the lowest, the highest and the median absolute deviation; a number
-alone is of one round. `of` is the ratio to the first row. Where anything else that is measured is faster than
-proactor, be it a plain synchronous call, the column `slower than` says what and how many times, and the bar
-in the picture is hollow. Each part is of one machine, which may be shared with others: trust the ratios, and
-within the spread not even those.
+A number is the median of the rounds, with the lowest, the highest and the median absolute deviation. A number
+without them is of one round. `of` is the ratio to the first row. Where anything is faster than proactor, even
+a plain synchronous call, the column `slower than` names it with the factor, and the bar in the picture is
+hollow. Each part was measured on one machine, which may have been shared with others. Trust ratios more than
+times, and no difference that is within the spread.
 """
 
 

@@ -1,15 +1,14 @@
 """Six programs as a user of each library writes them: lines of code, time, instructions, system calls.
 
-Ours are the examples of the crates (`crates/*/examples`), the others are in `comparisons/rust`: on compio
-with its files and sockets, on tokio with tokio's own, and on a bare ring (the crate io-uring). The bare
-ones are those where a ring by hand is one screen of code; a server that reads files, a tree and a proxy
-take a table of tasks, a walk and a state for each connection, which is what the libraries are.
+Ours are the examples of the crates (`crates/*/examples`). The others are in `comparisons/rust`: on compio
+with its files and sockets, on tokio with tokio's own, and on a bare ring (the crate io-uring). The bare ones
+are those that fit on one screen. A server that reads files, a tree and a proxy would need a table of tasks,
+a walk and a state for each connection, which is what the libraries provide.
 
-Time is that of the whole process; of the servers it is that of a load of 16 connections, all of which wait
-for their answer before the next round. Instructions are those of the process in user space, by callgrind;
-the kernel's are left out. Every program says what it did, and has to have done the same as the others. The
-copier of ours does more than the others' dozen lines: nothing half done has a final name, and it can be
-resumed.
+Time is that of the whole process. For servers it is that of a load of 16 connections, all of which wait for
+their answer before the next round. Instructions are those of the process in user space, counted by
+callgrind. Every program reports what it did, and the reports must agree. Our copier does more than the
+others' dozen lines: a name appears only when its file is whole, and the copy can be resumed.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Echo servers under load: requests a second, and microseconds of the server's CPU for each request.
 
-`proactor bench net` is the client, a process of its own on another processor, with messages of 512 B and one
+`proactor bench net` is the client, a separate process on another processor, with messages of 512 B and one
 request in flight on each connection. The servers are mio, monoio and compio (`servers/peers`), epoll and a
-ring in C, and ours. CPU is of all the server's threads, the kernel's included (SQPOLL, io-wq, ksoftirqd).
-The contenders of a round follow each other, and ratios are within rounds. On two processors a kernel worker
-shares its processor with the client, as does the second thread of C epoll (SO_REUSEPORT).
+ring in C, and ours. CPU is that of all the server's threads, including the kernel's (SQPOLL, io-wq,
+ksoftirqd). The contenders of a round follow each other, and ratios are within rounds. On two processors a
+kernel worker shares its processor with the client, as does the second thread of C epoll (SO_REUSEPORT).
 
     python comparisons/servers_live.py
     python comparisons/servers_live.py --only proactor --setup "25 connections" --seconds 1
@@ -217,7 +217,7 @@ def main() -> None:
     if args.smoke:
         args.seconds = 0.1
     elif args.minutes:
-        # Shorter rounds before fewer ones: the goals are medians of so many.
+        # Shorter rounds are preferred to fewer ones: the goals are medians of all rounds.
         each = args.minutes * 60 / sum(map(len, chosen.values()))
         args.rounds = max(min(args.rounds, int(each / (SHORTEST_S + RAMP_S + START_S))), 1)
         args.seconds = max(min(args.seconds, each / args.rounds - RAMP_S - START_S), SHORTEST_S)

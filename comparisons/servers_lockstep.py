@@ -2,10 +2,10 @@
 
 The thread is client and server in turn: it sends to each connection, serves until all is sent back, and
 reads. Only the serving is timed, so the figures repeat on a busy machine. A round's figure is the tenth
-percentile of many wake-ups: what is slower was disturbed by other programs. Beside two servers in C: by
-epoll, and by io_uring with multishot receives into 32 buffers of 16 KiB and sends through the ring.
-`bare recv + send` is no server, for it never waits: it is what the calls alone cost. `multishot poll` is a
-ring that only waits, with a recv and a send by calls.
+percentile of many wake-ups, because other programs disturb the slower ones. The two servers in C use epoll,
+and io_uring with multishot receives into 32 buffers of 16 KiB and sends through the ring. `bare recv + send`
+is no server, because it never waits: it shows the cost of the calls alone. `multishot poll` is a ring that
+only waits, with a recv and a send as calls.
 
     cargo build --release -p proactor-net --example lockstep
     python comparisons/servers_lockstep.py
@@ -96,7 +96,7 @@ def measure(binaries: Path, ours: Path, name: str, setup: Setup, seconds: float)
 
 # The turns of our server, by callgrind: neither the client nor the kernel.
 COUNTED = "--toggle-collect=*Sockets*turn*"
-# The difference of two runs of so many wake-ups is without what happens once.
+# Wake-ups of two runs, whose difference leaves out what happens once.
 FEW, MANY = 100, 300
 COUNTED_SETUPS = ("25 x 512 B", "200 x 512 B")
 

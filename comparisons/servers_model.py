@@ -1,13 +1,15 @@
-"""A model, not a measurement, of what kernel workers bring on 4 to 32 cores, from costs measured here.
+"""A model, not a measurement, of the effect of kernel workers on 4 to 32 cores, from costs measured here.
 
 Measured, per echo of 512 B, in microseconds of CPU: the user part and the kernel's part of our server on a
-ring with 25 connections; all of an epoll server in C; and one sleep and wake-up, which is what an echo costs
-more with a single connection. The model: with a kernel worker (SQPOLL) the kernel's part, copies included,
-moves to the worker. User threads do the rest, and each batch of a worker wakes one of them. So `workers /
-kernel part` and `user threads / (user part + application + share of the wake-ups)` are what each side can
-do, and the smaller is the rate. Nothing in it slows down when there is more of it: no locks, no shared
-caches, no network; and the client's cores are not counted. FastIO's column is published (25 connections, a
-32-core Arm machine); its retry thread is one more busy thread.
+ring with 25 connections, all of an epoll server in C, and one sleep and wake-up, which is the extra cost of
+an echo with a single connection.
+
+The model: with a kernel worker (SQPOLL) the kernel's part, copies included, moves to the worker. User
+threads do the rest, and each batch of a worker wakes one of them. So the rate is the smaller of `workers /
+kernel part` and `user threads / (user part + application + share of the wake-ups)`. Nothing becomes slower
+with more cores: the model has no locks, no shared caches and no network, and the client's cores are not
+counted. FastIO's column is published (25 connections, a 32-core Arm machine); its retry thread is one more
+busy thread.
 
     python comparisons/servers_model.py --save
 """
@@ -78,7 +80,7 @@ class Costs:
         return 1 + max(range(len(rates)), key=rates.__getitem__)
 
     def split(self, cores: int, application: float) -> int:
-        """The number of user threads of so many cores, the others being kernel workers."""
+        """The best number of user threads on a number of cores, where the others are kernel workers."""
         return max(range(1, cores), key=lambda users: self.rate(users, cores - users, application))
 
 
@@ -107,7 +109,7 @@ def measure(programs: servers_live.Programs, place: servers_live.Place, seconds:
     }
 
 
-# What is told
+# Output
 
 
 def exact(value: float) -> tables.Summary:

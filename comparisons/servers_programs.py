@@ -1,10 +1,10 @@
 """What a request costs memcached, nginx and haproxy, plain and under `proactor run`: microseconds of CPU.
 
-50 connections to an unmodified server on the first processor, the load on the others, one request in flight
-on each connection. memcached has four threads and answers gets of 100 B; nginx has one worker process and
-sends files of 1 KB and 100 KB; haproxy passes 512 B to the epoll server in C, which shares the load's
-processors. CPU is of all threads of the server and of its children. The contenders of a round follow each
-other, and ratios are within rounds; the goal is at most 1.0 of plain everywhere.
+An unmodified server has 50 connections on the first processor and the load on the others, with one request
+in flight on each connection. memcached has four threads and answers gets of 100 B. nginx has one worker
+process and sends files of 1 KB and 100 KB. haproxy passes 512 B to the epoll server in C, which shares the
+load's processors. CPU is that of all threads of the server and of its children. The contenders of a round
+follow each other, and ratios are within rounds. The goal is at most 1.0 of plain everywhere.
 
     python comparisons/servers_programs.py
     python comparisons/servers_programs.py --setup "nginx, 1 KB"

@@ -1,9 +1,9 @@
 """What a request costs an unmodified redis-server, plain and under `proactor run`: microseconds of its CPU.
 
 Lock-step: `proactor bench net --lockstep` sends GETs to all connections, waits until all is served, and
-reads, so each wake-up finds exactly that many connections ready. Live: `redis-benchmark -t get` with 50
+reads, so each wake-up finds exactly that number of ready connections. Live: `redis-benchmark -t get` with 50
 connections on another processor. The contenders of a round follow each other, and ratios are within rounds.
-`goal` is the ratio to plain that was asked for. System calls are counted in a run of their own.
+`goal` is the wanted ratio to plain. System calls are counted in a separate run.
 
     python comparisons/servers_redis.py
     python comparisons/servers_redis.py --setup "50 connections, 16 deep"

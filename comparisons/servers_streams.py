@@ -1,8 +1,9 @@
 """What one echo costs a Python server that finds K ready connections: microseconds of CPU of its process.
 
-asyncio's streams and protocols and `proactor.net`, on asyncio's loop and on uvloop. `proactor bench net
---lockstep` is the client: it sends to each connection, waits until all is served, and reads; client and
-server share one processor, and the client's time is not counted. Calls are counted in a round of their own.
+The servers are asyncio's streams and protocols and `proactor.net`, on asyncio's loop and on uvloop. The
+client is `proactor bench net --lockstep`: it sends to each connection, waits until all is served, and reads.
+Client and server share one processor, and the client's time is not counted. Calls are counted in a separate
+round.
 
     python comparisons/servers_streams.py
     python comparisons/servers_streams.py --only proactor.net --setup "25 x 512 B"

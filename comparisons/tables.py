@@ -85,7 +85,7 @@ class Row:
     more: Sequence[str] = ()
     # None: by its name.
     of_ours: bool | None = None
-    # What can be reached at most: nobody is behind it.
+    # An upper bound: other rows are not compared with it.
     is_floor: bool = False
 
     @property
@@ -147,7 +147,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def group_table(group: Group) -> str:
-    """With a column of who is faster than a row of ours and how many times, where somebody is."""
+    """With a column that names what is faster than a row of ours, if anything is."""
     behind = [group.behind(row) for row in group.rows]
     more = ["slower than"] if any(behind) else []
     head = ["by", group.measure, f"of {group.rows[0].name}", *group.head, *more]

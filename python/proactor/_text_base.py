@@ -71,9 +71,9 @@ async def split(text: str, newline: str | None) -> list[str]:
 
 
 class Turn(Users):
-    """A lock that serves in the order of asking, and knows whether anybody has it or asks for it.
+    """A lock that is granted in the order of requests, and knows whether it is held or wanted.
 
-    It passes from hand to hand, so that nobody overtakes, and keeps no loop alive that has come to its end.
+    Each release hands it to the next request, so that none overtakes. It keeps no ended loop alive.
     """
 
     def __new__(cls, check: Callable[[], None] = lambda: None) -> Turn:

@@ -1,8 +1,8 @@
 """The standard library's `shutil` for event loops: the same names, arguments, results and errors, awaited.
 
-`copyfile`, `copy`, `copy2`, `copytree`, `rmtree` and `move` work in short steps. Cancelled, they have the
-step in hand finished, so that nothing goes on after CancelledError, and leave what is done as it is. The
-others are one call in a thread, which runs to its end if it has begun.
+`copyfile`, `copy`, `copy2`, `copytree`, `rmtree` and `move` work in short steps. A cancelled call finishes
+its current step, so that nothing runs after CancelledError, and leaves what is done as it is. The others are
+one call in a thread, which runs to its end if it has begun.
 """
 
 from __future__ import annotations
@@ -209,8 +209,7 @@ async def rmtree(
     - `dir_fd`: the directory in which a relative `path` is.
 
     Otherwise the first OSError is raised. A link in place of the tree is an OSError, and links in it are
-    not followed, not even one that somebody puts there meanwhile. Cancelled, it leaves what it has not come
-    to.
+    not followed, even if they appear during the call. A cancelled call leaves what it has not reached.
     """
 
     def failed(function: Callable[..., Any], path: str, error: OSError) -> None:
@@ -243,8 +242,8 @@ async def move(
 ) -> Any:
     """Renames a file or a tree, into `dst` if that is a directory; returns its new path.
 
-    Between file systems it is copied, with `copy_function` as in `copytree`, and then removed: cancelled
-    meanwhile, the source is whole as long as copying goes on. Raises Error if the name is taken in `dst` or
+    Between file systems it is copied, with `copy_function` as in `copytree`, and then removed. A call that is
+    cancelled during the copy leaves the source whole. Raises Error if the name is taken in `dst` or
     `dst` is in `src`.
     """
     target, left = await in_steps(once(_copy.rename, src, dst))

@@ -152,7 +152,7 @@ def test_an_existing_file_is_refused(tmp_path: Path, rw: str) -> None:
     file = tmp_path / "precious"
     file.write_bytes(b"x" * (1 << 20))
     done = bench(tmp_path, "io", *SMALL, "--engine", "sync", "--filename", "precious", "--rw", rw, status=2)
-    assert "precious: there already" in done.stderr
+    assert "precious: it exists" in done.stderr
     assert ("OVERWRITTEN" in done.stderr) == (rw == "write")
     assert file.read_bytes() == b"x" * (1 << 20)
     large = ("--filename", "precious", "--use-existing", "--size", "2m")
@@ -165,7 +165,7 @@ def test_a_block_device_is_refused(tmp_path: Path) -> None:
     # A dry run: what is refused by mistake only must not be at risk in a test.
     write = ("--engine", "sync", "--filename", name, "--rw", "write", "--dry-run")
     done = bench(tmp_path, "io", *SMALL, *write, status=2)
-    assert f"{name}: a block device: what is in it would be OVERWRITTEN" in done.stderr
+    assert f"{name}: a block device: its contents would be OVERWRITTEN" in done.stderr
 
 
 def test_devices_without_poll_queues(tmp_path: Path) -> None:

@@ -227,7 +227,7 @@ def test_compare(place: Path, report: dict[str, Any]) -> None:
     (place / "before").write_text(scaled(report, 1))
     (place / "slower").write_text(scaled(report, 0.5))
     same = bench(place, "compare", "before", "before", "--fail-if-worse").stdout
-    assert same.count("not told apart") == 3
+    assert same.count("no difference shown") == 3
     worse = bench(place, "compare", "before", "slower", "--fail-if-worse", status=1).stdout
     assert worse.count("-50.0 %), p = 0.029: WORSE") == 3
     better = json.loads(bench(place, "compare", "slower", "before", "--json").stdout)

@@ -67,8 +67,8 @@ def test_without_it_there_is_a_hint(cp: Ours, killed: Path) -> None:
     outcome = cp(*COMMAND)
     assert outcome.status == 0
     assert outcome.stderr == [
-        f"cp: warning: '{killed.name}.journal' is of a copy that was interrupted:"
-        f" --resume goes on with it; to give it up, remove '{killed.name}'*"
+        f"cp: warning: '{killed.name}.journal' was left by an interrupted copy;"
+        f" continue it with --resume, or remove '{killed.name}'* to discard it"
     ]
     assert snapshot(cp.directory / "s") == snapshot(cp.directory / "t")
     assert killed.is_dir()
@@ -101,7 +101,7 @@ def test_a_dry_run_leaves_what_says_nothing(cp: Ours) -> None:
 def test_other_options_are_refused(cp: Ours, killed: Path) -> None:
     outcome = cp("--resume", "-r", "s", "t")
     assert outcome.status == 1
-    assert outcome.stderr == [f"cp: cannot resume '{killed.name}.journal': it was begun with other options"]
+    assert outcome.stderr == [f"cp: cannot resume '{killed.name}.journal': it was started with other options"]
 
 
 def test_another_source_is_refused(cp: Ours, killed: Path) -> None:
@@ -109,8 +109,7 @@ def test_another_source_is_refused(cp: Ours, killed: Path) -> None:
     outcome = cp("--resume", "-a", "--copy-contents", "other", "t")
     assert outcome.status == 1
     assert outcome.stderr == [
-        f"cp: cannot resume '{killed.name}.journal':"
-        f" it was begun from another source, which was '{cp.directory}/s'"
+        f"cp: cannot resume '{killed.name}.journal': it was started from another source, '{cp.directory}/s'"
     ]
 
 

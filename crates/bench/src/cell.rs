@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Formats a time as `2 s` or `500 ms`.
-fn told(time_ms: u64) -> String {
+fn formatted(time_ms: u64) -> String {
     match time_ms % 1000 {
         0 => format!("{} s", time_ms / 1000),
         _ => format!("{time_ms} ms"),
@@ -144,12 +144,12 @@ impl Cell {
             text += ", offsets drawn one by one";
         }
         text += &match self.runtime_ms {
-            Some(time) if self.time_based => format!(", for {}", told(time)),
-            Some(time) => format!(", {} at most", told(time)),
+            Some(time) if self.time_based => format!(", for {}", formatted(time)),
+            Some(time) => format!(", {} at most", formatted(time)),
             None => String::new(),
         };
         if self.ramp_ms > 0 {
-            text += &format!(" after {}", told(self.ramp_ms));
+            text += &format!(" after {}", formatted(self.ramp_ms));
         }
         if let Some(bytes) = self.io_bytes {
             text += &format!(", {} in all", units::bytes(bytes));

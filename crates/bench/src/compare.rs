@@ -3,7 +3,7 @@
 
 use crate::report::{CellReport, Report};
 use crate::stats::{mann_whitney, Spread, ROUNDS_NEEDED, SIGNIFICANT};
-use crate::verdict::{less_is_better, told};
+use crate::verdict::{formatted, less_is_better};
 use serde::Serialize;
 
 /// Change of a number between two reports.
@@ -14,7 +14,7 @@ pub enum Change {
     Better,
     /// Worse, beyond chance.
     Worse,
-    /// Not told apart, though there were enough rounds to do so.
+    /// No difference was shown, although there were enough rounds.
     Same,
     /// Too few rounds to tell anything.
     Unknown,
@@ -121,7 +121,10 @@ fn pair(a: &CellReport, b: &CellReport) -> Option<Pair> {
         ratio: after.median / before.median,
         p,
         change,
-        shown: (told(before.median, measure), told(after.median, measure)),
+        shown: (
+            formatted(before.median, measure),
+            formatted(after.median, measure),
+        ),
         before,
         after,
     })
@@ -135,7 +138,7 @@ impl Comparison {
             let verdict = match pair.change {
                 Change::Better => "better",
                 Change::Worse => "WORSE",
-                Change::Same => "not told apart",
+                Change::Same => "no difference shown",
                 Change::Unknown => "too few rounds to tell (4 on each side at least)",
             };
             out += &format!(

@@ -107,7 +107,7 @@ impl Environment {
 
     /// Returns names and values as text.
     pub fn lines(&self) -> Vec<(&'static str, String)> {
-        let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "not told".into());
+        let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".into());
         let bytes = |value: Option<u64>| value.map_or("unlimited".into(), crate::units::bytes);
         let mut lines = vec![
             ("kernel", format!("{} {}", text(&self.kernel), self.arch)),
@@ -120,13 +120,13 @@ impl Environment {
             ("clock", text(&self.clocksource)),
             (
                 "memory",
-                self.memory_bytes.map_or("not told".into(), |b| {
+                self.memory_bytes.map_or("unknown".into(), |b| {
                     format!("{:.1} GiB", b as f64 / (1u64 << 30) as f64)
                 }),
             ),
             (
                 "load before",
-                self.load.map_or("not told".into(), |load| format!("{load:.2}")),
+                self.load.map_or("unknown".into(), |load| format!("{load:.2}")),
             ),
         ];
         if let Some(fs) = &self.file_system {
@@ -144,9 +144,8 @@ impl Environment {
                 "memlock {}, open files {}, aio-max-nr {}, io_uring_disabled {}",
                 bytes(self.memlock_bytes),
                 self.open_files.map_or("unlimited".into(), |n| n.to_string()),
-                self.aio_max_nr.map_or("not told".into(), |n| n.to_string()),
-                self.io_uring_disabled
-                    .map_or("not told".into(), |n| n.to_string()),
+                self.aio_max_nr.map_or("unknown".into(), |n| n.to_string()),
+                self.io_uring_disabled.map_or("unknown".into(), |n| n.to_string()),
             ),
         ));
         lines.push((
@@ -169,8 +168,8 @@ impl Environment {
     fn frequency(&self) -> String {
         let now = self
             .mhz
-            .map_or("not told".into(), |mhz| format!("{mhz:.0} MHz at the start"));
-        let governor = self.governor.as_deref().unwrap_or("not told");
+            .map_or("unknown".into(), |mhz| format!("{mhz:.0} MHz at the start"));
+        let governor = self.governor.as_deref().unwrap_or("unknown");
         format!("{now}, governor {governor}")
     }
 }

@@ -74,13 +74,13 @@ fn names(root: &Path) -> Result<Vec<(PathBuf, FileType)>, String> {
         let entries = dir.entries.iter().map(|(entry, kind, _)| (name(entry), *kind));
         own.chain(entries).collect::<Vec<_>>()
     };
-    let dirs = walk(root).map_err(|e| told(root, &e))?;
+    let dirs = walk(root).map_err(|e| with_path(root, &e))?;
     let mut names: Vec<_> = dirs.iter().flat_map(in_dir).collect();
     names.sort_by(|one, other| one.0.cmp(&other.0));
     Ok(names)
 }
 
-fn told(path: &Path, error: &io::Error) -> String {
+fn with_path(path: &Path, error: &io::Error) -> String {
     format!("{}: {error}", path.display())
 }
 
@@ -98,12 +98,12 @@ impl Pair<'_> {
             FileType::RegularFile => same_file(&one, &other, buffers),
             _ => Ok(true),
         };
-        if !equal.map_err(|e| told(&other, &e))? {
+        if !equal.map_err(|e| with_path(&other, &e))? {
             return Err(format!("{} differs", name.display()));
         }
         if self.attributes && kind != FileType::Symlink {
             let facts = |path: &Path| {
-                let found = path.metadata().map_err(|e| told(path, &e))?;
+                let found = path.metadata().map_err(|e| with_path(path, &e))?;
                 Ok::<_, String>((found.mode(), found.mtime(), found.mtime_nsec()))
             };
             if facts(&one)? != facts(&other)? {

@@ -106,7 +106,7 @@ fn is_different(a: &CellReport, b: &CellReport, measure: Measure) -> bool {
 }
 
 /// Formats a number with its unit.
-pub fn told(value: f64, measure: Measure) -> String {
+pub fn formatted(value: f64, measure: Measure) -> String {
     match measure {
         Measure::Time | Measure::Latency | Measure::Cpu => units::seconds(value),
         Measure::Iops => format!("{} IOPS", units::number(value)),
@@ -116,7 +116,7 @@ pub fn told(value: f64, measure: Measure) -> String {
 
 fn opening(ranked: &[(&CellReport, Spread)], ties: &[&CellReport], measure: Measure) -> String {
     let (best, spread) = &ranked[0];
-    let number = told(spread.median, measure);
+    let number = formatted(spread.median, measure);
     let engine = best.cell.contender();
     let what = match measure {
         Measure::Latency => "the shortest 99th percentile",
@@ -206,8 +206,9 @@ fn doubts(ranked: &[(&CellReport, Spread)], measure: Measure) -> String {
         .min()
         .unwrap_or(0);
     if fewest < ROUNDS_NEEDED {
-        text +=
-            &format!(" With {fewest} rounds nothing can be told apart: it takes {ROUNDS_NEEDED} at least.");
+        text += &format!(
+            " With {fewest} rounds no difference can be shown: at least {ROUNDS_NEEDED} are needed."
+        );
     }
     if let [(_, first), (second, next), ..] = ranked {
         let gap = (first.median - next.median).abs() / first.median.abs().max(f64::MIN_POSITIVE);
@@ -218,7 +219,7 @@ fn doubts(ranked: &[(&CellReport, Spread)], measure: Measure) -> String {
                 percent(noise),
                 percent(gap),
                 second.cell.contender(),
-                told(next.median, measure)
+                formatted(next.median, measure)
             );
         }
     }

@@ -381,11 +381,11 @@ impl Told {
 fn warned(warning: Warning) -> &'static str {
     match warning {
         Warning::NamedTwice => "named twice as a source",
-        Warning::LeftJournal => "left by a copy that was interrupted; resume=True goes on with it",
-        Warning::LeftTree => "left by a copy that was interrupted, or of one that has just begun",
+        Warning::LeftJournal => "left by an interrupted copy; continue it with resume=True",
+        Warning::LeftTree => "left by an interrupted copy, or part of one that has just started",
         Warning::Grew => "grew while it was read; the copy has the length that it had at first",
         Warning::NamesSplit => {
-            "a file of its own; no more names can be given to the file that it is a name of"
+            "copied as a separate file; its file has as many hard links as the file system allows"
         }
         Warning::ChangedSincePlanned => {
             "has changed since it was planned; what was there when it was read is copied"
@@ -412,12 +412,9 @@ fn refused(refusal: Refusal) -> (i32, &'static str) {
         R::TargetExists => (libc::EEXIST, "The target exists"),
         R::BackupIsSource => (libc::EINVAL, "The backup would destroy the source"),
         R::BeingMade { .. } => (libc::EBUSY, "Another copy is making the new tree of this name"),
-        R::ResumeBusy => (libc::EBUSY, "The copy that is to be resumed is going on"),
-        R::ResumeOtherSource => (
-            libc::EINVAL,
-            "What is to be resumed was begun from another source",
-        ),
-        R::ResumeOtherOptions => (libc::EINVAL, "What is to be resumed was begun with other options"),
+        R::ResumeBusy => (libc::EBUSY, "The copy to resume is still running"),
+        R::ResumeOtherSource => (libc::EINVAL, "The copy to resume was started from another source"),
+        R::ResumeOtherOptions => (libc::EINVAL, "The copy to resume was started with other options"),
         R::ResumeAmbiguous => (libc::EINVAL, "There are several copies that could be resumed"),
     }
 }

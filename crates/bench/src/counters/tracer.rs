@@ -61,14 +61,14 @@ impl Tracer {
     fn blind_to(&self) -> Vec<String> {
         match self {
             Tracer::Perf(_) => vec![
-                "what io_uring's kernel threads do: they make no system calls".into(),
-                "why and how long threads were off the CPU, and how long the kernel had each op: --counters bpf".into(),
+                "the work of io_uring's kernel threads, which make no system calls".into(),
+                "times of threads off the CPU and their reasons, and times of ops in the kernel (--counters bpf shows them)".into(),
             ],
             #[cfg(feature = "bpf")]
             Tracer::Bpf(bpf) => {
                 let mut list = vec![
-                    "which of the process's threads: what runs beside the cell is in it".to_owned(),
-                    "how long the kernel had an op of Linux AIO: it has no tracepoint".to_owned(),
+                    "the thread of each call: those of other threads of the process are included".to_owned(),
+                    "times of Linux AIO's ops in the kernel, which has no tracepoint for them".to_owned(),
                 ];
                 list.extend_from_slice(bpf.missing());
                 list

@@ -73,7 +73,7 @@ impl RawUring {
             self.take(usize::MAX, &mut early);
             self.early = early;
             if self.ring.params().is_setup_sqpoll() {
-                told(unless_interrupted(self.ring.submitter().squeue_wait()))?;
+                checked(unless_interrupted(self.ring.submitter().squeue_wait()))?;
             }
         }
         self.in_flight += 1;
@@ -106,7 +106,7 @@ impl RawUring {
 
 /// Interprets EBUSY: completions that found no room wait for it, and those that are ready have to be read
 /// first (5.5).
-fn told(entered: io::Result<usize>) -> Result<(), String> {
+fn checked(entered: io::Result<usize>) -> Result<(), String> {
     match entered {
         Err(e) if e.raw_os_error() != Some(libc::EBUSY) => Err(format!("io_uring_enter: {e}")),
         _ => Ok(()),
@@ -185,13 +185,13 @@ impl Transport for RawUring {
     }
 
     fn flush(&mut self) -> Result<(), String> {
-        told(unless_interrupted(self.ring.submit()))
+        checked(unless_interrupted(self.ring.submit()))
     }
 
     fn wait(&mut self, ended: &mut Vec<Ended>) -> Result<(), String> {
         ended.append(&mut self.early);
         if ended.is_empty() && self.ring.completion().is_empty() {
-            told(unless_interrupted(self.ring.submit_and_wait(1)))?;
+            checked(unless_interrupted(self.ring.submit_and_wait(1)))?;
         } else if !self.ring.submission().is_empty() {
             self.flush()?;
         }
@@ -207,7 +207,7 @@ impl Drop for RawUring {
             if self.take(usize::MAX, &mut ended) > 0 {
                 continue;
             }
-            if told(unless_interrupted(self.ring.submit_and_wait(1))).is_err() {
+            if checked(unless_interrupted(self.ring.submit_and_wait(1))).is_err() {
                 // The kernel may write to them for as long as the process lives.
                 std::mem::forget(std::mem::take(&mut self.buffers));
                 return;

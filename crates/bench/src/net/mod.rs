@@ -114,7 +114,7 @@ impl Plan {
 ///
 /// # Errors
 /// If nothing could be measured at all.
-pub fn run(plan: &Plan, stop: &AtomicBool, told: &mut dyn FnMut(&Progress)) -> Result<Report, String> {
+pub fn run(plan: &Plan, stop: &AtomicBool, on_progress: &mut dyn FnMut(&Progress)) -> Result<Report, String> {
     plan.check()?;
     let counting = plan.counting();
     if let (Counters::Perf | Counters::Bpf, Err(why)) = (plan.counters, &counting) {
@@ -135,7 +135,7 @@ pub fn run(plan: &Plan, stop: &AtomicBool, told: &mut dyn FnMut(&Progress)) -> R
         seed: plan.seed,
         stop,
     };
-    let cells = schedule.measure_each(told, &mut |index, counts| {
+    let cells = schedule.measure_each(on_progress, &mut |index, counts| {
         let (server, load) = &plan.cells[index];
         one_round(&plan.servers[*server], load, plan.seed, counts, stop)
     });
@@ -151,7 +151,7 @@ pub fn run(plan: &Plan, stop: &AtomicBool, told: &mut dyn FnMut(&Progress)) -> R
         left_out: plan.left_out.clone(),
         counters: if counting.is_ok() { "perf" } else { "none" }.into(),
         not_seen: match counting {
-            Ok(()) => vec!["what kernel threads do for a server: they make no system calls".into()],
+            Ok(()) => vec!["the work of kernel threads for a server, which make no system calls".into()],
             Err(why) => vec![format!("system calls: {why}")],
         },
         cells,

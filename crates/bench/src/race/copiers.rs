@@ -237,7 +237,7 @@ impl Source {
 ///
 /// # Errors
 /// If nothing could be measured at all.
-pub fn run(plan: &Plan, stop: &AtomicBool, told: &mut dyn FnMut(&Progress)) -> Result<Report, String> {
+pub fn run(plan: &Plan, stop: &AtomicBool, on_progress: &mut dyn FnMut(&Progress)) -> Result<Report, String> {
     plan.check()?;
     let frame = Frame::open(&plan.common)?;
     let place = plan.common.place()?;
@@ -249,7 +249,7 @@ pub fn run(plan: &Plan, stop: &AtomicBool, told: &mut dyn FnMut(&Progress)) -> R
     };
     let mut trees = Vec::new();
     for (number, source) in plan.sources.iter().enumerate() {
-        told(&said(format!("making {}", source.words())));
+        on_progress(&said(format!("making {}", source.words())));
         trees.push(made(
             source,
             &place.path().join(format!("source{number}")),
@@ -279,7 +279,7 @@ pub fn run(plan: &Plan, stop: &AtomicBool, told: &mut dyn FnMut(&Progress)) -> R
         stop,
     };
     let mut number = 0;
-    let cells = schedule.measure_each(told, &mut |index, counts| {
+    let cells = schedule.measure_each(on_progress, &mut |index, counts| {
         number += 1;
         let (source, copier) = pairs[index];
         let target = place.path().join(format!("run{number}"));
@@ -294,7 +294,7 @@ pub fn run(plan: &Plan, stop: &AtomicBool, told: &mut dyn FnMut(&Progress)) -> R
         };
         one.run(counts)
     });
-    told(&said("removing the copies".into()));
+    on_progress(&said("removing the copies".into()));
     // Not by its drop, which would hide errors.
     place.close().map_err(|e| format!("removing the copies: {e}"))?;
     Ok(frame.close(cells, plan.left_out.clone(), versions(&plan.copiers, stop), stop))
@@ -323,9 +323,9 @@ fn made(source: &Source, root: &Path, seed: u64) -> Result<Tree, String> {
         }
         Source::There(path) => path.clone(),
     };
-    let told = |e: std::io::Error| format!("{}: {e}", root.display());
-    let size = tree::size(&root).map_err(told)?;
-    let files = tree::files(&root).map_err(told)?;
+    let with_root = |e: std::io::Error| format!("{}: {e}", root.display());
+    let size = tree::size(&root).map_err(with_root)?;
+    let files = tree::files(&root).map_err(with_root)?;
     let name = match source {
         Source::Made(kind, _) => kind.name.to_owned(),
         Source::There(path) => path.display().to_string(),

@@ -140,13 +140,13 @@ impl Plan {
 ///
 /// # Errors
 /// If nothing could be measured at all.
-pub fn run(plan: &Plan, stop: &AtomicBool, told: &mut dyn FnMut(&Progress)) -> Result<Report, String> {
+pub fn run(plan: &Plan, stop: &AtomicBool, on_progress: &mut dyn FnMut(&Progress)) -> Result<Report, String> {
     plan.check()?;
     let frame = Frame::open(&plan.common)?;
     let place = plan.common.place()?;
     let mut pairs: Vec<(&Task, &Contender)> = Vec::new();
     for task in &plan.tasks {
-        told(&Progress {
+        on_progress(&Progress {
             what: format!("making the files of {}", task.about),
             done: 0,
             of: 0,
@@ -175,7 +175,7 @@ pub fn run(plan: &Plan, stop: &AtomicBool, told: &mut dyn FnMut(&Progress)) -> R
         seed: plan.common.seed,
         stop,
     };
-    let cells = schedule.measure_each(told, &mut |index, counts| {
+    let cells = schedule.measure_each(on_progress, &mut |index, counts| {
         let (task, contender) = pairs[index];
         round(plan, task, contender, place.path(), frame.device(), counts, stop)
     });

@@ -74,7 +74,7 @@ impl Frame<'_> {
             left_out,
             counters: if self.counting.is_ok() { "perf" } else { "none" }.into(),
             not_seen: match self.counting {
-                Ok(()) => vec!["what kernel threads do for a program: they make no system calls".into()],
+                Ok(()) => vec!["the work of kernel threads for a program, which make no system calls".into()],
                 Err(why) => vec![format!("system calls: {why}")],
             },
             cells,

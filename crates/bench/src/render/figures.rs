@@ -5,7 +5,7 @@ use super::rows::Section;
 use crate::report::{CellReport, Distribution, Report};
 use crate::stats::Spread;
 use crate::units;
-use crate::verdict::{less_is_better, told};
+use crate::verdict::{formatted, less_is_better};
 
 /// A chart that is embedded in a page.
 pub(super) struct Figure {
@@ -56,7 +56,7 @@ pub(super) fn figures(section: &Section<'_>, engines: &[String]) -> Vec<Figure> 
                 value: spread.median,
                 low: spread.min,
                 high: spread.max,
-                shown: told(spread.median, measure),
+                shown: formatted(spread.median, measure),
                 colour: colour(cell),
             })
         })

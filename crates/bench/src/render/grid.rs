@@ -45,7 +45,7 @@ fn sizes(cell: &Cell) -> (u64, u64) {
     (cell.bs, cell.write_bytes())
 }
 
-fn told((reads, writes): (u64, u64)) -> String {
+fn formatted((reads, writes): (u64, u64)) -> String {
     match reads == writes {
         true => units::bytes(reads),
         false => format!("{},{}", units::bytes(reads), units::bytes(writes)),
@@ -74,11 +74,11 @@ fn grid(cells: &[(&Cell, &CellReport)]) -> Grid {
             cell.engine == engine && sizes(cell) == bs && (cell.iodepth == depth || any_depth(cell))
         });
         let spread = found.and_then(|(_, report)| Spread::of(&report.values(measure)));
-        spread.map_or("-".into(), |spread| verdict::told(spread.median, measure))
+        spread.map_or("-".into(), |spread| verdict::formatted(spread.median, measure))
     };
     let head = columns
         .iter()
-        .map(|(depth, bs)| format!("{} x {depth}", told(*bs)));
+        .map(|(depth, bs)| format!("{} x {depth}", formatted(*bs)));
     let first = cells[0].0;
     let title = Subject::Io(first.clone()).title();
     let block = format!("{} {} of", first.rw, first.block_sizes());

@@ -342,13 +342,15 @@ fn unreached_because(cell: &CellReport) -> String {
 pub(super) fn remarks(report: &Report) -> Vec<String> {
     let mut remarks = Vec::new();
     if report.interrupted {
-        remarks.push("Interrupted: cells have fewer rounds than were asked for, or none.".into());
+        remarks.push("Interrupted: cells have fewer rounds than requested, or none.".into());
     }
     remarks.extend(report.left_out.iter().map(|why| format!("Left out: {why}")));
     remarks.push(match report.counters.as_str() {
         "none" => "System calls were not counted.".into(),
         method => {
-            format!("System calls were counted by {method}, in a round of its own whose times are not told.")
+            format!(
+                "System calls were counted by {method}, in a separate round whose times are not reported."
+            )
         }
     });
     remarks.extend(report.not_seen.iter().map(|what| format!("Not seen: {what}.")));
@@ -426,7 +428,7 @@ fn seen(seen: &Seen) -> String {
         units::seconds(seen.preempted_s),
         units::thousands(seen.involuntary as i64)
     );
-    let told = |times: &BTreeMap<String, Times>| {
+    let formatted = |times: &BTreeMap<String, Times>| {
         let mut most: Vec<(&String, &Times)> = times.iter().collect();
         most.sort_by_key(|(_, times)| std::cmp::Reverse(times.count));
         let one = |(name, times): &(&String, &Times)| {
@@ -436,10 +438,10 @@ fn seen(seen: &Seen) -> String {
         most.iter().take(3).map(one).collect::<Vec<_>>().join(", ")
     };
     if !seen.op_times.is_empty() {
-        text += &format!("; ops in the kernel: {}", told(&seen.op_times));
+        text += &format!("; ops in the kernel: {}", formatted(&seen.op_times));
     }
     if !seen.call_times.is_empty() {
-        text += &format!("; calls took {}", told(&seen.call_times));
+        text += &format!("; calls took {}", formatted(&seen.call_times));
     }
     if !seen.punts.is_empty() {
         let one = |(name, n): (&String, &u64)| format!("{name} {}", units::thousands(*n as i64));

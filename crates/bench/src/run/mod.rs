@@ -148,7 +148,7 @@ fn method(wanted: Counters) -> Result<Result<(Method, Vec<String>), String>, Str
         // what is missing.
         Counters::Auto => Ok(tried(Method::Bpf).or_else(|no_bpf| match tried(Method::Perf) {
             Ok((method, mut blind_to)) => {
-                blind_to.push(format!("what BPF counts: {no_bpf}"));
+                blind_to.push(format!("counts by BPF: {no_bpf}"));
                 Ok((method, blind_to))
             }
             Err(no_perf) => Err(format!("by BPF: {no_bpf}; by perf: {no_perf}")),
@@ -156,12 +156,12 @@ fn method(wanted: Counters) -> Result<Result<(Method, Vec<String>), String>, Str
     }
 }
 
-/// Measures the plan. `told` is called with the progress, on the calling thread. When `stop` becomes true,
+/// Measures the plan. `on_progress` is called with the progress, on the calling thread. When `stop` becomes true,
 /// the current round is given up and the report has those before it.
 ///
 /// # Errors
 /// If nothing could be measured at all: see [`Plan::check`], and the errors of making the files.
-pub fn run(plan: &Plan, stop: &AtomicBool, told: &mut dyn FnMut(&Progress)) -> Result<Report, String> {
+pub fn run(plan: &Plan, stop: &AtomicBool, on_progress: &mut dyn FnMut(&Progress)) -> Result<Report, String> {
     let here = Environment::look(plan.path());
     plan.check(&here)?;
     let counting = method(plan.counters)?;
@@ -170,7 +170,7 @@ pub fn run(plan: &Plan, stop: &AtomicBool, told: &mut dyn FnMut(&Progress)) -> R
     let started = utc(SystemTime::now());
     let known_threads = usage::thread_ids();
     let target = Target::make(&plan.place, &plan.needs(), plan.seed, stop, &mut |done, of| {
-        told(&Progress {
+        on_progress(&Progress {
             what: format!("filling {} of {} MiB", done >> 20, of >> 20),
             done: 0,
             of: 0,
@@ -186,7 +186,7 @@ pub fn run(plan: &Plan, stop: &AtomicBool, told: &mut dyn FnMut(&Progress)) -> R
         known_threads,
         method,
     };
-    let cells = session.measure(told);
+    let cells = session.measure(on_progress);
     let mut report = Report {
         format: FORMAT.into(),
         command: plan.command.clone(),

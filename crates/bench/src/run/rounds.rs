@@ -46,10 +46,10 @@ impl Schedule<'_> {
     /// Does the same as [`measure`](Self::measure) where each subject runs alone.
     pub fn measure_each(
         self,
-        told: &mut dyn FnMut(&Progress),
+        on_progress: &mut dyn FnMut(&Progress),
         one: &mut dyn FnMut(usize, bool) -> Result<Raw, String>,
     ) -> Vec<CellReport> {
-        self.measure(told, &mut |group, counts| {
+        self.measure(on_progress, &mut |group, counts| {
             assert_eq!(group.len(), 1, "alone");
             one(group.start, counts).map(|raw| vec![raw])
         })
@@ -59,7 +59,7 @@ impl Schedule<'_> {
     /// counting.
     pub fn measure(
         self,
-        told: &mut dyn FnMut(&Progress),
+        on_progress: &mut dyn FnMut(&Progress),
         one: &mut dyn FnMut(Range<usize>, bool) -> Result<Vec<Raw>, String>,
     ) -> Vec<CellReport> {
         let count = self.subjects.len();
@@ -90,7 +90,7 @@ impl Schedule<'_> {
                 };
                 let subject = &self.subjects[group.start];
                 let what = format!("{which}: {}, {}", subject.contender(), subject.work());
-                told(&clock.progress(what));
+                on_progress(&clock.progress(what));
                 let begun = Instant::now();
                 let raws = one(group.clone(), counts);
                 let took = begun.elapsed() / group.len() as u32;

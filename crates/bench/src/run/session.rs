@@ -34,7 +34,7 @@ pub(super) struct Session<'a> {
 }
 
 impl Session<'_> {
-    pub fn measure(&mut self, told: &mut dyn FnMut(&Progress)) -> Vec<CellReport> {
+    pub fn measure(&mut self, on_progress: &mut dyn FnMut(&Progress)) -> Vec<CellReport> {
         let plan = self.plan;
         let schedule = Schedule {
             subjects: plan.cells.iter().cloned().map(Subject::Io).collect(),
@@ -51,7 +51,9 @@ impl Session<'_> {
             seed: plan.seed,
             stop: self.stop,
         };
-        schedule.measure(told, &mut |group, counts| self.round(&plan.cells[group], counts))
+        schedule.measure(on_progress, &mut |group, counts| {
+            self.round(&plan.cells[group], counts)
+        })
     }
 
     /// Runs a round of cells that run at once.

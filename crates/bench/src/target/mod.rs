@@ -91,7 +91,7 @@ impl Target {
         }
     }
 
-    /// Makes and fills the files. `told` is called with the bytes done and the bytes in all.
+    /// Makes and fills the files. `on_bytes` is called with the bytes done and the bytes in all.
     ///
     /// # Errors
     /// A sentence that says what failed; `interrupted` if `stop` became true. Nothing is left then.
@@ -100,7 +100,7 @@ impl Target {
         needs: &Needs,
         seed: u64,
         stop: &AtomicBool,
-        told: &mut dyn FnMut(u64, u64),
+        on_bytes: &mut dyn FnMut(u64, u64),
     ) -> Result<Target, String> {
         Target::check(place, needs)?;
         let mut target = Target {
@@ -143,7 +143,7 @@ impl Target {
         for (i, file) in all.iter().enumerate() {
             let before = needs.size * i as u64;
             fill(file, needs.size, seed, stop, &mut |done| {
-                told(before + done, total)
+                on_bytes(before + done, total)
             })
             .map_err(|e| format!("{}: filling the file: {e}", target.place.display()))?;
         }
@@ -212,11 +212,11 @@ fn check_existing(path: &Path, facts: &fs::Metadata, allowed: bool, needs: &Need
         return Err(format!("{name}: neither a regular file nor a block device"));
     }
     if !allowed {
-        let what = if device { "a block device" } else { "there already" };
+        let what = if device { "a block device" } else { "it exists" };
         let risk = if needs.writes {
-            "what is in it would be OVERWRITTEN; with --use-existing it is"
+            "its contents would be OVERWRITTEN; --use-existing allows that"
         } else {
-            "with --use-existing it is read"
+            "--use-existing allows reading it"
         };
         return Err(format!("{name}: {what}: {risk}"));
     }
@@ -335,7 +335,7 @@ fn fill(
     size: u64,
     seed: u64,
     stop: &AtomicBool,
-    told: &mut dyn FnMut(u64),
+    on_bytes: &mut dyn FnMut(u64),
 ) -> Result<(), String> {
     allocate(file, size).map_err(|e| e.to_string())?;
     let mut buffer = vec![0; FILL_BYTES.min(size as usize)];
@@ -348,7 +348,7 @@ fn fill(
         data::fill(part, seed, 0, offset);
         file.write_all_at(part, offset).map_err(|e| e.to_string())?;
         offset += part.len() as u64;
-        told(offset);
+        on_bytes(offset);
     }
     cache::write_and_drop(file).map_err(|e| e.to_string())
 }

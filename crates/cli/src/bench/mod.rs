@@ -239,8 +239,8 @@ fn run_io(io: &flags::Io, command: &[String]) -> Outcome {
         crate::print(&plan::described(&plan));
         return Ok(0);
     }
-    reported(&io.outputs, fio, io.progress, |stop, told| {
-        measure::run(&plan, stop, told)
+    reported(&io.outputs, fio, io.progress, |stop, on_progress| {
+        measure::run(&plan, stop, on_progress)
     })
 }
 
@@ -263,7 +263,7 @@ fn run_files(files: &race::Files, command: &[String], host: &Host<'_>) -> Outcom
         &files.shared.outputs,
         None,
         files.shared.progress,
-        |stop, told| proactor_bench::race::files::run(&plan, stop, told),
+        |stop, on_progress| proactor_bench::race::files::run(&plan, stop, on_progress),
     )
 }
 
@@ -282,17 +282,20 @@ fn run_cp(cp: &race::Cp, command: &[String], host: &Host<'_>) -> Outcome {
         crate::print(&race::cp_described(&plan));
         return Ok(0);
     }
-    reported(&cp.shared.outputs, None, cp.shared.progress, |stop, told| {
-        proactor_bench::race::copiers::run(&plan, stop, told)
-    })
+    reported(
+        &cp.shared.outputs,
+        None,
+        cp.shared.progress,
+        |stop, on_progress| proactor_bench::race::copiers::run(&plan, stop, on_progress),
+    )
 }
 
 fn run_net(net: &net::Net, command: &[String], host: &Host<'_>) -> Outcome {
     net.outputs.check(None)?;
     let plan = net.plan(host, command).map_err(misuse)?;
     plan.check().map_err(misuse)?;
-    reported(&net.outputs, None, net.progress, |stop, told| {
-        proactor_bench::net::run(&plan, stop, told)
+    reported(&net.outputs, None, net.progress, |stop, on_progress| {
+        proactor_bench::net::run(&plan, stop, on_progress)
     })
 }
 

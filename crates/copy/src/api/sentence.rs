@@ -43,7 +43,7 @@ fn sentence(diagnostic: &Diagnostic) -> String {
             target,
             offset,
         } => format!(
-            "{} was not written as {} is: it differs from byte {offset} on",
+            "{} differs from {} from byte {offset} on, after it was written",
             name(target),
             name(source)
         ),
@@ -127,12 +127,14 @@ fn refused(refusal: Refusal, source: &Path, target: &Path) -> String {
             let who = process.map_or("another process".into(), |process| format!("process {process}"));
             format!("cannot create directory {to}: {who} is copying to it")
         }
-        Refusal::ResumeBusy => format!("cannot resume {to}: that copy is going on"),
+        Refusal::ResumeBusy => format!("cannot resume {to}: it is still running"),
         Refusal::ResumeOtherSource => {
-            format!("cannot resume {to}: it was begun from another source, which was {from}")
+            format!("cannot resume {to}: it was started from another source, {from}")
         }
-        Refusal::ResumeOtherOptions => format!("cannot resume {to}: it was begun with other options"),
-        Refusal::ResumeAmbiguous => format!("cannot resume {to}: there is another one; remove all but one"),
+        Refusal::ResumeOtherOptions => format!("cannot resume {to}: it was started with other options"),
+        Refusal::ResumeAmbiguous => {
+            format!("cannot resume {to}: there are several interrupted copies; remove all but one")
+        }
     }
 }
 
@@ -144,17 +146,17 @@ fn warned(warning: Warning, path: &Path) -> String {
         }
         Warning::Grew => format!("{} grew while it was read", name(path)),
         Warning::NamesSplit => format!(
-            "{} is a file of its own: no more names can be given to the file that it is a name of",
+            "{} is copied as a separate file: its file has as many hard links as the file system allows",
             name(path)
         ),
         Warning::ChangedSincePlanned => format!("{} has changed since it was planned", name(path)),
         Warning::LeftJournal => format!(
-            "{} is of a copy that was interrupted: --resume goes on with it; to give it up, remove {}*",
+            "{} was left by an interrupted copy; continue it with --resume, or remove {}* to discard it",
             name(path),
             name(path.with_extension("").as_path())
         ),
         Warning::LeftTree => format!(
-            "{} is of a copy that was interrupted, or has just begun: if none is going on, remove it",
+            "{} was left by an interrupted copy, or belongs to one that has just started; remove it if none is running",
             name(path)
         ),
     }
