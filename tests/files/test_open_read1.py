@@ -18,6 +18,7 @@ BEFORE: list[tuple[Any, ...]] = [
     ("read", 3),
     ("readline", 5),
     ("seek", 2),
+    ("seek", 0, 1),
     ("peek",),
     ("readinto", 50),
     ("readinto", 8191),
@@ -58,6 +59,24 @@ def test_as_io(run: Run, tmp_path: Path, opener: Any, buffering: int) -> None:
                     async with opener(path, "rb", buffering) as file:
                         found = await program(file, before, count)
                     assert found == expected, (size, before, count)
+
+    run(main())
+
+
+@OPENERS
+def test_a_seek_before_the_first_look(run: Run, tmp_path: Path, opener: Any) -> None:
+    """What `io` has in its buffer counts from the first read, not from when somebody asks for it."""
+    path = tmp_path / "file"
+    path.write_bytes(bytes(i % 251 for i in range(11_741)))
+
+    async def main() -> None:
+        for read, to in ((2, 1), (2, 0), (5000, 1), (5000, 4999), (100, 9000)):
+            for last in ("peek", "read1"):
+                with open(path, "rb") as plain:  # noqa: ASYNC230
+                    expected = [await done(plain, *call) for call in (("read", read), ("seek", to), (last,))]
+                async with opener(path, "rb") as file:
+                    found = [await done(file, *call) for call in (("read", read), ("seek", to), (last,))]
+                assert found == expected, (read, to, last)
 
     run(main())
 

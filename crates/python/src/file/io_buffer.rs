@@ -52,7 +52,7 @@ impl IoBuffer {
         let left = self.left(from);
         let end = from + left as u64;
         let start = end.saturating_sub(self.block as u64);
-        if looks_around || left == 0 && to != from || !(start..=end).contains(&to) {
+        if looks_around || left == 0 || !(start..=end).contains(&to) {
             self.empty_at(to);
         } else if to == start {
             self.begin = to;
@@ -85,7 +85,8 @@ impl BinaryFile {
         left_in_file(&self.core).filter(|&left| left > 0)
     }
 
-    fn follows_io(&mut self) -> bool {
+    /// Whether there is such a buffer, of which the size is known then.
+    pub(super) fn follows_io(&mut self) -> bool {
         let follows = self.core.block() > 0 && self.core.direct().is_none() && self.core.seekable();
         if follows && self.io_buffer.block == 0 {
             self.io_buffer.block = default_block(self.facts.fd);

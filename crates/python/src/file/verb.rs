@@ -147,7 +147,10 @@ impl Verb {
     fn leave_io_buffer(&self, file: &mut BinaryFile, from: u64) {
         let position = file.core.position();
         match self {
-            Verb::Seek { whence, .. } => file.io_buffer.moved(from, position, *whence > libc::SEEK_CUR),
+            Verb::Seek { whence, .. } => {
+                file.follows_io();
+                file.io_buffer.moved(from, position, *whence > libc::SEEK_CUR);
+            }
             Verb::Read { count: None, .. }
             | Verb::Write { .. }
             | Verb::Large { .. }
