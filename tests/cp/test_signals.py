@@ -160,7 +160,9 @@ def test_progress_on_a_terminal(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     ours, theirs = pty.openpty()
     try:
-        process = subprocess.Popen(proactor_command("cp", "fifo", "new"), cwd=tmp_path, stderr=theirs)
+        environment = os.environ | {"TERM": "xterm"}
+        command = proactor_command("cp", "fifo", "new")
+        process = subprocess.Popen(command, cwd=tmp_path, stderr=theirs, env=environment)
         os.close(theirs)
         said = b""
         with process, (tmp_path / "fifo").open("wb") as writer:
@@ -182,7 +184,9 @@ def test_progress_is_as_narrow_as_its_terminal(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     try:
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, 12, 0, 0))
-        process = subprocess.Popen(proactor_command("cp", "fifo", "new"), cwd=tmp_path, stderr=theirs)
+        environment = os.environ | {"TERM": "xterm"}
+        command = proactor_command("cp", "fifo", "new")
+        process = subprocess.Popen(command, cwd=tmp_path, stderr=theirs, env=environment)
         os.close(theirs)
         said = b""
         with process, (tmp_path / "fifo").open("wb") as writer:

@@ -2,6 +2,8 @@
 
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::env;
+use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
 use std::time::{Duration, Instant};
 
@@ -31,7 +33,15 @@ pub(crate) enum Form {
 
 /// Chooses how progress is shown, if at all.
 pub(crate) fn form(when: When) -> Option<Form> {
-    form_on(when, io::stderr().is_terminal())
+    form_on(
+        when,
+        io::stderr().is_terminal() && can_rewrite(env::var_os("TERM")),
+    )
+}
+
+/// Returns whether a terminal of this type can rewrite a line. Without a type nothing is known of it.
+fn can_rewrite(term: Option<OsString>) -> bool {
+    term.is_some_and(|term| !term.is_empty() && term != "dumb")
 }
 
 fn form_on(when: When, is_terminal: bool) -> Option<Form> {
@@ -126,6 +136,18 @@ mod tests {
         ] {
             assert_eq!(form_on(when, true), on_terminal);
             assert_eq!(form_on(when, false), elsewhere);
+        }
+    }
+
+    #[test]
+    fn terminals_that_cannot_rewrite_a_line() {
+        for (term, can) in [
+            (None, false),
+            (Some(""), false),
+            (Some("dumb"), false),
+            (Some("xterm"), true),
+        ] {
+            assert_eq!(can_rewrite(term.map(OsString::from)), can, "{term:?}");
         }
     }
 }
