@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import shutil
 from pathlib import Path
 
@@ -247,3 +248,14 @@ def test_constructors_of_ops_have_examples(tmp_path: Path, rust: str, missing: l
     (tmp_path / file).write_text(rust + "\n    }\n")
     found = [problem.rpartition("constructor ")[2].split()[0] for problem in tidy.examples(tmp_path, [file])]
     assert found == missing
+
+
+def test_each_fuzzer_is_a_test() -> None:
+    """cargo says of a name that no test has that all is well."""
+    fuzzers = runpy.run_path(str(ROOT / "fuzz/run.py"))["TESTS"]
+    for _, target, test in fuzzers.values():
+        *modules, function = test.split("::")
+        root = "src" if target == "--lib" else f"tests/{target.removeprefix('--test=')}"
+        where = "/".join([root, *modules])
+        files = [*ROOT.glob(f"crates/*/{where}.rs"), *ROOT.glob(f"crates/*/{where}/m[ao]*.rs")]
+        assert any(f"fn {function}(" in path.read_text() for path in files), test
