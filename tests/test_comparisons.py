@@ -26,6 +26,7 @@ import lines
 import packages
 import perop
 import perop_child
+import proactor.sync
 import pytest
 import read_many
 from capabilities import require
@@ -174,6 +175,8 @@ def test_each_reader_of_read_many(tmp_path: Path, package: str) -> None:
     paths = read_many.make(tmp_path, 10, 4096)
     for name in rows_of(package, read_many.READERS):
         assert read_many.measure(name, paths, count=False)["bytes"] == 10 * 4096
+    # The driver of this thread would stay as long as the thread.
+    proactor.sync._of_thread.loop = None
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -46,6 +46,12 @@ async def take_many(place: Place, arguments: dict[str, Any]) -> None:
         pass
 
 
+async def take_many_into_buffers(place: Place, arguments: dict[str, Any]) -> None:
+    items = [(place / "file", bytearray(100)) for _ in range(3)]
+    async for _ in proactor.read_bytes_many(items, **arguments):
+        pass
+
+
 async def write_anew(place: Place, arguments: dict[str, Any]) -> None:
     (place / "new").unlink(missing_ok=True)
     await proactor.write_bytes(place / "new", b"x", **arguments)
@@ -279,8 +285,25 @@ CASES = [
             "return_exceptions": True,
             "workers": 1,
             "engine": "threads",
+            "into": bytearray,
+            "progress": lambda files, size: None,
         },
-        {("concurrency", "workers"): "workers has no effect with concurrency=3"},
+        {
+            ("concurrency", "workers"): "workers has no effect with concurrency=3",
+            ("into", "workers"): "workers has no effect on files that are read into",
+        },
+    ),
+    Case(
+        "read_bytes_many",
+        proactor.read_bytes_many,
+        take_many_into_buffers,
+        lambda _: {
+            "concurrency": 3,
+            "ordered": False,
+            "return_exceptions": True,
+            "engine": "threads",
+            "progress": lambda files, size: None,
+        },
     ),
     Case(
         "a context on io_uring",
